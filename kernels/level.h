@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The five levels of optimization at which every op exists, and their names in YAML.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace strata::kernels {
+
+enum class Level { aten, torchscript, aot_inductor, triton, cuda };
+
+inline constexpr std::array<std::string_view, 5> kLevelNames = {"aten", "torchscript", "aot_inductor", "triton", "cuda"};
+
+constexpr std::string_view name(Level level) { return kLevelNames[static_cast<size_t>(level)]; }
+
+constexpr std::optional<Level> level_from_name(std::string_view text) {
+  for (size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (kLevelNames[i] == text) return static_cast<Level>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// What flows between layers, what a layer may need besides, and what a layer is.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace strata::modules {
+
+using at::Tensor;
+
+// The activation is residual + branch. A pending branch is added by the next layer's norm in one pass.
+struct Stream {
+  Tensor residual, branch;  // [B, T, D]; branch undefined: nothing pending
+};
+
+// Needed by some layers in every step; made once per micro-batch by the task.
+struct StepContext {
+  Tensor rotary_cosine, rotary_sine;  // [T, D / (2 * heads)], fp32; undefined without rotary positions
+  Tensor dropout_key;                 // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
+  int64_t first_row = 0;              // global row (sequence x position) of this micro-batch: masks do not depend on ranks
+};
+
+using Layer = std::function<Stream(const Stream&, const StepContext&)>;
+
+}  // namespace strata::modules
