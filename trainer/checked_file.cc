@@ -21,17 +21,16 @@ namespace {
 
 constexpr size_t kBuffer = 1 << 20;  // a checkpoint has hundreds of tensors of a few hundred bytes: one call for many
 
-// At a limit on file sizes the kernel's signal would end the process; ignored, the write returns EFBIG.
-void ignore_file_size_signal() {
-  static const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  (void)ignored;
-}
-
 }  // namespace
 
 void throw_storage_error(std::string_view call, const std::string& path) {
   const int reason = errno;
   throw Error(ExitCode::storage, std::string(call) + " failed: " + path + ": " + std::strerror(reason));
+}
+
+void ignore_file_size_signal() {
+  static const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  (void)before;
 }
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {

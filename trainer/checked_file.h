@@ -56,6 +56,9 @@ class InputFile {
 
 [[noreturn]] void throw_storage_error(std::string_view call, const std::string& path);  // from errno
 
+// At a limit on file sizes a signal would end the process; with it ignored, write returns EFBIG.
+void ignore_file_size_signal();
+
 // All of a file that is at most `limit` bytes long.
 std::string read_text_file(const std::string& path, uint64_t limit);
 std::string sha256_of_file(const std::string& path);

@@ -94,7 +94,6 @@ void append_transfers(const std::string& name, const StoredTensor& stored, int64
 }  // namespace
 
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks) {
-  if (options.resume == Resume::never) return std::nullopt;
   const std::string listed = gather_results(ranks, [&] {  // as rank 0 sees it
     return nlohmann::json(ranks.rank == 0 ? list_checkpoints(options.folder) : std::vector<int64_t>()).dump();
   })[0];
@@ -103,7 +102,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
     std::erase_if(steps, [&](int64_t step) { return step != *options.step; });
   }
   if (steps.empty()) {
-    if (options.resume == Resume::automatic && !options.step) return std::nullopt;
+    if (!options.required && !options.step) return std::nullopt;
     throw Error(ExitCode::storage, options.folder + ": no checkpoint" +
                                        (options.step ? " of step " + std::to_string(*options.step) : "") +
                                        "; one must be there to resume from");

@@ -12,12 +12,10 @@
 
 namespace strata::trainer {
 
-enum class Resume { automatic, require, never };  // checkpoint.resume: auto | require | never
-
 struct FindOptions {
-  std::string folder;  // <run>/checkpoints
-  Resume resume = Resume::automatic;
-  std::optional<int64_t> step;  // this one and no other
+  std::string folder;           // <run>/checkpoints
+  bool required = false;        // no checkpoint at all is an error too
+  std::optional<int64_t> step;  // this one and no other, which is then required
   bool verify_hashes = true;    // sizes are always compared
 };
 

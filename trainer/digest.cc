@@ -8,20 +8,13 @@
 #include <new>
 
 #include "configs/errors.h"
+#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {
 
 void check(bool done) {
   if (!done) throw Error(ExitCode::internal, "OpenSSL could not compute a SHA-256");
-}
-
-// The finalizer of SplitMix64 (Stafford's variant 13): a bijection in which every input bit moves half of the output
-// bits.
-constexpr uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
 }
 
 }  // namespace
