@@ -6,13 +6,13 @@
 
 namespace strata::modules {
 
-Attention::Attention(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config, bool causal,
+Attention::Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
                      const KernelSelection& kernels)
-    : qkv_(parameter, name + ".qkv", config.has_biases(), kernels::Activation::none, kernels.linear),
-      output_(parameter, name + ".output", config.has_biases(), kernels::Activation::none, kernels.linear),
+    : qkv_(parameter, name + ".qkv", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
+      output_(parameter, name + ".output", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
       heads_(config.heads),
-      key_value_heads_(config.resolved_key_value_heads()),
-      rotary_(config.has_rotary_positions()),
+      key_value_heads_(config.key_value_head_count()),
+      rotary_(config.family == Family::llama),
       causal_(causal),
       rotary_level_(kernels.rotary),
       attention_level_(kernels.attention) {}

@@ -13,7 +13,7 @@ namespace strata::modules {
 
 class Attention {
  public:
-  Attention(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config, bool causal,
+  Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
             const KernelSelection& kernels);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]

@@ -39,19 +39,23 @@ std::array<float, 4> normals(uint64_t seed, uint64_t stream, uint64_t quad, doub
 
 }  // namespace
 
-void initialize_parameter(const std::string& name, uint64_t seed, int64_t layers, int64_t offset, int64_t count,
+void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t layers, int64_t offset, int64_t count,
                           float* values) {
-  if (name.ends_with(".bias")) {
-    std::fill_n(values, count, 0.0f);
-    return;
+  double deviation = kDeviation;
+  switch (parameter.initialization) {
+    case Initialization::zeros:
+      std::fill_n(values, count, 0.0f);
+      return;
+    case Initialization::ones:
+      std::fill_n(values, count, 1.0f);
+      return;
+    case Initialization::residual:
+      deviation /= std::sqrt(2.0 * static_cast<double>(layers));
+      break;
+    case Initialization::normal:
+      break;
   }
-  if (name.find("norm") != std::string::npos) {
-    std::fill_n(values, count, 1.0f);
-    return;
-  }
-  const bool ends_branch = name.ends_with(".attention.output.weight") || name.ends_with(".mlp.down.weight");
-  const double deviation = ends_branch ? kDeviation / std::sqrt(2.0 * static_cast<double>(layers)) : kDeviation;
-  const uint64_t stream = hash_of(name);
+  const uint64_t stream = hash_of(parameter.name);
   std::array<float, 4> quad{};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t element = offset + i;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "modules/mlp.h"
 
-#include "kernels/activation/activation.h"
+#include "kernels/swiglu/swiglu.h"
 
 namespace strata::modules {
 
-Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config,
+Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
          const KernelSelection& kernels)
-    : gated_(config.has_gated_mlp()),
-      up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.has_biases(),
+    : gated_(config.family == Family::llama),
+      up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.family == Family::gpt2,
           gated_ ? kernels::Activation::none : kernels::Activation::gelu_tanh, kernels.linear),
-      down_(parameter, name + ".down", config.has_biases(), kernels::Activation::none, kernels.linear),
+      down_(parameter, name + ".down", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
       activation_level_(kernels.activation) {}
 
 Tensor Mlp::operator()(const Tensor& x) const {

@@ -12,7 +12,7 @@ namespace strata::modules {
 
 class Mlp {
  public:
-  Mlp(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config,
+  Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
       const KernelSelection& kernels);
 
   Tensor operator()(const Tensor& x) const;  // [..., D] -> [..., D]

@@ -6,7 +6,7 @@
 
 namespace strata::modules {
 
-Norm::Norm(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config,
+Norm::Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
            const KernelSelection& kernels)
     : weight_(parameter(name + ".weight")),
       bias_(config.family == Family::llama ? Tensor() : parameter(name + ".bias")),

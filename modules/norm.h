@@ -18,7 +18,7 @@ class Norm {
     Tensor residual;  // residual + branch
   };
 
-  Norm(const ParameterLookup& parameter, const std::string& name, const ModelConfig& config,
+  Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
        const KernelSelection& kernels);
 
   Output operator()(const Stream& stream) const;

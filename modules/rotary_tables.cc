@@ -21,7 +21,7 @@ double scaled(double frequency, const RotaryScaling& scaling) {
 
 }  // namespace
 
-RotaryTables rotary_tables(const ModelConfig& config, int64_t length) {
+RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
   const int64_t half = config.head_width() / 2;
   RotaryTables tables{at::empty({length, half}, at::kFloat), at::empty({length, half}, at::kFloat)};
   auto cosine = tables.cosine.accessor<float, 2>();

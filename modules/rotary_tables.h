@@ -16,6 +16,6 @@ struct RotaryTables {
 
 // angle(t, i) = t * base^(-2i / head width); with `llama3` scaling low frequencies are divided by `factor` and the band
 // between is interpolated (Llama 3.1 model card).
-RotaryTables rotary_tables(const ModelConfig& config, int64_t length);
+RotaryTables rotary_tables(const TransformerConfig& config, int64_t length);
 
 }  // namespace strata::modules

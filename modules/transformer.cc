@@ -8,9 +8,9 @@
 
 namespace strata::modules {
 
-Transformer::Transformer(const ModelConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter)
+Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter)
     : token_embedding_(parameter("embedding.weight")),
-      position_embedding_(config.has_rotary_positions() ? Tensor() : parameter("position.weight")),
+      position_embedding_(config.family == Family::llama ? Tensor() : parameter("position.weight")),
       head_weight_(config.tied ? token_embedding_ : parameter("head.weight")),
       embedding_level_(kernels_for_root(kernels).embedding),
       embedding_dropout_(config.dropout, 0, kernels_for_root(kernels).dropout),

@@ -15,7 +15,7 @@ namespace strata::modules {
 
 class Transformer {
  public:
-  Transformer(const ModelConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter);
+  Transformer(const TransformerConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter);
 
   // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);

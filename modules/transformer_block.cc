@@ -10,7 +10,7 @@ std::string block_name(int64_t index) { return "blocks." + std::to_string(index)
 
 }  // namespace
 
-TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const ModelConfig& config,
+TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const TransformerConfig& config,
                                    bool causal, const KernelSelection& kernels)
     : norm1_(parameter, block_name(index) + ".norm1", config, kernels),
       norm2_(parameter, block_name(index) + ".norm2", config, kernels),

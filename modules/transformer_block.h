@@ -12,7 +12,7 @@ namespace strata::modules {
 // residual += attention(norm1(residual)); residual += mlp(norm2(residual)), the last sum left pending in the stream.
 class TransformerBlock {
  public:
-  TransformerBlock(const ParameterLookup& parameter, int64_t index, const ModelConfig& config, bool causal,
+  TransformerBlock(const ParameterLookup& parameter, int64_t index, const TransformerConfig& config, bool causal,
                    const KernelSelection& kernels);
 
   Stream operator()(const Stream& stream, const StepContext& context) const;

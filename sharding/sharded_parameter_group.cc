@@ -25,7 +25,7 @@ void point_at(const Tensor& flat, void* data) {
 
 std::vector<Tensor> views_of(const Tensor& flat, const FlatLayout& layout) {
   std::vector<Tensor> views;
-  for (const auto& entry : layout.entries) {
+  for (const auto& entry : layout.entries()) {
     views.push_back(flat.narrow(0, entry.offset, entry.elements).view(entry.shape).detach());
   }
   return views;
@@ -34,11 +34,11 @@ std::vector<Tensor> views_of(const Tensor& flat, const FlatLayout& layout) {
 // The gaps that alignment leaves between tensors and at the end hold zeros in every gradient buffer that is reduced.
 void clear_gaps(const Tensor& flat, const FlatLayout& layout) {
   int64_t end = 0;
-  for (const auto& entry : layout.entries) {
+  for (const auto& entry : layout.entries()) {
     if (entry.offset > end) flat.narrow(0, end, entry.offset - end).zero_();
     end = entry.offset + entry.elements;
   }
-  if (layout.total > end) flat.narrow(0, end, layout.total - end).zero_();
+  if (layout.elements() > end) flat.narrow(0, end, layout.elements() - end).zero_();
 }
 
 }  // namespace
@@ -52,18 +52,18 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
       replicate_group_(replicate_group),
       weight_slots_(weight_slots),
       gradient_slots_(gradient_slots),
-      written_(layout.entries.size()) {
+      written_(layout.entries().size()) {
   const int64_t ranks = shard_group_.size();
-  TORCH_CHECK(layout_.total % ranks == 0, options_.name, ": ", layout_.total, " elements do not divide by ", ranks);
+  TORCH_CHECK(layout_.ranks() == ranks, options_.name, ": a layout for ", layout_.ranks(), " ranks, a group of ", ranks);
   const auto master_options = at::TensorOptions(at::kFloat).device(options_.device);
   const auto compute_options = master_options.dtype(options_.precision.compute);
-  master_ = at::zeros({layout_.total / ranks}, master_options);
-  gradient_ = at::zeros({layout_.total / ranks}, master_options);
-  if (options_.precision.compute != at::kFloat) compute_copy_ = at::zeros({layout_.total / ranks}, compute_options);
+  master_ = at::zeros({layout_.shard_elements()}, master_options);
+  gradient_ = at::zeros({layout_.shard_elements()}, master_options);
+  if (options_.precision.compute != at::kFloat) compute_copy_ = at::zeros({layout_.shard_elements()}, compute_options);
 
   if (sharded()) {
-    full_ = tensor_without_data(layout_.total, compute_options);
-    full_gradient_ = tensor_without_data(layout_.total, master_options.dtype(options_.precision.reduce));
+    full_ = tensor_without_data(layout_.elements(), compute_options);
+    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(options_.precision.reduce));
   } else {
     full_ = compute_copy_.defined() ? compute_copy_ : master_;
     full_gradient_ = gradient_;
@@ -73,12 +73,10 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
   gradients_ = views_of(full_gradient_, layout_);
 }
 
-int64_t ShardedParameterGroup::shard_offset() const { return shard_group_.rank() * master_.numel(); }
-
 void ShardedParameterGroup::start_unshard() {
   if (!sharded() || weight_slot_ >= 0) return;
   weight_slot_ = weight_slots_->take();
-  const Tensor slot = weight_slots_->buffer(weight_slot_).narrow(0, 0, layout_.total);
+  const Tensor slot = weight_slots_->buffer(weight_slot_).narrow(0, 0, layout_.elements());
   const Tensor& shard = compute_copy_.defined() ? compute_copy_ : master_;
   unsharding_ = shard_group_.all_gather(slot, shard, options_.name);
   point_at(full_, slot.data_ptr());
@@ -126,14 +124,15 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   if (accumulates_in_full && !last_micro_batch) return;
   open_gradients();
   clear_unwritten();
+  if (before_reduce_) before_reduce_(*this);
   reduces_last_micro_batch_ = last_micro_batch;
   if (!sharded()) {
     start_reduce_over_replicas();
     return;
   }
-  const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.total);
+  const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
   const bool straight = !gradient_holds_sum_ && options_.precision.reduce == at::kFloat;
-  reduced_ = straight ? gradient_ : slot.narrow(0, shard_offset(), gradient_.numel());
+  reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
   point_at(full_gradient_, nullptr);
   gradient_slots_->release_after(gradient_slot_, [this] { wait_for_reduce(); });
@@ -166,6 +165,15 @@ void ShardedParameterGroup::finish_reduce_over_replicas() {
   reducing_over_replicas_.wait();
   if (!replica_sum_.is_same(gradient_)) gradient_.copy_(replica_sum_);
   replica_sum_.reset();
+}
+
+void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {
+  const int64_t shard_begin = layout_.shard_begin(shard_rank()), shard_end = shard_begin + layout_.shard_elements();
+  for (const auto& entry : layout_.entries()) {
+    const int64_t begin = std::max(entry.offset, shard_begin);
+    const int64_t end = std::min(entry.offset + entry.elements, shard_end);
+    if (begin < end) visit(entry, begin - entry.offset, begin - shard_begin, end - begin);
+  }
 }
 
 int64_t ShardedParameterGroup::bytes() const {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,8 +47,7 @@ class ShardedParameterGroup {
   Tensor& master() { return master_; }
   Tensor& gradient() { return gradient_; }        // the sum over all ranks after wait_for_reduce of the last micro-batch
   Tensor& compute_copy() { return compute_copy_; }  // undefined when compute is fp32: the master serves
-  // First element of this rank's shard in the flat buffer.
-  int64_t shard_offset() const;
+  int shard_rank() const { return shard_group_.rank(); }
 
   // Queues the all-gather; does nothing if the parameters are there or on their way.
   void start_unshard();
@@ -66,6 +66,17 @@ class ShardedParameterGroup {
   // All gradients of this micro-batch were written: sum them over ranks. Parameters that got none count as zero.
   void start_reduce(bool last_micro_batch);
   void wait_for_reduce();
+
+  // Called when all gradients of this group are written on this rank and not yet reduced.
+  using BeforeReduce = std::function<void(ShardedParameterGroup& group)>;
+  void set_before_reduce(BeforeReduce observe) { before_reduce_ = std::move(observe); }
+  // In full, one per parameter; meaningful inside of that call only.
+  const std::vector<Tensor>& full_gradients() const { return gradients_; }
+
+  // visit(entry, first element in the parameter, first element in the shard, count) for each part of a parameter that lies
+  // in this rank's shard.
+  using VisitPiece = std::function<void(const FlatLayout::Entry&, int64_t, int64_t, int64_t)>;
+  void for_each_piece(const VisitPiece& visit) const;
 
   // Bytes that this group allocated itself: shards, without slots and moments.
   int64_t bytes() const;
@@ -90,6 +101,7 @@ class ShardedParameterGroup {
 
   int64_t weight_slot_ = -1, gradient_slot_ = -1;
   PendingCollective unsharding_, reducing_, reducing_over_replicas_;
+  BeforeReduce before_reduce_;
   Tensor reduced_, replica_sum_;     // what a collective under way writes
   std::vector<bool> written_;        // since the buffer of full gradients was opened
   bool gradient_holds_sum_ = false;  // of earlier micro-batches of this step
