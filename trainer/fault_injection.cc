@@ -9,6 +9,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "configs/errors.h"
+
 namespace strata::trainer {
 
 FaultInjection::FaultInjection(const FaultConfig& config, sharding::Communicator& world)

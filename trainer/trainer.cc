@@ -13,7 +13,6 @@
 #include <numeric>
 
 #include "kernels/global_norm/global_norm.h"
-#include "modules/kernel_selection.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
 #include "trainer/data/permutation.h"

@@ -220,9 +220,9 @@ struct ProfileConfig {
   }
 };
 
-enum class Fault { none, nan, kill, hang, skip_collective, exception };
+enum class Fault { none, nan, kill, hang, extra_collective, exception };
 constexpr std::array<std::string_view, 6> names(Fault) {
-  return {"none", "nan", "kill", "hang", "skip_collective", "exception"};
+  return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
 }
 
 // A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
