@@ -7,22 +7,9 @@
 
 namespace strata::sharding {
 
-std::string_view name(ShardingStrategy strategy) {
-  switch (strategy) {
-    case ShardingStrategy::none:
-      return "none";
-    case ShardingStrategy::full:
-      return "full";
-    case ShardingStrategy::hybrid:
-      return "hybrid";
-  }
-  throw Error(ExitCode::internal, "an unknown sharding strategy");
-}
-
-DeviceMesh make_device_mesh(Communicator& all, ShardingStrategy strategy, int shard_ranks) {
+DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config) {
   const int ranks = all.size();
-  if (strategy == ShardingStrategy::none) shard_ranks = 1;
-  if (strategy == ShardingStrategy::full) shard_ranks = ranks;
+  const int shard_ranks = static_cast<int>(config.ranks_per_copy(ranks));
   if (shard_ranks < 1 || ranks % shard_ranks != 0) {
     const std::string sum = shard_ranks < 1
                                 ? ""

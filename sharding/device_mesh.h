@@ -4,27 +4,18 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "sharding/communicator.h"
+#include "sharding/sharding_config.h"
 
 namespace strata::sharding {
-
-enum class ShardingStrategy {
-  none,    // every rank holds everything
-  full,    // all ranks share one copy
-  hybrid,  // `shard_ranks` consecutive ranks share one copy; copies are kept equal by all-reduce
-};
-
-std::string_view name(ShardingStrategy strategy);
 
 struct DeviceMesh {
   std::unique_ptr<Communicator> shard;      // all_gather and reduce_scatter
   std::unique_ptr<Communicator> replicate;  // all_reduce of shards
 };
 
-// Collective over all ranks of `all`. `shard_ranks` counts for hybrid only. Throws (configuration) when it does not
-// divide.
-DeviceMesh make_device_mesh(Communicator& all, ShardingStrategy strategy, int shard_ranks);
+// Collective over all ranks of `all`. Throws (configuration) when hybrid groups of shard_ranks do not divide the ranks.
+DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config);
 
 }  // namespace strata::sharding
