@@ -40,7 +40,12 @@ class Builder : public YAML::EventHandler {
     if (root_) throw Refused{place(mark), "expected one document, got a second one after '---'"};
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { finish(make(Node::Kind::null, mark), anchor); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    auto node = make(Node::Kind::null, mark);
+    // The parser's mark is that of whatever comes next.
+    if (!open_.empty() && open_.back().key) node->place = open_.back().key->place;
+    finish(node, anchor);
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
     if (known == anchors_.end()) throw Refused{place(mark), "expected a value, got an alias inside its own anchor"};

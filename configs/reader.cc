@@ -48,22 +48,30 @@ class Reader {
     return path.empty() ? name : path + "." + name;
   }
 
+  // Adds the fields of the alternative that the tag names. A wrong tag is reported, and the fields of the one that was
+  // probably meant are read; when that is open, the keys of all are tolerated.
   void select_alternative(const Node& node, const std::string& path, Section& section,
                           std::set<std::string>& tolerated) {
     const Choice& choice = *section.choice;
-    const ValueType words = {.kind = ValueType::Kind::word, .words = choice.alternatives};
+    const auto& all = choice.alternatives;
+    std::string selected = all.size() == 1 ? all[0] : "";
     if (const NodePtr tag = node.find(choice.name)) {
-      const ValueOrProblem read = parse_value(*tag, words);
+      const ValueOrProblem read = parse_value(*tag, {.kind = ValueType::Kind::word, .words = all});
       if (read.value) {
-        const auto& all = choice.alternatives;
-        const auto index = std::find(all.begin(), all.end(), std::get<std::string>(*read.value)) - all.begin();
-        Section selected = choice.select(static_cast<size_t>(index));
-        section.fields.insert(section.fields.begin(), selected.fields.begin(), selected.fields.end());
-        return;
+        selected = std::get<std::string>(*read.value);
+      } else {
+        errors_.add(tag->place, inside(path, choice.name), read.problem);
+        const std::string nearest = nearest_name(tag->text, all);
+        if (!nearest.empty()) selected = nearest;
       }
-      errors_.add(tag->place, inside(path, choice.name), read.problem);
     }
-    for (size_t i = 0; i < choice.alternatives.size(); ++i) {
+    if (!selected.empty()) {
+      const auto index = std::find(all.begin(), all.end(), selected) - all.begin();
+      const Section alternative = choice.select(static_cast<size_t>(index));
+      section.fields.insert(section.fields.begin(), alternative.fields.begin(), alternative.fields.end());
+      return;
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
       for (const Field& field : choice.select(i).fields) tolerated.insert(field.name);
     }
     for (const std::string& name : tolerated) errors_.spoil(inside(path, name));

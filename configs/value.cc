@@ -26,6 +26,7 @@ std::optional<bool> parse_boolean(const std::string& text) {
 }
 
 std::string listed(const std::vector<std::string>& words) {
+  if (words.size() == 1) return "'" + words[0] + "'";  // apart from "text" as a kind of value
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {
     if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
@@ -132,6 +133,8 @@ ValueOrProblem parse_value(const Node& node, const ValueType& type) {
 }
 
 std::string text_of(double number) {
+  // Whole numbers without an exponent, as long as a double holds every one of them.
+  if (std::abs(number) < 1e15 && number == std::floor(number)) return std::to_string(static_cast<int64_t>(number));
   char text[64];
   const auto [end, error] = std::to_chars(text, text + sizeof text, number);
   return std::string(text, end);
