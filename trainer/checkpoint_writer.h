@@ -24,10 +24,10 @@ struct SaveOutcome {
 class CheckpointWriter {
  public:
   struct Options {
-    std::string folder;             // <run>/checkpoints; made when it does not exist
-    int64_t keep = 2;               // newest checkpoints that stay, at least 2
-    int64_t resumed_step = -1;      // is on the disk already
-    std::vector<int64_t> rejected;  // found damaged while resuming: removed after the next commit
+    std::string folder;                  // <run>/checkpoints; made when it does not exist
+    int64_t keep = 2;                    // newest checkpoints that stay, at least 2
+    int64_t resumed_step = -1;           // is on the disk already
+    std::vector<int64_t> rejected = {};  // found damaged while resuming: removed after the next commit
   };
 
   // Collective. Removes what a crash has left; the run's lock must be held.

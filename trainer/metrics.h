@@ -25,7 +25,8 @@ struct StepRecord {
   double milliseconds = 0;  // from the end of the step before
   int64_t memory_bytes = 0;
   bool skipped = false;  // the update was left out: a gradient was not finite
-  Scalars phases;  // milliseconds of data, forward, backward, ...; other than the first step's they go into the table
+  Scalars phases =
+      {};  // milliseconds of data, forward, backward, ...; other than the first step's they go into the table
 };
 
 struct EvaluationRecord {
@@ -41,7 +42,7 @@ class Metrics {
     int64_t last_step = 0;
     int64_t log_every = 10;
     std::string item = "tokens";  // names the rate: tokens/s, tokens_per_second
-    Console::Options console;
+    Console::Options console = {};
   };
   explicit Metrics(const Options& options);
 

@@ -30,7 +30,7 @@ class ShardedModel {
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and the
   // task must outlive this.
-  ShardedModel(const TrainerConfig& config, Task& task, sharding::DeviceMesh& mesh, Options options);
+  ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
@@ -56,7 +56,7 @@ class ShardedModel {
   Tensor parameter(const std::string& name) const;
 
   Task& task_;
-  sharding::DeviceMesh& mesh_;
+  const sharding::DeviceMesh& mesh_;
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;

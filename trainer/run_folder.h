@@ -16,7 +16,8 @@ enum class Start {
 
 struct StartQuestion {
   bool holds_run = false;  // RunFolder::holds_run()
-  std::string difference;  // of the configuration from the one in the folder, in keys that may not change; empty: none
+  std::string difference =
+      {};                  // of the configuration from the one in the folder, in keys that may not change; empty: none
   bool resume = true;      // checkpoint.resume is not `never`
   bool overwrite = false;  // run.overwrite
 };

@@ -15,9 +15,9 @@ namespace strata::trainer {
 
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;           // F32, BF16, F16, F64, I64, I32, U8, ...
-  std::vector<int64_t> shape;  // {} is a scalar
-  uint64_t begin = 0;          // first byte, counted from the end of the header
+  std::string dtype;                // F32, BF16, F16, F64, I64, I32, U8, ...
+  std::vector<int64_t> shape = {};  // {} is a scalar
+  uint64_t begin = 0;               // first byte, counted from the end of the header
   uint64_t bytes = 0;
 };
 

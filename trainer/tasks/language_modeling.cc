@@ -45,10 +45,10 @@ MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count)
   return {inputs, targets, first_sample % config_.batch};
 }
 
-MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count) const {
-  const int64_t there = std::clamp<int64_t>(validation_.windows() - first_sample, 0, count);
+MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
+  const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
   const int64_t missing = count - there;
-  const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, validation_.windows()), there);
+  const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return {inputs, targets};
   return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0), at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
 }

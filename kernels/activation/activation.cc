@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/activation/activation.h"
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <ATen/ops/threshold_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/activation/activation_formula.h"
+#include "kernels/call.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+Tensor activation_forward_torchscript(const Tensor& x, Activation kind) {
+  static const Formula formula(kFormula, "activation");
+  return formula(x, std::string(name(kind)));
+}
+
+}  // namespace
+
+Tensor activation_forward_aten(const Tensor& x, Activation kind) {
+  switch (kind) {
+    case Activation::none:
+      return x;
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::relu:
+      return at::relu(x);
+    case Activation::silu:
+      return at::silu(x);
+  }
+  return x;  // unreachable: the switch is complete
+}
+
+Tensor activation_backward_aten(const Tensor& grad_y, const Tensor& x, Activation kind) {
+  switch (kind) {
+    case Activation::none:
+      return grad_y;
+    case Activation::gelu:
+      return at::gelu_backward(grad_y, x);
+    case Activation::gelu_tanh:
+      return at::gelu_backward(grad_y, x, "tanh");
+    case Activation::relu:
+      return at::threshold_backward(grad_y, x, 0);
+    case Activation::silu:
+      return at::silu_backward(grad_y, x);
+  }
+  return grad_y;  // unreachable: the switch is complete
+}
+
+constinit const KernelTable<ActivationOp> ActivationOp::kKernels = {
+    .aten = {activation_forward_aten, activation_backward_aten},
+    .torchscript = {activation_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, Activation kind, Level level) {
+    const CallScope scope(ActivationOp::kName, level);
+    context->save_for_backward({x});
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return ActivationOp::kKernels.slot(level).forward(x, kind);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(ActivationOp::kName, level, kBackward);
+    const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
+    const Tensor x = context->get_saved_variables()[0];
+    return {ActivationOp::kKernels.slot(level).backward(gradients[0], x, kind), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor activation(const Tensor& x, Activation kind, Level level) {
+  const Kernel<ActivationOp>& kernel = ActivationOp::kKernels.at(level, x.device());
+  require(kind != Activation::none, ActivationOp::kName, level, "kind is none, expected gelu, gelu_tanh, relu or silu");
+  require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
+          ", expected a floating point type");
+  if (kernel.backward != nullptr) return ActivationFunction::apply(x, kind, level);
+  const CallScope scope(ActivationOp::kName, level);
+  return kernel.forward(x, kind);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// activation: y = gelu(x), gelu_tanh(x), relu(x) or silu(x), element by element.
+//   gelu       x * (1 + erf(x / sqrt(2))) / 2
+//   gelu_tanh  x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
+//   relu       max(x, 0)
+//   silu       x / (1 + exp(-x))
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "kernels/activation/activation_kind.h"
+#include "kernels/kernel_table.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+Tensor activation(const Tensor& x, Activation kind, Level level);
+
+struct ActivationOp {
+  static constexpr std::string_view kName = "activation";
+  using Forward = Tensor(const Tensor& x, Activation kind);
+  using Backward = Tensor(const Tensor& grad_y, const Tensor& x, Activation kind);
+  static const KernelTable<ActivationOp> kKernels;
+};
+
+// Used by linear too.
+ActivationOp::Forward activation_forward_aten;
+ActivationOp::Backward activation_backward_aten;
+
+}  // namespace strata::kernels

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/adamw/adamw.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/mul.h>
+
+#include "kernels/adamw/adamw_formula.h"
+#include "kernels/call.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+// The gradient is scaled outside of the fused kernel, which would write the scaled one back.
+void adamw_forward_aten(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
+                        Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+  const Tensor scaled = at::mul(gradient.to(master.scalar_type()), scalars.gradient_scale);
+  at::_fused_adamw_({master}, {scaled}, {first_moment}, {second_moment}, /*max_exp_avg_sqs=*/{}, {scalars.step},
+                    scalars.learning_rate, options.beta1, options.beta2, options.weight_decay, options.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, scalars.skip.ne(0).to(at::kFloat));
+  if (compute_copy.defined()) compute_copy.copy_(master);
+}
+
+void adamw_forward_torchscript(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
+                               Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+  static const Formula formula(kFormula, "adamw");
+  const std::vector<Tensor> updated = formula.tuple(
+      master, first_moment, second_moment, gradient, scalars.learning_rate, scalars.step, scalars.gradient_scale,
+      scalars.skip, options.beta1, options.beta2, options.epsilon, options.weight_decay);
+  master.copy_(updated[0]);
+  first_moment.copy_(updated[1]);
+  second_moment.copy_(updated[2]);
+  if (compute_copy.defined()) compute_copy.copy_(master);
+}
+
+}  // namespace
+
+constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
+    .aten = {adamw_forward_aten, nullptr},
+    .torchscript = {adamw_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+void check(const Tensor& master, const Tensor& first_moment, const Tensor& second_moment, const Tensor& gradient,
+           const Tensor& compute_copy, const AdamwScalars& scalars, Level level) {
+  constexpr auto op = AdamwOp::kName;
+  require(master.is_floating_point(), op, level, "master is ", master.scalar_type(),
+          ", expected a floating point type");
+  require_alike(op, level, "master", master, "first_moment", first_moment);
+  require_alike(op, level, "master", master, "second_moment", second_moment);
+  require(gradient.is_floating_point() && gradient.sizes() == master.sizes() && gradient.device() == master.device(),
+          op, level, "gradient is ", gradient.scalar_type(), " ", gradient.sizes(), " on ", gradient.device(),
+          ", expected floating point ", master.sizes(), " on ", master.device());
+  require(
+      !compute_copy.defined() || (compute_copy.sizes() == master.sizes() && compute_copy.device() == master.device()),
+      op, level, "compute_copy differs from master, which is ", master.sizes(), " on ", master.device());
+  for (const Tensor& scalar : {scalars.learning_rate, scalars.step, scalars.gradient_scale, scalars.skip}) {
+    require(scalar.scalar_type() == at::kFloat && scalar.dim() == 0 && scalar.device() == master.device(), op, level,
+            "a scalar is ", scalar.scalar_type(), " ", scalar.sizes(), " on ", scalar.device(),
+            ", expected Float [] on ", master.device());
+  }
+}
+
+}  // namespace
+
+void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
+           const AdamwScalars& scalars, const AdamwOptions& options, Level level) {
+  const Kernel<AdamwOp>& kernel = AdamwOp::kKernels.at(level, master.device());
+  check(master, first_moment, second_moment, gradient, compute_copy, scalars, level);
+  const at::NoGradGuard no_grad;
+  const CallScope scope(AdamwOp::kName, level);
+  kernel.forward(master, first_moment, second_moment, gradient, compute_copy, scalars, options);
+}
+
+}  // namespace strata::kernels

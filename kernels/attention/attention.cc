@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// B batch, T positions, H query heads, K key and value heads, G = H / K query heads of a group, D head width
+#include "kernels/attention/attention.h"
+
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/attention/attention_formula.h"
+#include "kernels/call.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+using Shape = AttentionOp::Shape;
+
+// Strided views of the packed tensor, nothing is copied. Query head k * G + g sees key and value head k.
+struct Heads {
+  Tensor query_BKGTD, key_BKTD, value_BKTD;
+};
+
+Heads split_heads(const Tensor& qkv, const Shape& shape) {
+  const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads;
+  const Tensor by_head = qkv.unflatten(2, {heads + 2 * key_value_heads, -1}).transpose(1, 2);
+  return {by_head.narrow(1, 0, heads).unflatten(1, {key_value_heads, heads / key_value_heads}),
+          by_head.narrow(1, heads, key_value_heads), by_head.narrow(1, heads + key_value_heads, key_value_heads)};
+}
+
+// [B, T, H * D] seen as [B, K, G, T, D].
+Tensor split_output(const Tensor& y, const Shape& shape) {
+  return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
+}
+
+// ATen on GPUs chooses among backends that each have a backward of their own: autograd traces it.
+Tensor attention_traced_aten(const Tensor& qkv, const Shape& shape) {
+  const auto [query, key, value] = split_heads(qkv, shape);
+  return at::scaled_dot_product_attention(query.flatten(1, 2), key, value, /*attn_mask=*/{}, /*dropout_p=*/0.0,
+                                          shape.causal, /*scale=*/{}, /*enable_gqa=*/true)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+// ATen's flash kernel for CPUs knows no groups: one call for the g-th query head of all groups, so that keys and values
+// are never repeated in memory.
+AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
+  if (!qkv.is_cpu()) return {attention_traced_aten(qkv, shape), {}};
+  const auto [query, key, value] = split_heads(qkv, shape);
+  const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = query.size(4);
+  const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
+  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, positions}, qkv.options())};
+  const Tensor y_BKGTD = split_output(y, shape);
+  Tensor logsumexp_BKGT;
+  for (int64_t g = 0; g < query.size(2); ++g) {
+    const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query.select(2, g), key, value,
+                                                                                   /*dropout_p=*/0.0, shape.causal);
+    if (query.size(2) == 1) return {part.transpose(1, 2).flatten(2), logsumexp};
+    if (g == 0) {
+      logsumexp_BKGT = at::empty({batch, shape.key_value_heads, query.size(2), positions}, logsumexp.options());
+    }
+    y_BKGTD.select(2, g).copy_(part);
+    logsumexp_BKGT.select(2, g).copy_(logsumexp);
+  }
+  return {y, logsumexp_BKGT.flatten(1, 2)};
+}
+
+Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                               const Shape& shape) {
+  const Tensor grad = at::empty(qkv.sizes(), qkv.options());
+  if (grad.numel() == 0) return grad;
+  const auto [query, key, value] = split_heads(qkv, shape);
+  const auto [grad_query, grad_key, grad_value] = split_heads(grad, shape);
+  const Tensor y_BKGTD = split_output(y, shape), grad_y_BKGTD = split_output(grad_y, shape);
+  const Tensor logsumexp_BKGT = logsumexp.unflatten(1, {shape.key_value_heads, -1});
+  Tensor sum_key, sum_value;
+  for (int64_t g = 0; g < query.size(2); ++g) {
+    auto [part_query, part_key, part_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        grad_y_BKGTD.select(2, g), query.select(2, g), key, value, y_BKGTD.select(2, g), logsumexp_BKGT.select(2, g),
+        /*dropout_p=*/0.0, shape.causal);
+    grad_query.select(2, g).copy_(part_query);
+    // Summed over the group in fp32 or wider.
+    if (g == 0) {
+      const bool sums = query.size(2) > 1 && part_key.scalar_type() != at::kDouble;
+      sum_key = sums ? part_key.to(at::kFloat) : part_key;
+      sum_value = sums ? part_value.to(at::kFloat) : part_value;
+    } else {
+      sum_key.add_(part_key);
+      sum_value.add_(part_value);
+    }
+  }
+  grad_key.copy_(sum_key);
+  grad_value.copy_(sum_value);
+  return grad;
+}
+
+AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
+  static const Formula formula(kFormula, "attention");
+  return {formula(qkv, shape.heads, shape.key_value_heads, shape.causal), {}};
+}
+
+}  // namespace
+
+constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
+    .aten = {attention_forward_aten, attention_backward_aten},
+    .torchscript = {attention_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Shape& shape, Level level) {
+    const CallScope scope(AttentionOp::kName, level);
+    const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
+    context->save_for_backward({qkv, y, logsumexp});
+    context->saved_data["heads"] = shape.heads;
+    context->saved_data["key_value_heads"] = shape.key_value_heads;
+    context->saved_data["causal"] = shape.causal;
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(AttentionOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2];
+    const Shape shape = {context->saved_data["heads"].toInt(), context->saved_data["key_value_heads"].toInt(),
+                         context->saved_data["causal"].toBool()};
+    return {AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, bool causal, Level level) {
+  constexpr auto op = AttentionOp::kName;
+  const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
+  require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, op, level, "heads is ", heads,
+          " and key_value_heads is ", key_value_heads, ", expected the first to be a multiple of the second");
+  const int64_t all_heads = heads + 2 * key_value_heads;
+  require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) > 0 && qkv.size(2) % all_heads == 0, op, level,
+          "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
+  const Shape shape = {heads, key_value_heads, causal};
+  const bool traced = kernel.backward == nullptr || (level == Level::aten && !qkv.is_cpu());
+  if (!traced) return AttentionFunction::apply(qkv, shape, level);
+  const CallScope scope(op, level);
+  return kernel.forward(qkv, shape).y;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// N rows, V classes
+#include "kernels/cross_entropy/cross_entropy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/cross_entropy/cross_entropy_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+// d loss / d logits = scale * (p - (1 - a) one_hot(target) - a / V) for the rows that count, made in place of log p.
+Tensor logit_gradient(Tensor log_p, const Tensor& target_N1, const Tensor& ignored_N, const Tensor& scale,
+                      double label_smoothing) {
+  const Tensor row_scale_N1 = scale.to(log_p.scalar_type()).expand_as(ignored_N).masked_fill(ignored_N, 0).unsqueeze(1);
+  Tensor gradient = log_p.exp_();
+  if (label_smoothing != 0.0) gradient.sub_(label_smoothing / static_cast<double>(gradient.size(1)));
+  gradient.scatter_add_(1, target_N1, at::full_like(row_scale_N1, label_smoothing - 1.0));
+  return gradient.mul_(row_scale_N1);
+}
+
+CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                                                  const CrossEntropyOp::Rule& rule, bool with_gradient) {
+  const Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  const Tensor log_p = at::_log_softmax(wide, 1, /*half_to_float=*/false);
+  const Tensor ignored_N = targets.eq(rule.ignore_index);
+  const Tensor target_N1 = targets.masked_fill(ignored_N, 0).unsqueeze(1);
+  const double smoothing = rule.label_smoothing;
+  Tensor row_loss_N = log_p.gather(1, target_N1).squeeze(1).mul_(smoothing - 1.0);
+  if (smoothing != 0.0) row_loss_N.sub_(log_p.mean(1), smoothing);
+  const Tensor loss = at::sum(row_loss_N.masked_fill_(ignored_N, 0)).mul_(scale);
+  if (!with_gradient) return {loss, {}};
+  return {loss, logit_gradient(log_p, target_N1, ignored_N, scale, smoothing).to(logits.scalar_type())};
+}
+
+Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient) {
+  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0) return logit_gradient;  // to look costs nothing on a CPU
+  return at::mul(logit_gradient, grad_loss);
+}
+
+CrossEntropyOp::Output cross_entropy_forward_torchscript(const Tensor& logits, const Tensor& targets,
+                                                         const Tensor& scale, const CrossEntropyOp::Rule& rule, bool) {
+  static const Formula formula(kFormula, "cross_entropy");
+  return {formula(logits, targets, scale, rule.ignore_index, rule.label_smoothing), {}};
+}
+
+}  // namespace
+
+constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
+    .aten = {cross_entropy_forward_aten, cross_entropy_backward_aten},
+    .torchscript = {cross_entropy_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                        const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
+    const CallScope scope(CrossEntropyOp::kName, level);
+    const auto [loss, gradient] =
+        CrossEntropyOp::kKernels.slot(level).forward(logits, targets, scale, rule, with_gradient);
+    context->save_for_backward({gradient});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return loss;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(CrossEntropyOp::kName, level, kBackward);
+    const Tensor gradient = context->get_saved_variables()[0];
+    return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
+  }
+};
+
+void check(const Tensor& logits, const Tensor& targets, const Tensor& scale, double label_smoothing, Level level) {
+  constexpr auto op = CrossEntropyOp::kName;
+  require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, op, level, "logits are ",
+          logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
+  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == logits.size(0) &&
+              targets.device() == logits.device(),
+          op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
+          ", expected Long [", logits.size(0), "] on ", logits.device());
+  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == logits.device(), op, level,
+          "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
+          logits.device());
+  require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
+          ", expected 0 <= a < 1");
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
+                     double label_smoothing, Level level) {
+  const Kernel<CrossEntropyOp>& kernel = CrossEntropyOp::kKernels.at(level, logits.device());
+  check(logits, targets, scale, label_smoothing, level);
+  const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
+  const bool with_gradient = at::GradMode::is_enabled() && logits.requires_grad();
+  if (kernel.backward != nullptr) {
+    return CrossEntropyFunction::apply(logits, targets, scale, rule, with_gradient, level);
+  }
+  const CallScope scope(CrossEntropyOp::kName, level);
+  return kernel.forward(logits, targets, scale, rule, with_gradient).loss;
+}
+
+}  // namespace strata::kernels

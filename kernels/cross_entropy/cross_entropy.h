@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// cross_entropy: loss = scale * sum over rows of -log p(target), p = softmax(logits); rows with the ignored target
+// count 0. With label smoothing a, -log p(target) becomes -(1 - a) log p(target) - a / V * sum over v of log p(v).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step) -> 0-dim, fp32 or wider. The
+// gradient of the logits is made together with the loss when one is needed. A level may make it in the memory of the
+// logits: the caller gives them away then.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
+                     double label_smoothing, Level level);
+
+struct CrossEntropyOp {
+  static constexpr std::string_view kName = "cross_entropy";
+  struct Rule {
+    int64_t ignore_index;
+    double label_smoothing;
+  };
+  struct Output {
+    Tensor loss, logit_gradient;  // d loss / d logits; undefined when it was not asked for
+  };
+  using Forward = Output(const Tensor& logits, const Tensor& targets, const Tensor& scale, const Rule& rule,
+                         bool with_gradient);
+  // grad_loss * logit_gradient; grad_loss is nearly always 1. Leaves logit_gradient as it is, and never waits for a
+  // device.
+  using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient);
+  static const KernelTable<CrossEntropyOp> kKernels;
+};
+
+}  // namespace strata::kernels

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// R rows, C columns
+#include "kernels/dropout/dropout.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_right_shift.h>
+#include <ATen/ops/bitwise_xor.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/dropout/dropout_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int64_t kMask = 0xffffffff;
+constexpr int64_t kGolden = 0x9e3779b9;
+
+// In place on int64 tensors that hold 32-bit numbers. The second constant is negative (0x846ca68b - 2^32): the product
+// stays above -2^63 and is the same modulo 2^32.
+Tensor mix(Tensor hash) {
+  hash.bitwise_xor_(at::bitwise_right_shift(hash, 16)).mul_(0x7feb352d).bitwise_and_(kMask);
+  hash.bitwise_xor_(at::bitwise_right_shift(hash, 15)).mul_(0x846ca68b - (kMask + 1)).bitwise_and_(kMask);
+  return hash.bitwise_xor_(at::bitwise_right_shift(hash, 16));
+}
+
+Tensor low(const Tensor& number) { return number.bitwise_and(kMask); }
+Tensor high(const Tensor& number) { return at::bitwise_right_shift(number, 32).bitwise_and_(kMask); }
+
+Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
+  const int64_t columns = x.size(-1);
+  if (x.numel() == 0) return x.clone();
+  const auto integers = mask.key.options();
+  const Tensor row = at::arange(mask.first_row, mask.first_row + x.numel() / columns, integers);
+  Tensor hash = mix(low(mask.key).bitwise_xor_(kGolden));
+  hash = mix(high(mask.key).bitwise_xor_(hash));
+  hash = mix(hash.bitwise_xor_(mask.site & kMask));
+  const Tensor row_hash_R = mix(high(row).bitwise_xor_(mix(low(row).bitwise_xor_(hash))));
+  const Tensor column_hash_C = mix(at::arange(kGolden, kGolden + columns, integers).bitwise_and_(kMask));
+  const Tensor hash_RC = mix(at::bitwise_xor(row_hash_R.unsqueeze(1), column_hash_C));
+  const Tensor dropped = hash_RC.lt(static_cast<int64_t>(mask.probability * 4294967296.0)).view(x.sizes());
+  return at::mul(x, 1.0 / (1.0 - mask.probability)).masked_fill_(dropped, 0);
+}
+
+Tensor dropout_forward_torchscript(const Tensor& x, const DropoutOp::Mask& mask) {
+  static const Formula formula(kFormula, "dropout");
+  return formula(x, mask.probability, mask.key, mask.site, mask.first_row);
+}
+
+}  // namespace
+
+constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
+    .aten = {dropout_forward_aten, dropout_forward_aten},  // linear in x: the gradient goes through the same mask
+    .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::Mask& mask, Level level) {
+    const CallScope scope(DropoutOp::kName, level);
+    context->save_for_backward({mask.key});
+    context->saved_data["probability"] = mask.probability;
+    context->saved_data["site"] = mask.site;
+    context->saved_data["first_row"] = mask.first_row;
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return DropoutOp::kKernels.slot(level).forward(x, mask);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(DropoutOp::kName, level, kBackward);
+    const DropoutOp::Mask mask = {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],
+                                  context->saved_data["site"].toInt(), context->saved_data["first_row"].toInt()};
+    return {DropoutOp::kKernels.slot(level).backward(gradients[0], mask), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
+  constexpr auto op = DropoutOp::kName;
+  const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());
+  require(probability >= 0.0 && probability < 1.0, op, level, "probability is ", probability, ", expected 0 <= p < 1");
+  require(x.is_floating_point() && x.dim() >= 1, op, level, "x is ", x.scalar_type(), " ", x.sizes(),
+          ", expected floating point [..., columns]");
+  require(key.scalar_type() == at::kLong && key.numel() == 1 && key.device() == x.device(), op, level, "key is ",
+          key.scalar_type(), " ", key.sizes(), " on ", key.device(), ", expected Long [1] on ", x.device());
+  const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
+  if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
+  const CallScope scope(op, level);
+  return kernel.forward(x, mask);
+}
+
+}  // namespace strata::kernels

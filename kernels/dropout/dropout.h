@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// dropout: y = x / (1 - p) where the element is kept, 0 where it is not; the mask is computed from a counter, never
+// stored. With x seen as [rows, columns], the hash of (key, site, first_row + row, column) is 32 bits of integer
+// arithmetic, and an element is kept when hash >= p * 2^32: the mask does not depend on how rows are spread over calls
+// or ranks.
+//   mix(h) = h ^= h >> 16; h *= 0x7feb352d; h ^= h >> 15; h *= 0x846ca68b; h ^= h >> 16     (modulo 2^32)
+//   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))     (m = 2^32 -
+//   1) hash = mix(row_hash ^ mix(column + 0x9e3779b9))
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first row.
+Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level);
+
+struct DropoutOp {
+  static constexpr std::string_view kName = "dropout";
+  struct Mask {
+    double probability;
+    Tensor key;
+    int64_t site, first_row;
+  };
+  using Forward = Tensor(const Tensor& x, const Mask& mask);
+  using Backward = Tensor(const Tensor& grad_y, const Mask& mask);
+  static const KernelTable<DropoutOp> kKernels;
+};
+
+}  // namespace strata::kernels

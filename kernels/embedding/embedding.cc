@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/embedding/embedding.h"
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/embedding_dense_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/embedding/embedding_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+Tensor embedding_forward_aten(const Tensor& indices, const Tensor& weight) { return at::embedding(weight, indices); }
+
+Tensor embedding_backward_aten(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
+                               const WeightGradient& into) {
+  return deliver(at::embedding_dense_backward(grad_y, indices, vocabulary, /*padding_idx=*/-1,
+                                              /*scale_grad_by_freq=*/false),
+                 into);
+}
+
+Tensor embedding_forward_torchscript(const Tensor& indices, const Tensor& weight) {
+  static const Formula formula(kFormula, "embedding");
+  return formula(indices, weight);
+}
+
+}  // namespace
+
+constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
+    .aten = {embedding_forward_aten, embedding_backward_aten},
+    .torchscript = {embedding_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& indices, const Tensor& weight, Level level) {
+    const CallScope scope(EmbeddingOp::kName, level);
+    context->save_for_backward({indices, weight});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return EmbeddingOp::kKernels.slot(level).forward(indices, weight);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(EmbeddingOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &indices = saved[0], &weight = saved[1];
+    return {Tensor(),
+            EmbeddingOp::kKernels.slot(level).backward(gradients[0], indices, weight.size(0),
+                                                       claim_weight_gradient(weight)),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
+  constexpr auto op = EmbeddingOp::kName;
+  const Kernel<EmbeddingOp>& kernel = EmbeddingOp::kKernels.at(level, weight.device());
+  require(indices.scalar_type() == at::kLong && indices.device() == weight.device(), op, level, "indices are ",
+          indices.scalar_type(), " on ", indices.device(), ", expected Long on ", weight.device(), " like weight");
+  require(weight.is_floating_point() && weight.dim() == 2, op, level, "weight is ", weight.scalar_type(), " ",
+          weight.sizes(), ", expected floating point [V, D]");
+  if (kernel.backward != nullptr) return EmbeddingFunction::apply(indices, weight, level);
+  const CallScope scope(op, level);
+  return kernel.forward(indices, deliver_weight_gradient(weight));
+}
+
+}  // namespace strata::kernels

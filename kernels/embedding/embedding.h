@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// embedding: y[i] = weight[indices[i]]; the gradient of weight sums over equal indices, in the same order every time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+#include "kernels/weight_gradient.h"
+
+namespace strata::kernels {
+
+// indices int64 [...], weight [V, D] -> [..., D]
+Tensor embedding(const Tensor& indices, const Tensor& weight, Level level);
+
+struct EmbeddingOp {
+  static constexpr std::string_view kName = "embedding";
+  using Forward = Tensor(const Tensor& indices, const Tensor& weight);
+  // Returns the gradient of weight; undefined when it was written into a buffer.
+  using Backward = Tensor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary, const WeightGradient& into);
+  static const KernelTable<EmbeddingOp> kKernels;
+};
+
+}  // namespace strata::kernels

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/global_norm/global_norm.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/call.h"
+#include "kernels/global_norm/global_norm_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+// A norm in fp64 and its square: one pass and no temporary, where the sum of a product needs one of the tensor's size.
+Tensor global_norm_forward_aten(const std::vector<Tensor>& gradients) {
+  Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
+  for (const Tensor& gradient : gradients) {
+    const Tensor norm = at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kDouble);
+    total.addcmul_(norm, norm);
+  }
+  return total.to(gradients[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+Tensor global_norm_forward_torchscript(const std::vector<Tensor>& gradients) {
+  static const Formula formula(kFormula, "global_norm");
+  return formula(gradients);
+}
+
+}  // namespace
+
+constinit const KernelTable<GlobalNormOp> GlobalNormOp::kKernels = {
+    .aten = {global_norm_forward_aten, nullptr},
+    .torchscript = {global_norm_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+Tensor global_norm(const std::vector<Tensor>& gradients, Level level) {
+  constexpr auto op = GlobalNormOp::kName;
+  require(!gradients.empty(), op, level, "no gradients, expected at least one");
+  const Kernel<GlobalNormOp>& kernel = GlobalNormOp::kKernels.at(level, gradients[0].device());
+  for (const Tensor& gradient : gradients)
+    require_same_kind(op, level, "gradient 0", gradients[0], "another", gradient);
+  const at::NoGradGuard no_grad;
+  const CallScope scope(op, level);
+  return kernel.forward(gradients);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/layer_norm/layer_norm.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/layer_norm/layer_norm_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+LayerNormOp::Output layer_norm_forward_aten(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  auto [y, mean, rstd] = at::native_layer_norm(x, weight.sizes(), weight, bias, eps);
+  return {y, mean, rstd};
+}
+
+LayerNormOp::Gradient layer_norm_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                               const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                                               const LayerNormOp::GradientTargets& targets) {
+  auto [grad_x, grad_weight, grad_bias] = at::native_layer_norm_backward(
+      grad_y, x, weight.sizes(), mean, rstd, weight, bias, /*output_mask=*/{true, true, bias.defined()});
+  LayerNormOp::Gradient gradient{grad_x, deliver(grad_weight, targets.weight), {}};
+  if (bias.defined()) gradient.bias = deliver(grad_bias, targets.bias);
+  return gradient;
+}
+
+AddLayerNormOp::Output add_layer_norm_forward_aten(const Tensor& residual, const Tensor& branch, const Tensor& weight,
+                                                   const Tensor& bias, double eps) {
+  const Tensor sum = at::add(residual, branch);
+  const auto [y, mean, rstd] = layer_norm_forward_aten(sum, weight, bias, eps);
+  return {y, sum, mean, rstd};
+}
+
+AddLayerNormOp::Gradient add_layer_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
+                                                      const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                      const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+  const auto gradient = layer_norm_backward_aten(grad_y, sum, weight, bias, mean, rstd, targets);
+  if (grad_sum.defined()) gradient.x.add_(grad_sum);
+  return {gradient.x, gradient.weight, gradient.bias};
+}
+
+LayerNormOp::Output layer_norm_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                   double eps) {
+  static const Formula formula(kFormula, "layer_norm");
+  return {formula(x, weight, bias, eps), {}, {}};
+}
+
+AddLayerNormOp::Output add_layer_norm_forward_torchscript(const Tensor& residual, const Tensor& branch,
+                                                          const Tensor& weight, const Tensor& bias, double eps) {
+  static const Formula formula(kFormula, "add_layer_norm");
+  const std::vector<Tensor> outputs = formula.tuple(residual, branch, weight, bias, eps);
+  return {outputs[0], outputs[1], {}, {}};
+}
+
+}  // namespace
+
+constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
+    .aten = {layer_norm_forward_aten, layer_norm_backward_aten},
+    .torchscript = {layer_norm_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
+    .aten = {add_layer_norm_forward_aten, add_layer_norm_backward_aten},
+    .torchscript = {add_layer_norm_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                        Level level) {
+    const CallScope scope(LayerNormOp::kName, level);
+    const auto [y, mean, rstd] = LayerNormOp::kKernels.slot(level).forward(x, weight, bias, eps);
+    context->save_for_backward({x, weight, bias, mean, rstd});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(LayerNormOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
+    const auto gradient = LayerNormOp::kKernels.slot(level).backward(
+        gradients[0], x, weight, bias, mean, rstd, {claim_weight_gradient(weight), claim_weight_gradient(bias)});
+    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
+  }
+};
+
+struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
+  static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
+                               const Tensor& weight, const Tensor& bias, double eps, Level level) {
+    const CallScope scope(AddLayerNormOp::kName, level);
+    const auto [y, sum, mean, rstd] = AddLayerNormOp::kKernels.slot(level).forward(residual, branch, weight, bias, eps);
+    context->save_for_backward({sum, weight, bias, mean, rstd});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    context->set_materialize_grads(false);  // a sum that nobody used costs no tensor of zeros
+    return {y, sum};
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(AddLayerNormOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &sum = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
+    if (!gradients[0].defined()) {  // y was not used
+      return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor(), Tensor()};
+    }
+    const auto gradient =
+        AddLayerNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, bias, mean, rstd,
+                                                      {claim_weight_gradient(weight), claim_weight_gradient(bias)});
+    return {gradient.sum, gradient.sum, gradient.weight, gradient.bias, Tensor(), Tensor()};
+  }
+};
+
+void check(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
+  require(x.dim() >= 1 && x.size(-1) > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1), op, level, "x is ",
+          x.sizes(), " and weight is ", weight.sizes(), ", expected x [..., D] and weight [D]");
+  require_same_kind(op, level, "x", x, "weight", weight);
+  if (bias.defined()) require_alike(op, level, "weight", weight, "bias", bias);
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
+  const Kernel<LayerNormOp>& kernel = LayerNormOp::kKernels.at(level, x.device());
+  check(LayerNormOp::kName, x, weight, bias, level);
+  if (kernel.backward != nullptr) return LayerNormFunction::apply(x, weight, bias, eps, level);
+  const CallScope scope(LayerNormOp::kName, level);
+  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
+}
+
+NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
+                         double eps, Level level) {
+  constexpr auto op = AddLayerNormOp::kName;
+  const Kernel<AddLayerNormOp>& kernel = AddLayerNormOp::kKernels.at(level, residual.device());
+  require_alike(op, level, "residual", residual, "branch", branch);
+  check(op, residual, weight, bias, level);
+  if (kernel.backward != nullptr) {
+    const variable_list outputs = AddLayerNormFunction::apply(residual, branch, weight, bias, eps, level);
+    return {outputs[0], outputs[1]};
+  }
+  const CallScope scope(op, level);
+  const auto output =
+      kernel.forward(residual, branch, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps);
+  return {output.y, output.sum};
+}
+
+}  // namespace strata::kernels

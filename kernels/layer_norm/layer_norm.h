@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, over the last dimension (variance with 1 /
+// D); alone, or with the residual added first.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+#include "kernels/normed_sum.h"
+#include "kernels/weight_gradient.h"
+
+namespace strata::kernels {
+
+// x [..., D], weight [D], bias [D] or undefined -> [..., D]
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
+
+// sum = residual + branch, y = layer_norm(sum)
+NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
+                         double eps, Level level);
+
+struct LayerNormOp {
+  static constexpr std::string_view kName = "layer_norm";
+  struct Output {
+    Tensor y, mean, rstd;  // mean and rstd = 1 / sqrt(variance + eps), one per row, saved for backward
+  };
+  struct Gradient {
+    Tensor x, weight, bias;  // weight and bias undefined when they were written into a buffer
+  };
+  struct GradientTargets {
+    WeightGradient weight, bias;
+  };
+  using Forward = Output(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
+  using Backward = Gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const Tensor& mean, const Tensor& rstd, const GradientTargets& targets);
+  static const KernelTable<LayerNormOp> kKernels;
+};
+
+struct AddLayerNormOp {
+  static constexpr std::string_view kName = "add_layer_norm";
+  struct Output {
+    Tensor y, sum, mean, rstd;
+  };
+  struct Gradient {
+    Tensor sum, weight, bias;  // the gradient of sum is that of residual and of branch
+  };
+  using Forward = Output(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
+                         double eps);
+  // grad_sum is what came through the sum itself; undefined when nothing did.
+  using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum, const Tensor& weight,
+                            const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                            const LayerNormOp::GradientTargets& targets);
+  static const KernelTable<AddLayerNormOp> kKernels;
+};
+
+}  // namespace strata::kernels

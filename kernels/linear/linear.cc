@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// N rows, I input width, O output width
+#include "kernels/linear/linear.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/activation/activation.h"
+#include "kernels/call.h"
+#include "kernels/linear/linear_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const Tensor x_NI = x.reshape({-1, x.size(-1)});
+  const Tensor product_NO = bias.defined() ? at::addmm(bias, x_NI, weight.t()) : at::mm(x_NI, weight.t());
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  const Tensor product = at::_unsafe_view(product_NO, shape);
+  if (activation == Activation::none) return {product, {}};
+  const Tensor y = activation_forward_aten(product, activation);
+  return {y, activation == Activation::relu ? y : product};
+}
+
+// The GEMM writes (or, with beta = 1, adds) into the buffer where that has its dtype: no temporary and no second pass.
+Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
+  const Tensor& into = where.into;
+  if (!into.defined() || into.scalar_type() != grad_NO.scalar_type() || !into.is_contiguous()) {
+    return deliver(at::mm(grad_NO.t(), x_NI), where);
+  }
+  Tensor out = into;
+  if (where.add) {
+    at::addmm_out(out, into, grad_NO.t(), x_NI);
+  } else {
+    at::mm_out(out, grad_NO.t(), x_NI);
+  }
+  return {};
+}
+
+LinearOp::Gradient linear_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
+                                        const Tensor& pre_activation, Activation activation,
+                                        const LinearOp::GradientTargets& targets) {
+  const Tensor grad = activation_backward_aten(grad_y, pre_activation, activation);
+  const Tensor grad_NO = grad.reshape({-1, weight.size(0)});
+  LinearOp::Gradient result;
+  if (targets.x) result.x = at::_unsafe_view(at::mm(grad_NO, weight), x.sizes());
+  result.weight = weight_gradient_aten(grad_NO, x.reshape({-1, x.size(-1)}), targets.weight);
+  if (has_bias) result.bias = deliver(at::sum(grad_NO, 0), targets.bias);
+  return result;
+}
+
+LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                            Activation activation) {
+  static const Formula formula(kFormula, "linear");
+  return {formula(x, weight, bias, std::string(name(activation))), {}};
+}
+
+}  // namespace
+
+constinit const KernelTable<LinearOp> LinearOp::kKernels = {
+    .aten = {linear_forward_aten, linear_backward_aten},
+    .torchscript = {linear_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation, Level level) {
+    const CallScope scope(LinearOp::kName, level);
+    const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
+    context->save_for_backward({x, weight, bias, pre_activation});
+    context->saved_data["activation"] = static_cast<int64_t>(activation);
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(LinearOp::kName, level, kBackward);
+    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
+    const LinearOp::GradientTargets targets = {context->needs_input_grad(0), claim_weight_gradient(weight),
+                                               claim_weight_gradient(bias)};
+    LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
+                                                                          pre_activation, activation, targets);
+    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
+  }
+};
+
+void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
+  constexpr auto op = LinearOp::kName;
+  require(activation != Activation::silu, op, level, "activation is silu, expected none, gelu, gelu_tanh or relu");
+  require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1), op, level, "x is ", x.sizes(),
+          " and weight is ", weight.sizes(), ", expected x [..., in] and weight [out, in]");
+  require_same_kind(op, level, "x", x, "weight", weight);
+  if (!bias.defined()) return;
+  require(bias.dim() == 1 && bias.size(0) == weight.size(0), op, level, "bias is ", bias.sizes(), ", expected [",
+          weight.size(0), "]");
+  require_same_kind(op, level, "x", x, "bias", bias);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
+  const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
+  check(x, weight, bias, activation, level);
+  if (kernel.backward != nullptr) return LinearFunction::apply(x, weight, bias, activation, level);
+  const CallScope scope(LinearOp::kName, level);
+  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
+}
+
+}  // namespace strata::kernels

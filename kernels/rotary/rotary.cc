@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// B batch, T positions, H query heads, K key heads, D head width
+#include "kernels/rotary/rotary.h"
+
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/rotary/rotary_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+// `direction` is 1, or -1 to turn back. Products are taken in fp32 or wider and rounded once.
+Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+                     int direction) {
+  const at::ScalarType wide = qkv.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const int64_t all_heads = heads + 2 * key_value_heads;
+  const Tensor pairs = qkv.view({qkv.size(0), qkv.size(1), all_heads, 2, qkv.size(2) / all_heads / 2})
+                           .narrow(2, 0, heads + key_value_heads);
+  const Tensor first = pairs.select(3, 0), second = pairs.select(3, 1);
+  const Tensor x1 = first.to(wide), x2 = second.to(wide);
+  const Tensor c = cosine.to(wide).unsqueeze(1), s = sine.to(wide).unsqueeze(1);
+  const Tensor y1 = at::mul(x1, c).addcmul_(x2, s, -direction);
+  second.copy_(at::mul(x2, c).addcmul_(x1, s, direction));
+  first.copy_(y1);
+  return qkv;
+}
+
+Tensor rotary_forward_aten(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                           int64_t key_value_heads) {
+  return turn_in_place(std::move(qkv), cosine, sine, heads, key_value_heads, 1);
+}
+
+Tensor rotary_backward_aten(Tensor grad_qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                            int64_t key_value_heads) {
+  return turn_in_place(std::move(grad_qkv), cosine, sine, heads, key_value_heads, -1);
+}
+
+Tensor rotary_forward_torchscript(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                                  int64_t key_value_heads) {
+  static const Formula formula(kFormula, "rotary");
+  return formula(qkv, cosine, sine, heads, key_value_heads);
+}
+
+}  // namespace
+
+constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
+    .aten = {rotary_forward_aten, rotary_backward_aten},
+    .torchscript = {rotary_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Nobody else holds this gradient or a view of it: the test that autograd's own accumulation in place makes.
+bool is_ours_alone(const Tensor& gradient) {
+  return gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == 1;
+}
+
+struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& cosine, const Tensor& sine,
+                        int64_t heads, int64_t key_value_heads, Level level) {
+    const CallScope scope(RotaryOp::kName, level);
+    context->save_for_backward({cosine, sine});
+    context->saved_data["heads"] = heads;
+    context->saved_data["key_value_heads"] = key_value_heads;
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    // detach(): to autograd the result is a new tensor, while the shared version counter still tells on whoever saved
+    // qkv for a backward of his own.
+    return RotaryOp::kKernels.slot(level).forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(RotaryOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    Tensor gradient = std::move(gradients[0]);
+    if (!is_ours_alone(gradient)) gradient = gradient.clone(at::MemoryFormat::Contiguous);
+    gradient = RotaryOp::kKernels.slot(level).backward(std::move(gradient), saved[0], saved[1],
+                                                       context->saved_data["heads"].toInt(),
+                                                       context->saved_data["key_value_heads"].toInt());
+    return {gradient, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+void check(const Tensor& qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+           Level level) {
+  constexpr auto op = RotaryOp::kName;
+  const int64_t all_heads = heads + 2 * key_value_heads;
+  require(heads > 0 && key_value_heads > 0, op, level, "heads is ", heads, " and key_value_heads is ", key_value_heads,
+          ", expected positive numbers");
+  require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) % (2 * all_heads) == 0, op, level, "qkv is ",
+          qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D] with an even D");
+  require(cosine.dim() == 2 && cosine.size(0) == qkv.size(1) && cosine.size(1) == qkv.size(2) / all_heads / 2 &&
+              cosine.scalar_type() == at::kFloat && cosine.device() == qkv.device(),
+          op, level, "cosine is ", cosine.scalar_type(), " ", cosine.sizes(), " on ", cosine.device(),
+          ", expected Float [", qkv.size(1), ", ", qkv.size(2) / all_heads / 2, "] on ", qkv.device());
+  require_alike(op, level, "cosine", cosine, "sine", sine);
+}
+
+}  // namespace
+
+Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+              Level level) {
+  const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
+  check(qkv, cosine, sine, heads, key_value_heads, level);
+  if (kernel.backward != nullptr) return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
+  const CallScope scope(RotaryOp::kName, level);
+  return kernel.forward(std::move(qkv), cosine, sine, heads, key_value_heads);
+}
+
+}  // namespace strata::kernels

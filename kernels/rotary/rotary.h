@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// rotary: turns pairs of every query and key head by an angle that grows with the position ("rotate-half" order).
+// With x1, x2 the halves of a head at position t, and c, s the rows t of cosine and sine:
+//   y1 = x1 c - x2 s,  y2 = x2 c + x1 s
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// qkv [B, T, (H + 2K) * D]: H query heads, K key heads, K value heads (left as they are); cosine, sine [T, D/2] fp32.
+// Owns qkv and may overwrite it: the caller gives it away.
+Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+              Level level);
+
+struct RotaryOp {
+  static constexpr std::string_view kName = "rotary";
+  // qkv is contiguous and may be overwritten and returned. The backward turns the gradient back by the same angles.
+  using Forward = Tensor(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads);
+  using Backward = Tensor(Tensor grad_qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                          int64_t key_value_heads);
+  static const KernelTable<RotaryOp> kKernels;
+};
+
+}  // namespace strata::kernels

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+# Definition of rotary. B batch, T positions, H query heads, K key heads, D head width
+import torch
+
+
+def rotary(
+    qkv: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, heads: int, key_value_heads: int
+) -> torch.Tensor:
+    batch, positions, width = qkv.size(0), qkv.size(1), qkv.size(2)
+    head_width = width // (heads + 2 * key_value_heads)
+    turned_heads = heads + key_value_heads
+    turned = qkv.narrow(2, 0, turned_heads * head_width).reshape(batch, positions, turned_heads, head_width)
+    wide = turned.to(torch.promote_types(qkv.dtype, torch.float32))
+    first = wide.narrow(3, 0, head_width // 2)
+    second = wide.narrow(3, head_width // 2, head_width // 2)
+    c = cosine.unsqueeze(1)
+    s = sine.unsqueeze(1)
+    turned = torch.cat([first * c - second * s, second * c + first * s], dim=3).to(qkv.dtype)
+    value = qkv.narrow(2, turned_heads * head_width, key_value_heads * head_width)
+    return torch.cat([turned.reshape(batch, positions, turned_heads * head_width), value], dim=2)

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/swiglu/swiglu.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/swiglu/swiglu_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+struct Halves {
+  Tensor gate, up;
+};
+
+Halves halves(const Tensor& gate_up) {
+  const int64_t width = gate_up.size(-1) / 2;
+  return {gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width)};
+}
+
+Tensor swiglu_forward_aten(const Tensor& gate_up) {
+  const auto [gate, up] = halves(gate_up);
+  return at::silu(gate).mul_(up);
+}
+
+// Recomputes silu(gate): one pass of exp against F values a row kept from forward to backward.
+Tensor swiglu_backward_aten(const Tensor& grad_y, const Tensor& gate_up) {
+  const auto [gate, up] = halves(gate_up);
+  const Tensor grad = at::empty(gate_up.sizes(), gate_up.options());
+  auto [grad_gate, grad_up] = halves(grad);
+  at::mul_out(grad_gate, grad_y, up);
+  at::silu_backward_out(grad_gate, grad_gate, gate);
+  at::silu_out(grad_up, gate);
+  grad_up.mul_(grad_y);
+  return grad;
+}
+
+Tensor swiglu_forward_torchscript(const Tensor& gate_up) {
+  static const Formula formula(kFormula, "swiglu");
+  return formula(gate_up);
+}
+
+}  // namespace
+
+constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
+    .aten = {swiglu_forward_aten, swiglu_backward_aten},
+    .torchscript = {swiglu_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate_up, Level level) {
+    const CallScope scope(SwigluOp::kName, level);
+    context->save_for_backward({gate_up});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return SwigluOp::kKernels.slot(level).forward(gate_up);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(SwigluOp::kName, level, kBackward);
+    const Tensor gate_up = context->get_saved_variables()[0];
+    return {SwigluOp::kKernels.slot(level).backward(gradients[0], gate_up), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor swiglu(const Tensor& gate_up, Level level) {
+  constexpr auto op = SwigluOp::kName;
+  const Kernel<SwigluOp>& kernel = SwigluOp::kKernels.at(level, gate_up.device());
+  require(gate_up.is_floating_point() && gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0, op, level, "gate_up is ",
+          gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
+  if (kernel.backward != nullptr) return SwigluFunction::apply(gate_up, level);
+  const CallScope scope(op, level);
+  return kernel.forward(gate_up);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// swiglu: y = silu(gate) * up, where gate_up holds gate and then up in its last dimension; silu(x) = x / (1 + exp(-x)).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// gate_up [..., 2F] -> [..., F]
+Tensor swiglu(const Tensor& gate_up, Level level);
+
+struct SwigluOp {
+  static constexpr std::string_view kName = "swiglu";
+  using Forward = Tensor(const Tensor& gate_up);
+  using Backward = Tensor(const Tensor& grad_y, const Tensor& gate_up);
+  static const KernelTable<SwigluOp> kKernels;
+};
+
+}  // namespace strata::kernels

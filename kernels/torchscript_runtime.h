@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Formula: one function of an op's `.py` file, compiled by TorchScript and called with tensors and numbers.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace torch::jit {
+struct Function;
+struct CompilationUnit;
+}  // namespace torch::jit
+
+namespace strata::kernels {
+
+// Compiled once, when it is made: adapters hold it as a function-local static, which C++ initializes once for all
+// threads. Calls are thread-safe and differentiable.
+class Formula {
+ public:
+  // `source` is the whole text of the file; everything before its first function (imports for Python) is left out.
+  Formula(std::string_view source, std::string_view function);
+
+  template <class... Arguments>
+  at::Tensor operator()(const Arguments&... arguments) const {
+    return call({value(arguments)...}).toTensor();
+  }
+  // For functions that return a tuple of tensors.
+  template <class... Arguments>
+  std::vector<at::Tensor> tuple(const Arguments&... arguments) const {
+    std::vector<at::Tensor> tensors;
+    for (const at::IValue& element : call({value(arguments)...}).toTupleRef().elements()) {
+      tensors.push_back(element.toTensor());
+    }
+    return tensors;
+  }
+
+ private:
+  static at::IValue value(const at::Tensor& tensor) { return tensor.defined() ? at::IValue(tensor) : at::IValue(); }
+  template <class Argument>
+  static at::IValue value(const Argument& argument) {
+    return at::IValue(argument);
+  }
+  at::IValue call(std::vector<at::IValue> arguments) const;
+
+  std::shared_ptr<torch::jit::CompilationUnit> unit_;
+  torch::jit::Function* function_;
+};
+
+}  // namespace strata::kernels
