@@ -16,14 +16,14 @@ inline const std::vector<std::string>& good_lines() {
       "micro_batch: 4",                                                            // 4
       "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4,"  // 5
       " feed_forward: 128, sequence: 32, vocabulary: 256}",
-      "data: {type: text, train: train.bin, validation: validation.bin}",          // 6
-      "optimizer: {type: adamw, learning_rate: 1e-3}",                             // 7
-      "schedule: {type: cosine, warmup: 10}",                                      // 8
-      "precision: {compute: float32, reduce: float32}",                            // 9
-      "sharding: {strategy: full}",                                                // 10
-      "kernels: {default: aten}",                                                  // 11
-      "checkpoint: {every: 50}",                                                   // 12
-      "evaluation: {every: 50, tokens: 64}",                                       // 13
+      "data: {type: text, train: train.bin, validation: validation.bin}",  // 6
+      "optimizer: {type: adamw, learning_rate: 1e-3}",                     // 7
+      "schedule: {type: cosine, warmup: 10}",                              // 8
+      "precision: {compute: float32, reduce: float32}",                    // 9
+      "sharding: {strategy: full}",                                        // 10
+      "kernels: {default: aten}",                                          // 11
+      "checkpoint: {every: 50}",                                           // 12
+      "evaluation: {every: 50, tokens: 64}",                               // 13
   };
   return kLines;
 }
