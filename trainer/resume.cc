@@ -9,7 +9,9 @@ namespace strata::trainer {
 
 std::optional<Resumed> resume(const TrainerConfig& config, const std::string& folder, ShardedModel& model,
                               Optimizer& optimizer, const Ranks& ranks, const std::string& data_fingerprint) {
-  const std::optional<FoundCheckpoint> found = find_checkpoint({folder, config.checkpoint.resume}, ranks);
+  if (config.checkpoint.resume == Resume::never) return std::nullopt;
+  const std::optional<FoundCheckpoint> found =
+      find_checkpoint({.folder = folder, .required = config.checkpoint.resume == Resume::require}, ranks);
   if (!found) return std::nullopt;
   Resumed resumed{parse_run_state(found->manifest.state), found->rejected, found->notes};
 

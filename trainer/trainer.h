@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "modules/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/device_mesh.h"
 #include "trainer/checkpoint_writer.h"
