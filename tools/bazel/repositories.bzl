@@ -72,6 +72,6 @@ def _wheels(ctx):
     for package in ["torch", "nvidia"]:
         ctx.symlink(site + "/" + package, package)
     ctx.file("BUILD", _WHEELS_BUILD.replace("{site}", site))
-    ctx.file("site.bzl", "SITE = '%s'\n" % site)
+    ctx.file("site.bzl", "SITE = '%s'\nPYTHON = '%s'\n" % (site, site.rpartition('/lib/')[0] + '/bin/python'))
 
 wheels = repository_rule(implementation = _wheels, local = True, configure = True)

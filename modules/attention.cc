@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "modules/attention.h"
+
+#include "kernels/attention/attention.h"
+#include "kernels/rotary/rotary.h"
+
+namespace strata::modules {
+
+Attention::Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
+                     const KernelSelection& kernels)
+    : qkv_(parameter, name + ".qkv", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
+      output_(parameter, name + ".output", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
+      heads_(config.heads),
+      key_value_heads_(config.key_value_head_count()),
+      rotary_(config.family == Family::llama),
+      causal_(causal),
+      rotary_level_(kernels.rotary),
+      attention_level_(kernels.attention) {}
+
+Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
+  Tensor qkv = qkv_(x);
+  if (rotary_) {
+    qkv = kernels::rotary(std::move(qkv), context.rotary_cosine, context.rotary_sine, heads_, key_value_heads_,
+                          rotary_level_);
+  }
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, causal_, attention_level_));
+}
+
+}  // namespace strata::modules

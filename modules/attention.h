@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Self-attention with one projection for query, key and value, grouped heads and optional rotary positions.
+#pragma once
+
+#include <string>
+
+#include "modules/kernel_selection.h"
+#include "modules/layer.h"
+#include "modules/linear.h"
+#include "modules/model_config.h"
+
+namespace strata::modules {
+
+class Attention {
+ public:
+  Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
+            const KernelSelection& kernels);
+
+  Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
+
+ private:
+  Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
+  int64_t heads_, key_value_heads_;
+  bool rotary_, causal_;
+  kernels::Level rotary_level_, attention_level_;
+};
+
+}  // namespace strata::modules

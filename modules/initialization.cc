@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "modules/initialization.h"
+
+#include <ATen/core/PhiloxRNGEngine.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+
+namespace strata::modules {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+// FNV-1a, 64 bits.
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return hash;
+}
+
+// (0, 1]: the logarithm below stays finite.
+double uniform(uint32_t bits) { return (static_cast<double>(bits) + 1.0) / 4294967296.0; }
+
+// The four normals that belong to elements 4 * quad ... 4 * quad + 3.
+std::array<float, 4> normals(uint64_t seed, uint64_t stream, uint64_t quad, double deviation) {
+  at::Philox4_32 engine(seed, stream, quad);
+  std::array<float, 4> result;
+  for (size_t pair = 0; pair < 2; ++pair) {
+    const double radius = deviation * std::sqrt(-2.0 * std::log(uniform(engine())));
+    const double angle = 2.0 * std::numbers::pi * uniform(engine());
+    result[2 * pair] = static_cast<float>(radius * std::cos(angle));
+    result[2 * pair + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return result;
+}
+
+}  // namespace
+
+void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t layers, int64_t offset, int64_t count,
+                          float* values) {
+  double deviation = kDeviation;
+  switch (parameter.initialization) {
+    case Initialization::zeros:
+      std::fill_n(values, count, 0.0f);
+      return;
+    case Initialization::ones:
+      std::fill_n(values, count, 1.0f);
+      return;
+    case Initialization::residual:
+      deviation /= std::sqrt(2.0 * static_cast<double>(layers));
+      break;
+    case Initialization::normal:
+      break;
+  }
+  const uint64_t stream = hash_of(parameter.name);
+  std::array<float, 4> quad{};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t element = offset + i;
+    if (i == 0 || element % 4 == 0) quad = normals(seed, stream, static_cast<uint64_t>(element / 4), deviation);
+    values[i] = quad[static_cast<size_t>(element % 4)];
+  }
+}
+
+}  // namespace strata::modules

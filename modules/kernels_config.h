@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// The `kernels:` section: which level of which op runs in which layer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/checks.h"
+#include "configs/range.h"
+#include "kernels/level.h"
+
+namespace strata::kernels {
+
+constexpr const auto& names(Level) { return kLevelNames; }  // how configurations spell a level
+
+}  // namespace strata::kernels
+
+namespace strata::modules {
+
+// One T for each op. The only list of ops that configurations know.
+template <class T>
+struct PerOp {
+  T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},
+      linear_cross_entropy{}, adamw{}, global_norm{};
+
+  // visit(name, member) for each op.
+  template <class Visit>
+  void each(Visit&& visit) {
+    visit("linear", linear);
+    visit("layer_norm", layer_norm);
+    visit("rms_norm", rms_norm);
+    visit("activation", activation);
+    visit("rotary", rotary);
+    visit("attention", attention);
+    visit("embedding", embedding);
+    visit("dropout", dropout);
+    visit("cross_entropy", cross_entropy);
+    visit("linear_cross_entropy", linear_cross_entropy);
+    visit("adamw", adamw);
+    visit("global_norm", global_norm);
+  }
+};
+
+using OpLevels = PerOp<std::optional<kernels::Level>>;  // absent: what the lines before say
+
+template <class Fields>
+void describe(OpLevels& levels, Fields& fields) {
+  levels.each([&](const char* op, std::optional<kernels::Level>& level) {
+    fields.add_optional(op, level, std::string("level of ") + op);
+  });
+}
+
+struct LayerKernels {
+  configs::Range only;
+  OpLevels levels;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    modules::describe(levels, fields);
+  }
+};
+
+struct KernelsConfig {
+  std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
+  OpLevels levels;                                                     // all layers
+  std::vector<LayerKernels> layers;                                    // later lines win
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add_or_word("default", default_level, "best", "level of every op that no other line names");
+    modules::describe(levels, fields);
+    fields.sections("layers", layers, "levels for some layers; later lines win");
+  }
+};
+
+void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks);
+
+}  // namespace strata::modules

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// A linear layer with an optional bias and an optional activation as epilogue.
+#pragma once
+
+#include <string>
+
+#include "kernels/linear/linear.h"
+#include "modules/parameters.h"
+
+namespace strata::modules {
+
+// y = activation(x weight^T + bias), x [..., in], weight [out, in].
+class Linear {
+ public:
+  Linear(const ParameterLookup& parameter, const std::string& name, bool has_bias, kernels::Activation activation,
+         kernels::Level level)
+      : weight_(parameter(name + ".weight")),
+        bias_(has_bias ? parameter(name + ".bias") : Tensor()),
+        activation_(activation),
+        level_(level) {}
+
+  Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
+
+ private:
+  Tensor weight_, bias_;
+  kernels::Activation activation_;
+  kernels::Level level_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The feed-forward branch: gelu between two linear layers, or swiglu with gate and up in one projection.
+#pragma once
+
+#include <string>
+
+#include "modules/kernel_selection.h"
+#include "modules/linear.h"
+#include "modules/model_config.h"
+
+namespace strata::modules {
+
+class Mlp {
+ public:
+  Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+      const KernelSelection& kernels);
+
+  Tensor operator()(const Tensor& x) const;  // [..., D] -> [..., D]
+
+ private:
+  bool gated_;
+  Linear up_, down_;  // up: [2F, D] with the gate first when gated
+  kernels::Level activation_level_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// The `model:` section: what is trained.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "configs/checks.h"
+#include "configs/limits.h"
+
+namespace strata::modules {
+
+// gpt2: layer norm, learned positions, gelu (tanh form), biases. llama: rms norm, rotary positions, swiglu, no biases.
+enum class Family { gpt2, llama };
+constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
+
+enum class RotaryScalingType { none, llama3 };
+constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
+
+// How rotary frequencies are stretched for contexts longer than `original_sequence`, as Llama 3.1 does it.
+struct RotaryScaling {
+  RotaryScalingType type = RotaryScalingType::none;
+  double factor = 32;
+  double low_frequency = 1;
+  double high_frequency = 4;
+  int64_t original_sequence = 8192;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("type", type, "none, or llama3: stretched by wavelength");
+    fields.add("factor", factor, "by how much the longest wavelengths are stretched", configs::at_least(1));
+    fields.add("low_frequency", low_frequency, "wavelengths above original_sequence / this are stretched fully",
+               configs::kPositive);
+    fields.add("high_frequency", high_frequency, "wavelengths below original_sequence / this are left alone",
+               configs::kPositive);
+    fields.add("original_sequence", original_sequence, "the context that the frequencies were made for",
+               configs::kPositive, "tokens");
+  }
+};
+
+struct TransformerConfig {
+  Family family = Family::llama;
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t key_value_heads = 0;
+  int64_t feed_forward = 0;
+  int64_t sequence = 0;
+  int64_t vocabulary = 0;
+  bool tied = true;
+  double dropout = 0;
+  double norm_epsilon = 1e-5;
+  double rotary_base = 10000;
+  RotaryScaling rotary_scaling;
+
+  int64_t head_width() const { return width / heads; }
+  int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
+  int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("family", family, "gpt2: layer norm, learned positions, gelu; llama: rms norm, rotary, swiglu");
+    fields.require("layers", layers, "transformer blocks", configs::between(1, 10000));
+    fields.require("width", width, "of the stream between blocks", configs::between(1, 1e6));
+    fields.require("heads", heads, "attention heads; they divide the width", configs::between(1, 1e5));
+    fields.add("key_value_heads", key_value_heads, "heads of keys and values; 0: as many as heads",
+               configs::between(0, 1e5));
+    fields.add("feed_forward", feed_forward, "inner width of the mlp; 0: four times the width (gpt2 only)",
+               configs::between(0, 1e7));
+    fields.require("sequence", sequence, "context, and length of a training sample", configs::between(1, 1e8),
+                   "tokens");
+    fields.require("vocabulary", vocabulary, "number of different tokens", configs::between(2, 1e8));
+    fields.add("tied", tied, "the head shares the weight of the embedding");
+    fields.add("dropout", dropout, "of embeddings and of both residual branches", configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+    fields.add("rotary_base", rotary_base, "base of the rotary wavelengths (llama)", configs::kPositive);
+    fields.section("rotary_scaling", rotary_scaling, "rotary positions for longer contexts (llama)");
+  }
+};
+
+struct ModelConfig {
+  std::variant<TransformerConfig> type;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.choose("type", type, {"transformer"}, "kind of model");
+  }
+};
+
+// Rules between fields, for a section found at `checks`' own place.
+void check(const TransformerConfig& model, configs::Checks& checks);
+
+}  // namespace strata::modules

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "modules/norm.h"
+
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/rms_norm/rms_norm.h"
+
+namespace strata::modules {
+
+Norm::Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+           const KernelSelection& kernels)
+    : weight_(parameter(name + ".weight")),
+      bias_(config.family == Family::llama ? Tensor() : parameter(name + ".bias")),
+      root_mean_square_(config.family == Family::llama),
+      epsilon_(config.norm_epsilon),
+      level_(root_mean_square_ ? kernels.rms_norm : kernels.layer_norm) {}
+
+Norm::Output Norm::operator()(const Stream& stream) const {
+  const auto& [residual, branch] = stream;
+  if (!branch.defined()) {
+    const Tensor y = root_mean_square_ ? kernels::rms_norm(residual, weight_, epsilon_, level_)
+                                       : kernels::layer_norm(residual, weight_, bias_, epsilon_, level_);
+    return {y, residual};
+  }
+  const auto [y, sum] = root_mean_square_
+                            ? kernels::add_rms_norm(residual, branch, weight_, epsilon_, level_)
+                            : kernels::add_layer_norm(residual, branch, weight_, bias_, epsilon_, level_);
+  return {y, sum};
+}
+
+}  // namespace strata::modules

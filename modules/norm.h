@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The norm in front of a branch: layer norm or rms norm, adding what is pending in the stream in the same pass.
+#pragma once
+
+#include <string>
+
+#include "modules/kernel_selection.h"
+#include "modules/layer.h"
+#include "modules/model_config.h"
+#include "modules/parameters.h"
+
+namespace strata::modules {
+
+class Norm {
+ public:
+  struct Output {
+    Tensor y;         // norm(residual + branch)
+    Tensor residual;  // residual + branch
+  };
+
+  Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+       const KernelSelection& kernels);
+
+  Output operator()(const Stream& stream) const;
+
+ private:
+  Tensor weight_, bias_;  // bias undefined: rms norm
+  bool root_mean_square_;
+  double epsilon_;
+  kernels::Level level_;
+};
+
+}  // namespace strata::modules

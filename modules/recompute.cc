@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "modules/recompute.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <memory>
+
+namespace strata::modules {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What the backward needs besides tensors.
+struct Recipe : torch::CustomClassHolder {
+  Recipe(std::shared_ptr<const Layer> layer, StepContext context)
+      : layer(std::move(layer)), context(std::move(context)) {}
+  std::shared_ptr<const Layer> layer;
+  StepContext context;
+};
+
+Tensor as_input(const Tensor& saved, bool requires_grad) {
+  return saved.defined() ? saved.detach().requires_grad_(requires_grad) : Tensor();
+}
+
+class Recompute : public torch::autograd::Function<Recompute> {
+ public:
+  // `anchor` requires a gradient and receives none: without it a layer whose inputs need no gradient would have no backward.
+  static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
+                               const Tensor& /*anchor*/, const c10::intrusive_ptr<Recipe>& recipe) {
+    context->save_for_backward({residual, branch});
+    context->saved_data["recipe"] = c10::IValue::make_capsule(recipe);
+    context->saved_data["residual_needs_gradient"] = residual.requires_grad();
+    context->saved_data["branch_needs_gradient"] = branch.defined() && branch.requires_grad();
+    const Stream output = (*recipe->layer)({residual, branch}, recipe->context);
+    return {output.residual, output.branch};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto recipe = c10::static_intrusive_pointer_cast<Recipe>(context->saved_data["recipe"].toCapsule());
+    const variable_list saved = context->get_saved_variables();
+    const Stream input{as_input(saved[0], context->saved_data["residual_needs_gradient"].toBool()),
+                       as_input(saved[1], context->saved_data["branch_needs_gradient"].toBool())};
+    Stream output;
+    {
+      const c10::AutoGradMode enabled(true);
+      output = (*recipe->layer)(input, recipe->context);
+    }
+    variable_list roots, root_gradients;
+    for (const auto& [root, gradient] :
+         {std::pair(output.residual, gradients[0]), std::pair(output.branch, gradients[1])}) {
+      if (!root.defined() || !root.requires_grad() || !gradient.defined()) continue;
+      roots.push_back(root);
+      root_gradients.push_back(gradient);
+    }
+    torch::autograd::backward(roots, root_gradients);
+    const auto gradient_of = [](const Tensor& input) { return input.defined() ? input.grad() : Tensor(); };
+    return {gradient_of(input.residual), gradient_of(input.branch), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Layer recompute(Layer layer) {
+  const auto shared = std::make_shared<const Layer>(std::move(layer));
+  return [shared](const Stream& stream, const StepContext& context) -> Stream {
+    if (!c10::GradMode::is_enabled()) return (*shared)(stream, context);
+    const Tensor anchor = at::zeros({0}, stream.residual.options()).requires_grad_(true);
+    const variable_list output =
+        Recompute::apply(stream.residual, stream.branch, anchor, c10::make_intrusive<Recipe>(shared, context));
+    return {output[0], output[1]};
+  };
+}
+
+}  // namespace strata::modules

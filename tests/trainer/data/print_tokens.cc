@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Prints the token ids of a file, one a line: what a test in another language compares with what it wrote.
+#include <cstdio>
+#include <vector>
+
+#include "configs/errors.h"
+#include "trainer/data/token_file.h"
+
+int main(int, char** arguments) try {
+  const strata::trainer::TokenFile file(arguments[1]);
+  std::vector<int64_t> ids(file.tokens());
+  file.read(0, file.tokens(), ids.data());
+  for (const int64_t id : ids) std::printf("%lld\n", static_cast<long long>(id));
+} catch (const strata::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return static_cast<int>(error.code());
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Token files for tests, good and broken, in the test's own folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace strata::trainer {
+
+struct TokenFileParts {
+  int32_t magic = 20240520, version = 1, tokens = -1;  // tokens -1: as many as there are ids
+  int bytes_per_id = 2;
+  int64_t header_bytes = 1024;
+};
+
+// Writes `name` into the test's folder and returns its path.
+std::string write_bytes(const std::string& name, const std::string& bytes);
+std::string write_tokens(const std::string& name, const std::vector<uint32_t>& ids, TokenFileParts parts = {});
+
+// 0, 1, 2, ... modulo `vocabulary`
+std::vector<uint32_t> counting(int64_t count, int64_t vocabulary);
+
+}  // namespace strata::trainer

@@ -1,0 +1,13 @@
+"""python_test: a unittest file run by the Python of .venv, with the wheels at hand; its cases are reported one by one."""
+
+load("@wheels//:site.bzl", "PYTHON")
+
+def python_test(name, srcs, data = [], args = [], **kwargs):
+    """`srcs` is one file with unittest cases; paths of `data` are relative to the working directory of the test."""
+    native.sh_test(
+        name = name,
+        srcs = ["//tools/bazel:python_test.sh"],
+        args = [PYTHON, "$(location //tools/bazel:run_unittest.py)", "$(location %s)" % srcs[0]] + args,
+        data = srcs + data + ["//tools/bazel:run_unittest.py"],
+        **kwargs
+    )

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/parallelize.h"
+
+#include <algorithm>
+
+#include "kernels/weight_gradient.h"
+#include "modules/initialization.h"
+#include "modules/recompute.h"
+
+namespace strata::trainer {
+namespace {
+
+using modules::StepContext;
+using modules::Stream;
+using sharding::FlatLayout;
+using sharding::ShardedParameterGroup;
+using sharding::SlotPool;
+
+at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
+
+bool is_layer(const modules::ParameterGroup& group) { return group.name.starts_with("blocks."); }
+
+FlatLayout layout_of(const modules::ParameterGroup& group, int64_t ranks) {
+  std::vector<sharding::FlatParameter> flat;
+  for (const auto& parameter : group.parameters) flat.push_back({parameter.name, parameter.shape, parameter.decayed()});
+  return FlatLayout(flat, ranks);
+}
+
+// Each rank makes the values of its own shard only: the full model exists nowhere.
+void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed, int64_t layers) {
+  Tensor shard = group.master().cpu();
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+    const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
+                                        [&](const modules::Parameter& p) { return p.name == entry.name; });
+    modules::initialize_parameter(*parameter, seed, layers, in_parameter, count,
+                                  shard.mutable_data_ptr<float>() + in_shard);
+  });
+  group.master().copy_(shard);
+  if (group.compute_copy().defined()) group.compute_copy().copy_(shard);
+}
+
+// A layer of streams as the sharding sees it: tensors in, tensors out.
+modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::ShardedLayers& layers) {
+  return [layer = std::move(layer), index, &layers](const Stream& stream, const StepContext& context) {
+    const auto outputs = layers.run(index, {stream.residual, stream.branch}, [&](const std::vector<Tensor>& inputs) {
+      const Stream output = layer({inputs[0], inputs[1]}, context);
+      return std::vector<Tensor>{output.residual, output.branch};
+    });
+    return Stream{outputs[0], outputs[1]};
+  };
+}
+
+}  // namespace
+
+ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, sharding::DeviceMesh& mesh, Options options)
+    : task_(task), mesh_(mesh), options_(std::move(options)) {
+  const std::vector<modules::ParameterGroup> table = task_.parameter_table();
+  add_pools(config);
+  for (const auto& parameters : table) add_group(config, parameters);
+
+  const int64_t layers = std::count_if(table.begin(), table.end(), is_layer);
+  std::vector<ShardedParameterGroup*> in_slots;
+  for (size_t i = 0; i < table.size(); ++i) {
+    initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
+    (is_layer(table[i]) ? in_slots : always_full_).push_back(groups_[i]);
+  }
+  layers_ = std::make_unique<sharding::ShardedLayers>(
+      std::move(in_slots),
+      sharding::ShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
+
+  task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
+  task_.wrap_layers([&](int64_t index, modules::Layer layer) {
+    if (config.gradient_checkpointing.includes(index)) layer = modules::recompute(std::move(layer));
+    if (options_.around) layer = options_.around(index, std::move(layer));
+    return fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
+  });
+}
+
+ShardedModel::~ShardedModel() {
+  for (const auto* group : groups_) {
+    for (const Tensor& parameter : group->parameters()) kernels::unroute_weight_gradient(parameter);
+  }
+}
+
+// The slots that layers share: as large as the largest of them.
+void ShardedModel::add_pools(const TrainerConfig& config) {
+  int64_t largest = 0, layers = 0;
+  for (const auto& parameters : task_.parameter_table()) {
+    if (!is_layer(parameters)) continue;
+    largest = std::max(largest, layout_of(parameters, mesh_.shard_group().size()).elements());
+    ++layers;
+  }
+  if (mesh_.shard_group().size() == 1 || layers == 0) return;
+  const auto& sharding = config.sharding;
+  const int64_t weight_slots = sharding.reshard_after_forward ? std::min(layers, sharding.prefetch + 1) : layers;
+  const auto options = at::TensorOptions().device(options_.device);
+  pools_.push_back(std::make_unique<SlotPool>(
+      weight_slots, largest, options.dtype(scalar_type(config.precision.compute)), options_.poison_slots));
+  pools_.push_back(std::make_unique<SlotPool>(
+      std::min<int64_t>(layers, 2), largest, options.dtype(scalar_type(config.precision.reduce)),
+      options_.poison_slots));
+}
+
+void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
+  const FlatLayout layout = layout_of(parameters, mesh_.shard_group().size());
+  const sharding::MixedPrecisionPolicy precision{scalar_type(config.precision.compute),
+                                                 scalar_type(config.precision.reduce)};
+  const bool sharded = mesh_.shard_group().size() > 1;
+  const auto own_buffer = [&](at::ScalarType type) {
+    const auto options = at::TensorOptions().device(options_.device).dtype(type);
+    pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
+    return pools_.back().get();
+  };
+  SlotPool* weight_slots = sharded && is_layer(parameters) ? pools_[0].get() : nullptr;
+  SlotPool* gradient_slots = sharded && is_layer(parameters) ? pools_[1].get() : nullptr;
+  // A group whose gradient has a buffer of its own is reduced once a step.
+  const bool own_gradient = !is_layer(parameters) || config.sharding.accumulate == sharding::Accumulate::full;
+  if (sharded && !is_layer(parameters)) weight_slots = own_buffer(precision.compute);
+  if (sharded && own_gradient) gradient_slots = own_buffer(precision.reduce);
+
+  owned_.push_back(std::make_unique<ShardedParameterGroup>(
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout,
+      mesh_.shard_group(), mesh_.replicate_group(), weight_slots, gradient_slots));
+  ShardedParameterGroup* group = owned_.back().get();
+  groups_.push_back(group);
+  for (size_t i = 0; i < group->parameters().size(); ++i) {
+    kernels::route_weight_gradient(group->parameters()[i], [group, i] {
+      const auto [into, add] = group->claim_gradient(i);
+      return kernels::WeightGradient{into, add};
+    });
+  }
+}
+
+Tensor ShardedModel::parameter(const std::string& name) const {
+  for (const auto* group : groups_) {
+    const auto& entries = group->layout().entries();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].name == name) return group->parameters()[i];
+    }
+  }
+  throw Error(ExitCode::internal, "the model asks for a parameter '" + name + "' that its table does not have");
+}
+
+void ShardedModel::begin_step() {
+  for (auto* group : groups_) group->begin_step();
+  for (auto* group : always_full_) group->start_unshard();
+  for (auto* group : always_full_) group->wait_for_unshard();
+}
+
+void ShardedModel::finish_backward() {
+  layers_->finish_backward();
+  for (auto* group : always_full_) group->start_reduce(last_micro_batch_);
+  if (!last_micro_batch_) return;
+  for (auto* group : always_full_) group->wait_for_reduce();
+  for (auto& pool : pools_) pool->finish_all();
+}
+
+void ShardedModel::reshard() {
+  for (auto* group : groups_) group->reshard();
+}
+
+void ShardedModel::set_before_reduce(ShardedParameterGroup::BeforeReduce observe) {
+  for (auto* group : groups_) group->set_before_reduce(observe);
+}
+
+int64_t ShardedModel::bytes() const {
+  int64_t sum = 0;
+  for (const auto& pool : pools_) sum += pool->bytes();
+  for (const auto* group : groups_) sum += group->bytes();
+  return sum;
+}
+
+}  // namespace strata::trainer

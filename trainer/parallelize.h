@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Spreads a task's model over ranks: the one place where modules and sharding meet.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/parameter_table.h"
+#include "sharding/device_mesh.h"
+#include "sharding/fully_shard.h"
+#include "sharding/sharded_parameter_group.h"
+#include "sharding/slot_pool.h"
+#include "trainer/task.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+// The parameters of a model in groups, as its table has them: the root (embedding, final norm, tied head) and an untied head
+// are in full from the beginning of a step to its end, in buffers of their own; layers take turns in slots.
+class ShardedModel {
+ public:
+  struct Options {
+    at::Device device = at::kCPU;
+    bool poison_slots = false;  // released slots are filled with NaN: for tests
+    Task::WrapLayer around;     // goes around each layer, inside of sharding: timing, faults
+  };
+  // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and the
+  // task must outlive this.
+  ShardedModel(const TrainerConfig& config, Task& task, sharding::DeviceMesh& mesh, Options options);
+  ~ShardedModel();
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
+
+  void begin_step();
+  void set_last_micro_batch(bool last) { last_micro_batch_ = last, layers_->set_last_micro_batch(last); }
+  // After each backward; after that of the last micro-batch it waits for all gradients.
+  void finish_backward();
+  // Gives full parameters back: they are about to change, or a forward without backward is over.
+  void reshard();
+
+  // One for each group of the task's parameter table, in its order.
+  const std::vector<sharding::ShardedParameterGroup*>& groups() const { return groups_; }
+  // Called for each group when its gradients are complete on this rank and not yet reduced. Empty: nobody looks.
+  void set_before_reduce(sharding::ShardedParameterGroup::BeforeReduce observe);
+
+  // Bytes that were allocated for parameters and gradients: shards and slots.
+  int64_t bytes() const;
+
+ private:
+  void add_pools(const TrainerConfig& config);
+  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters);
+  Tensor parameter(const std::string& name) const;
+
+  Task& task_;
+  sharding::DeviceMesh& mesh_;
+  Options options_;
+  std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
+  std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
+  std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
+  std::unique_ptr<sharding::ShardedLayers> layers_;
+  bool last_micro_batch_ = true;
+};
+
+}  // namespace strata::trainer

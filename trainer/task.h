@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What is learnt: a model, its batches, its loss and its metric. One task per kind of work; the loop knows only this.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/layer.h"
+#include "modules/parameter_table.h"
+#include "modules/parameters.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+using at::Tensor;
+
+struct MicroBatch {
+  Tensor inputs, targets;
+  int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual std::vector<modules::ParameterGroup> parameter_table() const = 0;
+  // Called once, before anything below.
+  virtual void build_model(const modules::ParameterLookup& parameter, at::Device device) = 0;
+  using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
+  virtual void wrap_layers(const WrapLayer& wrap) = 0;
+
+  // The `count` samples from `first_sample` on of the endless training order.
+  virtual MicroBatch training_batch(int64_t first_sample, int64_t count) const = 0;
+  // Tokens, images, nodes: what the loss is a mean over, and what throughput counts.
+  virtual int64_t items_per_sample() const = 0;
+  virtual std::string item_name() const = 0;
+
+  virtual int64_t evaluation_samples() const = 0;
+  // `count` samples; those past the end are there but count nothing.
+  virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count) const = 0;
+  // What an evaluation reports besides its mean loss in nats.
+  virtual std::map<std::string, double> metrics(double mean_loss) const = 0;
+
+  // scale * sum of the losses of the items; `dropout_key` undefined: no dropout.
+  virtual Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const = 0;
+
+  // Identifies the data: equal on all ranks, kept in checkpoints.
+  virtual std::string data_fingerprint() const = 0;
+};
+
+// The task for a configuration.
+std::unique_ptr<Task> make_task(const TrainerConfig& config);
+
+}  // namespace strata::trainer

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/tasks/language_modeling.h"
+
+#include <ATen/ops/constant_pad_nd.h>
+
+#include <algorithm>
+#include <numbers>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/linear/linear.h"
+#include "modules/kernel_selection.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kIgnored = -100;  // a target that counts nothing
+
+const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDataConfig>(config.data.type); }
+
+}  // namespace
+
+LanguageModeling::LanguageModeling(const TrainerConfig& config)
+    : config_(config),
+      model_config_(std::get<modules::TransformerConfig>(config.model.type)),
+      head_level_(modules::kernels_for_root(config.kernels).linear),
+      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
+      train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
+      validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
+
+std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
+  return modules::parameter_table(model_config_);
+}
+
+void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
+  model_ = std::make_unique<modules::Transformer>(model_config_, config_.kernels, parameter);
+  if (model_config_.family == modules::Family::llama) {
+    rotary_ = modules::rotary_tables(model_config_, model_config_.sequence);
+    rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
+  }
+}
+
+MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
+  const auto [inputs, targets] =
+      train_.training_batch(static_cast<uint64_t>(config_.run.seed), first_sample, count);
+  return {inputs, targets, first_sample % config_.batch};
+}
+
+MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count) const {
+  const int64_t there = std::clamp<int64_t>(validation_.windows() - first_sample, 0, count);
+  const int64_t missing = count - there;
+  const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, validation_.windows()), there);
+  if (missing == 0) return {inputs, targets};
+  return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0), at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
+}
+
+std::map<std::string, double> LanguageModeling::metrics(double mean_loss) const {
+  const std::optional<double> bytes = validation_.bytes_per_token();
+  if (!bytes) return {};
+  return {{"bits_per_byte", mean_loss / std::numbers::ln2 / *bytes}};
+}
+
+Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
+  modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
+  const Tensor hidden = (*model_)(batch.inputs, context);
+  const Tensor logits = kernels::linear(hidden.flatten(0, 1), model_->head_weight(), /*bias=*/{},
+                                        kernels::Activation::none, head_level_);
+  return kernels::cross_entropy(logits, batch.targets.flatten(), scale, kIgnored, /*label_smoothing=*/0, loss_level_);
+}
+
+}  // namespace strata::trainer

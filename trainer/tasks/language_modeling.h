@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Next-token prediction on token files.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "modules/rotary_tables.h"
+#include "modules/transformer.h"
+#include "trainer/data/token_corpus.h"
+#include "trainer/task.h"
+
+namespace strata::trainer {
+
+class LanguageModeling : public Task {
+ public:
+  explicit LanguageModeling(const TrainerConfig& config);
+
+  std::vector<modules::ParameterGroup> parameter_table() const override;
+  void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
+  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
+
+  MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
+  int64_t items_per_sample() const override { return model_config_.sequence; }
+  std::string item_name() const override { return "tokens"; }
+
+  int64_t evaluation_samples() const override { return validation_.windows(); }
+  MicroBatch evaluation_batch(int64_t first_sample, int64_t count) const override;
+  std::map<std::string, double> metrics(double mean_loss) const override;
+
+  Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
+  std::string data_fingerprint() const override { return train_.fingerprint() + " " + validation_.fingerprint(); }
+
+ private:
+  TrainerConfig config_;
+  modules::TransformerConfig model_config_;
+  kernels::Level head_level_, loss_level_;
+  TokenCorpus train_, validation_;
+  std::unique_ptr<modules::Transformer> model_;
+  modules::RotaryTables rotary_;
+};
+
+}  // namespace strata::trainer
