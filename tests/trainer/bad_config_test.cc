@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <random>
 
 #include "configs/config_errors.h"
 #include "tests/trainer/good_config.h"
@@ -365,6 +366,39 @@ TEST(BadConfig, ACaretStandsUnderThePlace) {
   // Columns count characters, not bytes.
   const std::string report = report_of(config_with(1, "run: {folder: \"\xc3\xa4\xc3\xb6\", rnaks: 2}"));
   EXPECT_EQ(first_line(report), "run.yaml:1:21: run.rnaks: unknown key; did you mean 'ranks'?");
+}
+
+TEST(BadConfig, RandomEditsAreReadOrRefused) {
+  // Bytes that mean something in YAML are likelier to break a parser than random ones.
+  const std::string bytes = "{}[],:#&*!|>'\"%@`-?<~ \t\n\r\\09eE._xan\xc3\xff";
+  std::mt19937 random(7);
+  const auto below = [&](size_t size) { return std::uniform_int_distribution<size_t>(0, size - 1)(random); };
+  int good = 0, bad = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = config_with(0, "");
+    for (size_t edits = 1 + below(3); edits > 0; --edits) {
+      const size_t at = below(text.size());
+      switch (below(3)) {
+        case 0:
+          text[at] = bytes[below(bytes.size())];
+          break;
+        case 1:
+          text.insert(at, 1, bytes[below(bytes.size())]);
+          break;
+        default:
+          text.erase(at, 1 + below(20));
+      }
+    }
+    try {
+      parse_trainer_config("run.yaml", text, {});
+      ++good;
+    } catch (const configs::ConfigErrors& errors) {
+      EXPECT_NE(std::string(errors.what()).find("run.yaml:"), std::string::npos) << errors.what();
+      ++bad;
+    }
+  }
+  EXPECT_GT(good, 30);
+  EXPECT_GT(bad, 1000);
 }
 
 TEST(BadConfig, ThousandsOfErrorsAreCountedAndCutShort) {
