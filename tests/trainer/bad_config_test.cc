@@ -99,6 +99,8 @@ const BadLine kBadLines[] = {
     {"truth_for_text", 1, "run: {folder: yes, ranks: 2}",
      "run.yaml:1:15: run.folder: expected text, got the truth value yes; if you mean text, quote it: \"yes\""},
     {"empty_text", 1, "run: {folder: \"\", ranks: 2}", "run.yaml:1:15: run.folder: expected text, got none"},
+    {"control_character", 1, "run: {folder: \"runs\\n\", ranks: 2}",
+     "run.yaml:1:15: run.folder: expected text on one line and without control characters"},
     {"not_a_truth_value", 1, "run: {folder: runs/test, ranks: 2, deterministic: ture}",
      "run.yaml:1:51: run.deterministic: expected true or false, got 'ture'; did you mean 'true'?"},
     {"number_for_truth", 1, "run: {folder: runs/test, ranks: 2, deterministic: 1}",
