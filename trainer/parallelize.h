@@ -59,6 +59,7 @@ class ShardedModel {
   const sharding::DeviceMesh& mesh_;
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
+  sharding::SlotPool *weight_slots_ = nullptr, *gradient_slots_ = nullptr;  // those that layers share
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
   std::unique_ptr<sharding::ShardedLayers> layers_;
