@@ -53,7 +53,7 @@ void describe(OpLevels& levels, Fields& fields) {
 }
 
 struct LayerKernels {
-  configs::Range only;
+  configs::Range only = {};
   OpLevels levels;
 
   template <class Fields>
@@ -65,8 +65,8 @@ struct LayerKernels {
 
 struct KernelsConfig {
   std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
-  OpLevels levels;                                                     // all layers
-  std::vector<LayerKernels> layers;                                    // later lines win
+  OpLevels levels = {};                                                // all layers
+  std::vector<LayerKernels> layers = {};                               // later lines win
 
   template <class Fields>
   void describe(Fields& fields) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "modules/mlp.h"
 
-#include "kernels/activation/activation.h"
+#include "kernels/swiglu/swiglu.h"
 
 namespace strata::modules {
 

@@ -53,7 +53,7 @@ struct TransformerConfig {
   double dropout = 0;
   double norm_epsilon = 1e-5;
   double rotary_base = 10000;
-  RotaryScaling rotary_scaling;
+  RotaryScaling rotary_scaling = {};
 
   int64_t head_width() const { return width / heads; }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
@@ -81,7 +81,7 @@ struct TransformerConfig {
 };
 
 struct ModelConfig {
-  std::variant<TransformerConfig> type;
+  std::variant<TransformerConfig> type = {};
 
   template <class Fields>
   void describe(Fields& fields) {

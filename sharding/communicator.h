@@ -32,9 +32,9 @@ class PendingCollective {
   std::shared_ptr<State> state_;
 };
 
-// Collectives sum and never average; they are started in the same order on all ranks. Tensors are contiguous, of one dtype
-// per call (float32, bfloat16, float64, int64), and stay alive and untouched until wait(). `label` names the parameter group
-// or the purpose: it is what the plan check, the watchdog and the profile print.
+// Collectives sum and never average; they are started in the same order on all ranks. Tensors are contiguous, of one
+// dtype per call (float32, bfloat16, float64, int64), and stay alive and untouched until wait(). `label` names the
+// parameter group or the purpose: it is what the plan check, the watchdog and the profile print.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -43,7 +43,8 @@ class Communicator {
 
   // output [n * size] <- the inputs [n] of all ranks in rank order. `input` may be this rank's own part of `output`.
   virtual PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) = 0;
-  // output [n] <- this rank's part of the sum of the inputs [n * size]. `output` may be this rank's own part of `input`.
+  // output [n] <- this rank's part of the sum of the inputs [n * size]. `output` may be this rank's own part of
+  // `input`.
   virtual PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) = 0;
   // tensor <- the sum over ranks, the same bits on every rank.
   virtual PendingCollective all_reduce(Tensor tensor, std::string_view label) = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "configs/errors.h"
 #include "kernels/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
@@ -27,7 +28,8 @@ FlatLayout layout_of(const modules::ParameterGroup& group, int64_t ranks) {
 }
 
 // Each rank makes the values of its own shard only: the full model exists nowhere.
-void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed, int64_t layers) {
+void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
+                int64_t layers) {
   Tensor shard = group.master().cpu();
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
     const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
@@ -52,7 +54,7 @@ modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::Sharded
 
 }  // namespace
 
-ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, sharding::DeviceMesh& mesh, Options options)
+ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options)
     : task_(task), mesh_(mesh), options_(std::move(options)) {
   const std::vector<modules::ParameterGroup> table = task_.parameter_table();
   add_pools(config);
@@ -87,25 +89,25 @@ void ShardedModel::add_pools(const TrainerConfig& config) {
   int64_t largest = 0, layers = 0;
   for (const auto& parameters : task_.parameter_table()) {
     if (!is_layer(parameters)) continue;
-    largest = std::max(largest, layout_of(parameters, mesh_.shard_group().size()).elements());
+    largest = std::max(largest, layout_of(parameters, mesh_.shard->size()).elements());
     ++layers;
   }
-  if (mesh_.shard_group().size() == 1 || layers == 0) return;
+  if (mesh_.shard->size() == 1 || layers == 0) return;
   const auto& sharding = config.sharding;
   const int64_t weight_slots = sharding.reshard_after_forward ? std::min(layers, sharding.prefetch + 1) : layers;
   const auto options = at::TensorOptions().device(options_.device);
   pools_.push_back(std::make_unique<SlotPool>(
       weight_slots, largest, options.dtype(scalar_type(config.precision.compute)), options_.poison_slots));
-  pools_.push_back(std::make_unique<SlotPool>(
-      std::min<int64_t>(layers, 2), largest, options.dtype(scalar_type(config.precision.reduce)),
-      options_.poison_slots));
+  pools_.push_back(std::make_unique<SlotPool>(std::min<int64_t>(layers, 2), largest,
+                                              options.dtype(scalar_type(config.precision.reduce)),
+                                              options_.poison_slots));
 }
 
 void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
-  const FlatLayout layout = layout_of(parameters, mesh_.shard_group().size());
+  const FlatLayout layout = layout_of(parameters, mesh_.shard->size());
   const sharding::MixedPrecisionPolicy precision{scalar_type(config.precision.compute),
                                                  scalar_type(config.precision.reduce)};
-  const bool sharded = mesh_.shard_group().size() > 1;
+  const bool sharded = mesh_.shard->size() > 1;
   const auto own_buffer = [&](at::ScalarType type) {
     const auto options = at::TensorOptions().device(options_.device).dtype(type);
     pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
@@ -119,8 +121,8 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   if (sharded && own_gradient) gradient_slots = own_buffer(precision.reduce);
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout,
-      mesh_.shard_group(), mesh_.replicate_group(), weight_slots, gradient_slots));
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout, *mesh_.shard,
+      *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);
   for (size_t i = 0; i < group->parameters().size(); ++i) {

@@ -42,8 +42,8 @@ class Task {
   virtual std::string item_name() const = 0;
 
   virtual int64_t evaluation_samples() const = 0;
-  // `count` samples; those past the end are there but count nothing.
-  virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count) const = 0;
+  // `count` samples from `first_sample` on; those from `end` on, at most evaluation_samples(), count nothing.
+  virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;
   // What an evaluation reports besides its mean loss in nats.
   virtual std::map<std::string, double> metrics(double mean_loss) const = 0;
 

@@ -25,7 +25,7 @@ enum class OnNonfinite { stop, skip };
 constexpr std::array<std::string_view, 2> names(OnNonfinite) { return {"stop", "skip"}; }
 
 struct RunConfig {
-  std::string folder;
+  std::string folder = {};
   int64_t seed = 1;
   int64_t ranks = 1;
   int64_t threads = 0;
@@ -53,7 +53,7 @@ struct RunConfig {
 };
 
 struct TextDataConfig {
-  std::string train, validation;
+  std::string train = {}, validation = {};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -63,7 +63,7 @@ struct TextDataConfig {
 };
 
 struct DataConfig {
-  std::variant<TextDataConfig> type;
+  std::variant<TextDataConfig> type = {};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -83,7 +83,7 @@ struct AdamW {
 };
 
 struct OptimizerConfig {
-  std::variant<AdamW> type;
+  std::variant<AdamW> type = {};
   double learning_rate = 3e-4;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
@@ -134,7 +134,7 @@ struct ConstantSchedule {
 };
 
 struct ScheduleConfig {
-  std::variant<CosineSchedule, LinearSchedule, WsdSchedule, ConstantSchedule> type;
+  std::variant<CosineSchedule, LinearSchedule, WsdSchedule, ConstantSchedule> type = {};
   int64_t warmup = 0;
 
   template <class Fields>
@@ -212,7 +212,7 @@ struct LogConfig {
 };
 
 struct ProfileConfig {
-  std::optional<Range> steps;  // absent: none
+  std::optional<Range> steps = {};  // absent: none
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -220,14 +220,14 @@ struct ProfileConfig {
   }
 };
 
-enum class Fault { none, nan, kill, hang, skip_collective, exception };
+enum class Fault { none, nan, kill, hang, extra_collective, exception };
 constexpr std::array<std::string_view, 6> names(Fault) {
-  return {"none", "nan", "kill", "hang", "skip_collective", "exception"};
+  return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
 }
 
 // A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
 struct FaultConfig {
-  std::string at;
+  std::string at = {};
   Fault kind = Fault::none;
 
   template <class Fields>
@@ -238,23 +238,23 @@ struct FaultConfig {
 };
 
 struct TrainerConfig {
-  RunConfig run;
+  RunConfig run = {};
   int64_t steps = 0;
   int64_t batch = 0;
   int64_t micro_batch = 0;
-  modules::ModelConfig model;
-  DataConfig data;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
-  PrecisionConfig precision;
-  sharding::ShardingConfig sharding;
-  GradientCheckpointing gradient_checkpointing;
-  modules::KernelsConfig kernels;
-  CheckpointConfig checkpoint;
-  EvaluationConfig evaluation;
-  LogConfig log;
-  ProfileConfig profile;
-  FaultConfig fault;
+  modules::ModelConfig model = {};
+  DataConfig data = {};
+  OptimizerConfig optimizer = {};
+  ScheduleConfig schedule = {};
+  PrecisionConfig precision = {};
+  sharding::ShardingConfig sharding = {};
+  GradientCheckpointing gradient_checkpointing = {};
+  modules::KernelsConfig kernels = {};
+  CheckpointConfig checkpoint = {};
+  EvaluationConfig evaluation = {};
+  LogConfig log = {};
+  ProfileConfig profile = {};
+  FaultConfig fault = {};
 
   // Micro-batches of one step on one rank.
   int64_t micro_batches() const { return batch / (micro_batch * run.ranks); }

@@ -25,7 +25,7 @@ class LanguageModeling : public Task {
   std::string item_name() const override { return "tokens"; }
 
   int64_t evaluation_samples() const override { return validation_.windows(); }
-  MicroBatch evaluation_batch(int64_t first_sample, int64_t count) const override;
+  MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   std::map<std::string, double> metrics(double mean_loss) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+// The fields of a configuration, collected from its describe(): one description from which reading, help, reference,
+// schema and resolved file all come.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "configs/limits.h"
+#include "configs/range.h"
+#include "configs/value.h"
+
+namespace strata::configs {
+
+// What a field holds: one value, a list of values, or nothing.
+struct Content {
+  bool is_list = false;
+  std::vector<Value> values = {};
+};
+
+struct Section;
+
+struct Field {
+  std::string name, documentation, unit = {};
+  bool required = false;
+
+  // A value, a list of values, or either of them, bound to a member.
+  std::optional<ValueType> value = {}, element = {};
+  size_t list_length = 0;  // 0: any
+  std::function<void(const Content&)> set = {};
+  std::function<Content()> get = {};
+
+  // A section, or a list of sections (append makes one more).
+  std::function<Section()> section = {}, append = {};
+  std::function<std::vector<Section>()> all = {};
+
+  bool is_value() const { return value || element; }
+  // "an integer, at least 1", "a list of 2: a number"
+  std::string expected() const;
+};
+
+// The key whose value decides which other keys a section has.
+struct Choice {
+  std::string name, documentation;
+  std::vector<std::string> alternatives;
+  std::function<Section(size_t)> select;  // makes the alternative, with defaults
+  std::function<size_t()> selected;
+  std::function<Section()> current;  // the fields of the selected one
+};
+
+struct Section {
+  std::vector<Field> fields = {};
+  std::optional<Choice> choice = {};
+
+  bool needs_keys() const;  // some key is required
+};
+
+// How members become Values and back.
+template <class T>
+struct MemberTraits;
+
+template <class Config>
+Section section_of(Config& config);
+
+// The visitor that a describe(fields) is given. Members must outlive the Section.
+class Fields {
+ public:
+  // A field with a default.
+  template <class T>
+  void add(std::string name, T& member, std::string documentation, Limits limits = kAny, std::string unit = {}) {
+    Field field = described(std::move(name), std::move(documentation), std::move(unit));
+    MemberTraits<T>::bind(field, member, limits);
+    section_.fields.push_back(std::move(field));
+  }
+  template <class T>
+  void require(std::string name, T& member, std::string documentation, Limits limits = kAny, std::string unit = {}) {
+    add(std::move(name), member, std::move(documentation), limits, std::move(unit));
+    Field& field = section_.fields.back();
+    field.required = true;
+    if (field.value) field.value->may_be_empty = false;
+  }
+  // A field that may be left out, and then has no value.
+  template <class T>
+  void add_optional(std::string name, std::optional<T>& member, std::string documentation, Limits limits = kAny) {
+    add_or_word(std::move(name), member, "", std::move(documentation), {}, limits);
+  }
+  // No value is written as `word`.
+  template <class T>
+  void add_or_word(std::string name, std::optional<T>& member, std::string word, std::string documentation,
+                   std::string unit = {}, Limits limits = kAny) {
+    Field field = described(std::move(name), std::move(documentation), std::move(unit));
+    field.value = MemberTraits<T>::type(limits);
+    if (!word.empty()) field.value->words.push_back(word);
+    field.set = [&member, word](const Content& content) {
+      const Value& value = content.values.at(0);
+      const std::string* text = std::get_if<std::string>(&value);
+      if (text && !word.empty() && *text == word) {
+        member.reset();
+      } else {
+        member = MemberTraits<T>::from(value);
+      }
+    };
+    field.get = [&member, word]() -> Content {
+      if (member) return {.values = {MemberTraits<T>::to(*member)}};
+      if (word.empty()) return {};
+      return {.values = {word}};
+    };
+    section_.fields.push_back(std::move(field));
+  }
+  template <class Config>
+  void section(std::string name, Config& member, std::string documentation) {
+    Field field = described(std::move(name), std::move(documentation), {});
+    field.section = [&member] { return section_of(member); };
+    field.required = field.section().needs_keys();
+    section_.fields.push_back(std::move(field));
+  }
+  template <class Config>
+  void sections(std::string name, std::vector<Config>& member, std::string documentation) {
+    Field field = described(std::move(name), std::move(documentation), {});
+    field.append = [&member] { return section_of(member.emplace_back()); };
+    field.all = [&member] {
+      std::vector<Section> result;
+      for (Config& config : member) result.push_back(section_of(config));
+      return result;
+    };
+    section_.fields.push_back(std::move(field));
+  }
+  // The section is a tagged union: the value of `name` says which of Ts' fields it has besides its own.
+  template <class... Ts>
+  void choose(std::string name, std::variant<Ts...>& member, const std::array<const char*, sizeof...(Ts)>& alternatives,
+              std::string documentation) {
+    using Variant = std::variant<Ts...>;
+    Choice choice{std::move(name), std::move(documentation), {alternatives.begin(), alternatives.end()}, {}, {}, {}};
+    choice.select = [&member](size_t index) {
+      static constexpr std::array<void (*)(Variant&), sizeof...(Ts)> kMake = {
+          [](Variant& variant) { variant.template emplace<Ts>(); }...};
+      kMake.at(index)(member);
+      return std::visit([](auto& selected) { return section_of(selected); }, member);
+    };
+    choice.selected = [&member] { return member.index(); };
+    choice.current = [&member] { return std::visit([](auto& selected) { return section_of(selected); }, member); };
+    section_.choice = std::move(choice);
+  }
+
+  Section take() { return std::move(section_); }
+
+ private:
+  static Field described(std::string name, std::string documentation, std::string unit) {
+    Field field;
+    field.name = std::move(name);
+    field.documentation = std::move(documentation);
+    field.unit = std::move(unit);
+    return field;
+  }
+
+  Section section_;
+};
+
+template <class Config>
+Section section_of(Config& config) {
+  Fields fields;
+  config.describe(fields);
+  return fields.take();
+}
+
+// Types that one Value holds as it is.
+template <class T, ValueType::Kind kKind>
+struct PlainTraits {
+  static ValueType type(Limits limits) { return {.kind = kKind, .limits = limits, .may_be_empty = true}; }
+  static T from(const Value& value) { return std::get<T>(value); }
+  static Value to(const T& member) { return member; }
+  static void bind(Field& field, T& member, Limits limits) {
+    field.value = type(limits);
+    field.set = [&member](const Content& content) { member = from(content.values.at(0)); };
+    field.get = [&member]() -> Content { return {.values = {to(member)}}; };
+  }
+};
+template <>
+struct MemberTraits<bool> : PlainTraits<bool, ValueType::Kind::boolean> {};
+template <>
+struct MemberTraits<int64_t> : PlainTraits<int64_t, ValueType::Kind::integer> {};
+template <>
+struct MemberTraits<double> : PlainTraits<double, ValueType::Kind::real> {};
+template <>
+struct MemberTraits<std::string> : PlainTraits<std::string, ValueType::Kind::text> {};
+template <>
+struct MemberTraits<Range> : PlainTraits<Range, ValueType::Kind::range> {};
+
+// Enums whose namespace has names(T): one name for each enumerator, in order.
+template <class T>
+requires std::is_enum_v<T>
+struct MemberTraits<T> {
+  static ValueType type(Limits) {
+    const auto& all = names(T{});
+    return {.kind = ValueType::Kind::word, .words = {all.begin(), all.end()}};
+  }
+  static T from(const Value& value) {
+    const auto& all = names(T{});
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == std::get<std::string>(value)) return static_cast<T>(i);
+    }
+    throw std::logic_error("no such name: " + std::get<std::string>(value));
+  }
+  static Value to(T member) { return std::string(names(T{})[static_cast<size_t>(member)]); }
+  static void bind(Field& field, T& member, Limits limits) {
+    field.value = type(limits);
+    field.set = [&member](const Content& content) { member = from(content.values.at(0)); };
+    field.get = [&member]() -> Content { return {.values = {to(member)}}; };
+  }
+};
+
+template <class T, size_t N>
+struct MemberTraits<std::array<T, N>> {
+  static void bind(Field& field, std::array<T, N>& member, Limits limits) {
+    field.element = MemberTraits<T>::type(limits);
+    field.list_length = N;
+    field.set = [&member](const Content& content) {
+      for (size_t i = 0; i < N; ++i) member[i] = MemberTraits<T>::from(content.values.at(i));
+    };
+    field.get = [&member] {
+      Content content{.is_list = true};
+      for (const T& element : member) content.values.push_back(MemberTraits<T>::to(element));
+      return content;
+    };
+  }
+};
+
+// A word, or a list.
+template <class Word, class T>
+struct MemberTraits<std::variant<Word, std::vector<T>>> {
+  using Member = std::variant<Word, std::vector<T>>;
+  static void bind(Field& field, Member& member, Limits limits) {
+    field.value = MemberTraits<Word>::type(limits);
+    field.element = MemberTraits<T>::type(limits);
+    field.set = [&member](const Content& content) {
+      if (!content.is_list) {
+        member = MemberTraits<Word>::from(content.values.at(0));
+        return;
+      }
+      auto& list = member.template emplace<std::vector<T>>();
+      for (const Value& value : content.values) list.push_back(MemberTraits<T>::from(value));
+    };
+    field.get = [&member]() -> Content {
+      if (const Word* word = std::get_if<Word>(&member)) return {.values = {MemberTraits<Word>::to(*word)}};
+      Content content{.is_list = true};
+      for (const T& element : std::get<std::vector<T>>(member)) {
+        content.values.push_back(MemberTraits<T>::to(element));
+      }
+      return content;
+    };
+  }
+};
+
+}  // namespace strata::configs

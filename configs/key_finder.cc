@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "configs/key_finder.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "configs/nearest_name.h"
+
+namespace strata::configs {
+namespace {
+
+constexpr size_t kLongestKey = 64;  // hostile keys of megabytes are not compared
+
+std::string joined(const std::string& section, const std::string& name) {
+  return section.empty() ? name : section + "." + name;
+}
+
+}  // namespace
+
+KeyFinder::KeyFinder(const Section& prototype, const Node& root) {
+  collect_keys(prototype, "", "");
+  collect_present(root, "");
+}
+
+void KeyFinder::collect_keys(const Section& section, const std::string& path, const std::string& alternative) {
+  const auto add = [&](const std::string& name, bool required) {
+    const auto known = std::find_if(keys_.begin(), keys_.end(),
+                                    [&](const Key& key) { return key.section == path && key.name == name; });
+    Key& key = known != keys_.end() ? *known : keys_.emplace_back(Key{path, name, required});
+    if (!alternative.empty()) key.alternatives.push_back(alternative);
+  };
+  if (section.choice) {
+    const Choice& choice = *section.choice;
+    add(choice.name, /*required=*/true);
+    for (size_t i = 0; i < choice.alternatives.size(); ++i) {
+      collect_keys(choice.select(i), path, choice.name + ": " + choice.alternatives[i]);
+    }
+  }
+  for (const Field& field : section.fields) {
+    add(field.name, field.required);
+    if (field.section) collect_keys(field.section(), joined(path, field.name), "");
+    if (field.append) collect_keys(field.append(), joined(path, field.name), "");
+  }
+}
+
+void KeyFinder::collect_present(const Node& node, const std::string& path) {
+  // Only sections that exist are followed, so this is as small as the configuration.
+  for (const Node::Entry& entry : node.entries) {
+    const std::string inner = joined(path, entry.key);
+    const bool first = present_.insert(inner).second;
+    const bool section = std::any_of(keys_.begin(), keys_.end(), [&](const Key& key) { return key.section == inner; });
+    if (!section || !first) continue;
+    collect_present(*entry.value, inner);
+    for (const NodePtr& item : entry.value->items) collect_present(*item, inner);
+  }
+}
+
+KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::string& key) const {
+  if (key.size() > kLongestKey) return {};
+  const std::string section = path_without_indices(section_path);
+  // A key of this section that is still missing is the likeliest; then the same name in another section, still missing
+  // there; then a small slip in another section; then a key that stands there already. Required keys win among equals.
+  using Rank = std::tuple<int, bool>;
+  Rank best = {1000, false};
+  Meant meant;
+  for (const Key& candidate : keys_) {
+    const bool here = candidate.section == section;
+    if (here && candidate.name == key) {
+      Meant same{joined(section, key), key};
+      for (const std::string& type : candidate.alternatives)
+        same.belongs_to += (same.belongs_to.empty() ? "" : " or ") + type;
+      return same;
+    }
+    const int distance = edit_distance(key, candidate.name);
+    if (distance > (here ? allowed_edits(key) : std::min(1, allowed_edits(key)))) continue;
+    const bool present = present_.contains(joined(candidate.section, candidate.name));
+    const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), !candidate.required};
+    if (rank >= best) continue;
+    best = rank;
+    meant.path = joined(candidate.section, candidate.name);
+    meant.shown = here ? candidate.name : meant.path;
+  }
+  return meant;
+}
+
+std::string path_without_indices(const std::string& path) {
+  std::string result;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    const bool index = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    if (!index && !part.empty()) result = joined(result, part);
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace strata::configs

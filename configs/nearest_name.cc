@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "configs/nearest_name.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace strata::configs {
+namespace {
+
+constexpr size_t kLongest = 64;  // no name is longer; hostile keys of megabytes are not compared
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  const size_t rows = a.size() + 1, columns = b.size() + 1;
+  std::vector<int> distance(rows * columns);
+  const auto at = [&](size_t i, size_t j) -> int& { return distance[i * columns + j]; };
+  for (size_t i = 0; i < rows; ++i) at(i, 0) = static_cast<int>(i);
+  for (size_t j = 0; j < columns; ++j) at(0, j) = static_cast<int>(j);
+  for (size_t i = 1; i < rows; ++i) {
+    for (size_t j = 1; j < columns; ++j) {
+      const char x = lower(a[i - 1]), y = lower(b[j - 1]);
+      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + (x == y ? 0 : 1)});
+      if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y) {
+        at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+      }
+    }
+  }
+  return distance.back();
+}
+
+int allowed_edits(std::string_view word) { return std::max(1, static_cast<int>(word.size() + 1) / 3); }
+
+std::string nearest_name(std::string_view word, std::span<const std::string> names) {
+  if (word.size() > kLongest) return "";
+  int best = allowed_edits(word) + 1;
+  std::string nearest;
+  for (const std::string& name : names) {
+    const int distance = edit_distance(word, name);
+    if (distance < best) {
+      best = distance;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+std::string did_you_mean(std::string_view name) {
+  return name.empty() ? "" : "; did you mean '" + std::string(name) + "'?";
+}
+
+}  // namespace strata::configs

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "configs/source.h"
+
+#include <string_view>
+
+namespace strata::configs {
+namespace {
+
+constexpr size_t kWidest = 120;  // characters of an excerpt
+
+std::string_view line_of(std::string_view text, int line) {
+  size_t begin = 0;
+  for (int i = 1; i < line; ++i) {
+    begin = text.find('\n', begin);
+    if (begin == std::string_view::npos) return {};
+    ++begin;
+  }
+  std::string_view rest = text.substr(begin);
+  rest = rest.substr(0, rest.find('\n'));
+  if (rest.ends_with('\r')) rest.remove_suffix(1);
+  return rest;
+}
+
+// Control characters would disturb the terminal or move the caret.
+std::string printable(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    const bool control = (c >= 0 && c < 0x20) || c == 0x7f;
+    result += control ? '?' : c;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string Place::text() const {
+  if (!source) return "default";
+  if (source->is_override) return "override '" + source->name + "'";
+  return source->name + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+std::string Place::origin() const {
+  if (!source) return "default";
+  return source->is_override ? "override" : source->name + ":" + std::to_string(line);
+}
+
+std::string Place::excerpt() const {
+  if (!source || source->is_override || line == 0) return "";
+  const std::string_view line_text = line_of(source->text, line);
+  if (line_text.empty() || column > static_cast<int>(kWidest)) return "";
+  return "    " + printable(line_text.substr(0, kWidest)) + "\n    " + std::string(column - 1, ' ') + "^\n";
+}
+
+}  // namespace strata::configs

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include "configs/value.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <regex>
+
+#include "configs/nearest_name.h"
+#include "configs/number.h"
+
+namespace strata::configs {
+namespace {
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::optional<bool> parse_boolean(const std::string& text) {
+  const std::string word = lower_case(text);
+  if (word == "true" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  if (words.size() == 1) return "'" + words[0] + "'";  // apart from "text" as a kind of value
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+std::string limits_text(const Limits& limits) {
+  std::string text;
+  if (std::isfinite(limits.least)) text += (limits.above_least ? ", above " : ", at least ") + text_of(limits.least);
+  if (std::isfinite(limits.most)) text += (limits.below_most ? ", below " : ", at most ") + text_of(limits.most);
+  return text;
+}
+
+// Numbers read from a scalar: nothing but the value or the problem differs between integers and reals.
+template <class Number>
+ValueOrProblem checked(const NumberOrProblem<Number>& number, const ValueType& type, const Node& node) {
+  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
+  if (!number.value) return {std::nullopt, wrong + (number.problem.empty() ? "" : "; " + number.problem)};
+  if (!type.limits.allow(static_cast<double>(*number.value))) return {std::nullopt, wrong};
+  return {Value(*number.value), ""};
+}
+
+ValueOrProblem parse_range(const Node& node, const ValueType& type) {
+  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
+  const size_t dash = node.text.find('-', 1);
+  const auto first = parse_integer(node.text.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : parse_integer(node.text.substr(dash + 1));
+  if (!first.value || !last.value || *first.value < 0) return {std::nullopt, wrong};
+  if (*last.value < *first.value) return {std::nullopt, wrong + ", which is empty: its end is before its start"};
+  return {Value(Range{*first.value, *last.value}), ""};
+}
+
+ValueOrProblem parse_text(const Node& node, const ValueType& type) {
+  if (node.text.empty() && !type.may_be_empty) return {std::nullopt, "expected " + type.expected() + ", got none"};
+  const bool is_number = parse_real(node.text).value.has_value();
+  if (!node.quoted && (is_number || parse_boolean(node.text))) {
+    const std::string kind = is_number ? "the number " : "the truth value ";
+    return {std::nullopt,
+            "expected text, got " + kind + node.text + "; if you mean text, quote it: \"" + node.text + "\""};
+  }
+  return {Value(node.text), ""};
+}
+
+}  // namespace
+
+std::string ValueType::expected() const {
+  std::string text;
+  switch (kind) {
+    case Kind::boolean:
+      text = "true or false";
+      break;
+    case Kind::integer:
+      text = "an integer" + limits_text(limits);
+      break;
+    case Kind::real:
+      text = "a number" + limits_text(limits);
+      break;
+    case Kind::text:
+      text = "text";
+      break;
+    case Kind::word:
+      return listed(words);
+    case Kind::range:
+      text = "a number or a range such as 0-3";
+      break;
+  }
+  return words.empty() ? text : listed(words) + ", or " + text;
+}
+
+ValueOrProblem parse_value(const Node& node, const ValueType& type) {
+  if (node.kind != Node::Kind::scalar)
+    return {std::nullopt, "expected " + type.expected() + ", got " + node.described()};
+  if (std::find(type.words.begin(), type.words.end(), node.text) != type.words.end()) return {Value(node.text), ""};
+  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
+  const bool takes_words =
+      type.kind == ValueType::Kind::text || type.kind == ValueType::Kind::word || type.kind == ValueType::Kind::range;
+  if (node.quoted && !takes_words) return {std::nullopt, wrong + "; leave the quotes out"};
+  ValueOrProblem result;
+  switch (type.kind) {
+    case ValueType::Kind::boolean: {
+      const auto value = parse_boolean(node.text);
+      if (value) return {Value(*value), ""};
+      return {std::nullopt, wrong + did_you_mean(nearest_name(node.text, std::array<std::string, 2>{"true", "false"}))};
+    }
+    case ValueType::Kind::integer:
+      result = checked(parse_integer(node.text), type, node);
+      break;
+    case ValueType::Kind::real:
+      result = checked(parse_real(node.text), type, node);
+      break;
+    case ValueType::Kind::text:
+      return parse_text(node, type);
+    case ValueType::Kind::word:
+      result.problem = wrong;
+      break;
+    case ValueType::Kind::range:
+      result = parse_range(node, type);
+      break;
+  }
+  if (!result.value && !type.words.empty()) result.problem += did_you_mean(nearest_name(node.text, type.words));
+  return result;
+}
+
+std::string text_of(double number) {
+  // Whole numbers without an exponent, as long as a double holds every one of them.
+  if (std::abs(number) < 1e15 && number == std::floor(number)) return std::to_string(static_cast<int64_t>(number));
+  char text[64];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, number);
+  return std::string(text, end);
+}
+
+std::string yaml_of(const Value& value) {
+  if (const bool* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  if (const int64_t* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
+  if (const double* real = std::get_if<double>(&value)) return text_of(*real);
+  if (const Range* range = std::get_if<Range>(&value)) return text_of(*range);
+  const std::string& text = std::get<std::string>(value);
+  static const std::regex kPlain("[A-Za-z_./][A-Za-z0-9_./*+-]*");
+  static const std::regex kSpecial("true|false|yes|no|on|off|null|y|n|[.](inf|nan)", std::regex::icase);
+  if (std::regex_match(text, kPlain) && !std::regex_match(text, kSpecial) && !parse_real(text).value) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n') {
+      quoted += "\\n";
+    } else if (c == '\t') {
+      quoted += "\\t";
+    } else if (c == '\r') {
+      quoted += "\\r";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+}  // namespace strata::configs

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/bootstrap.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "configs/errors.h"
+#include "sharding/failure.h"
+#include "sharding/local_communicator.h"
+#include "sharding/mpi_communicator.h"
+#include "sharding/mpi_thread.h"
+#include "sharding/plan_check.h"
+#include "sharding/watchdog.h"
+
+namespace strata::sharding {
+namespace {
+
+int number_of(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// Whether a launcher started several ranks. A rank that mpirun or srun starts alone is a rank alone.
+bool several_ranks() {
+  const int ranks = std::max(number_of("OMPI_COMM_WORLD_SIZE", 1), number_of("SLURM_STEP_NUM_TASKS", 1));
+  if (ranks > 1 && !std::getenv("PMIX_RANK") && !std::getenv("OMPI_COMM_WORLD_SIZE"))
+    throw Error(ExitCode::configuration,
+                "srun started " + std::to_string(ranks) +
+                    " tasks that cannot find each other: start them by `srun --mpi=pmix` or by mpirun");
+  return ranks > 1;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// True between the start and the clean end of MPI.
+std::atomic<bool> mpi_is_open{false};
+
+// MPI_Abort reaches ranks that a launcher would leave alone; it may hang, the exit may not.
+[[noreturn]] void end_all_ranks(int exit_code) {
+  std::thread([exit_code] { MpiThread::abort(exit_code); }).detach();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  _exit(exit_code);
+}
+
+// mpirun lets the others run on when a rank exits 0 early, and srun whenever one exits: both would hang until the
+// timeout.
+void end_others_at_exit(int status, void*) {
+  if (!mpi_is_open.exchange(false)) return;
+  if (status == 0) {
+    const Failure failure = failure_here(
+        ExitCode::communication, "this rank left the run by exit() while the others go on", "see what called exit()");
+    std::fprintf(stderr, "rank %d: %s\n", failure.rank, failure.message.c_str());
+    report_failure(failure);
+    status = static_cast<int>(failure.code);
+  }
+  end_all_ranks(status);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines(1);
+  for (const char letter : text) {
+    if (letter == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += letter;
+  }
+  return lines;
+}
+
+}  // namespace
+
+Bootstrap::Bootstrap(const BootstrapOptions& options)
+    : exceptions_at_start_(std::uncaught_exceptions()),
+      host_(host_name()),
+      plan_check_(std::make_unique<PlanCheck>(options.compare_plans_every)) {
+  if (!(options.timeout_seconds > 0) || options.compare_plans_every < 1)
+    throw Error(ExitCode::configuration,
+                "the timeout must be positive and plans must be compared every 1 step or more");
+  set_report_rank(number_of("OMPI_COMM_WORLD_RANK", number_of("PMIX_RANK", 0)));
+  watchdog_ = std::make_unique<Watchdog>(options.timeout_seconds);
+  if (several_ranks()) {
+    thread_ = std::make_shared<MpiThread>(*watchdog_);
+    mpi_is_open = true;
+    on_exit(end_others_at_exit, nullptr);
+    host_group_ = HostGroup(thread_);
+    find_local_ranks();
+  }
+  set_report_rank(rank());
+  install_crash_handlers();
+}
+
+Bootstrap::~Bootstrap() {
+  watchdog_->rest();
+  if (!thread_) return;
+  // After an error the others may never come: the process's exit code ends them, see end_others_at_exit.
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    thread_->abandon();
+    return;
+  }
+  try {
+    host_group_.gather("", "the end of the run");
+    thread_->finalize();
+    mpi_is_open = false;
+  } catch (const std::exception& error) {
+    const Failure failure = failure_here(ExitCode::communication, error.what());
+    std::fprintf(stderr, "rank %d: %s\n", failure.rank, failure.message.c_str());
+    report_failure(failure);
+    end_all_ranks(static_cast<int>(failure.code));
+  }
+}
+
+// Open MPI knows which ranks share a machine, also where machines share a name; without it, names decide.
+void Bootstrap::find_local_ranks() {
+  local_rank_ = number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1);
+  local_ranks_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1);
+  if (local_rank_ >= 0 && local_ranks_ > 0) return;
+  const auto hosts = host_group_.gather(host_, "host names");
+  local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank(), host_));
+  local_ranks_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), host_));
+}
+
+std::unique_ptr<Communicator> Bootstrap::communicator() {
+  if (ranks() == 1) return std::make_unique<LocalCommunicator>();
+  return plan_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
+}
+
+std::vector<std::string> Bootstrap::gather(const std::string& text) const {
+  return host_group_.gather(text, "a gather of texts");
+}
+
+std::string Bootstrap::broadcast(const std::string& text, int root) const {
+  if (root < 0 || root >= ranks())
+    throw Error(ExitCode::internal, "broadcast from rank " + std::to_string(root) + " of " + std::to_string(ranks()));
+  return host_group_.gather(rank() == root ? text : "",
+                            "a broadcast from rank " + std::to_string(root))[static_cast<size_t>(root)];
+}
+
+void Bootstrap::barrier() const { host_group_.gather("", "a barrier"); }
+
+void Bootstrap::require_equal(std::string_view what, const std::string& text) const {
+  const auto texts = host_group_.gather(text, "a comparison of the " + std::string(what));
+  for (size_t other = 1; other < texts.size(); ++other) {
+    if (texts[other] == texts[0]) continue;
+    const auto here = lines_of(texts[0]), there = lines_of(texts[other]);
+    size_t line = 0;
+    while (line < here.size() && line < there.size() && here[line] == there[line]) ++line;
+    auto side = [line](size_t rank, const std::vector<std::string>& lines) {
+      return "rank " + std::to_string(rank) + (line < lines.size() ? " has `" + lines[line] + "`" : " ends before it");
+    };
+    throw Error(ExitCode::configuration, "ranks differ in their " + std::string(what) + ", line " +
+                                             std::to_string(line + 1) + ": " + side(0, here) + ", " +
+                                             side(other, there));
+  }
+}
+
+void Bootstrap::end_step() {
+  watchdog_->progress();
+  plan_check_->end_step();
+}
+
+void Bootstrap::progress() { watchdog_->progress(); }
+
+void Bootstrap::rest() { watchdog_->rest(); }
+
+}  // namespace strata::sharding

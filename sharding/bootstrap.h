@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The start and the end of a rank: who we are, how ranks meet on the host, and that nobody is left hanging.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sharding/communicator.h"
+#include "sharding/host_group.h"
+
+namespace strata::sharding {
+
+class MpiThread;
+class PlanCheck;
+class Watchdog;
+
+struct BootstrapOptions {
+  double timeout_seconds = 300;  // until a collective or a step that does not end is reported and ends the run
+  int compare_plans_every = 10;  // steps; in the first step every collective is compared before it starts
+};
+
+// One per process. Under mpirun or srun with several ranks it starts MPI; a rank alone never touches MPI. Leaving the
+// scope ends MPI together with all others; leaving it by an exception, or exit() before that, ends all ranks.
+class Bootstrap {
+ public:
+  explicit Bootstrap(const BootstrapOptions& options = {});
+  ~Bootstrap();
+  Bootstrap(const Bootstrap&) = delete;
+  Bootstrap& operator=(const Bootstrap&) = delete;
+
+  int rank() const { return host_group_.rank(); }
+  int ranks() const { return host_group_.size(); }
+  int local_rank() const { return local_rank_; }    // among the ranks of this host
+  int local_ranks() const { return local_ranks_; }  // of this host
+  const std::string& host() const { return host_; }
+
+  // All ranks, for CPU tensors. Collectives are compared between ranks and watched.
+  std::unique_ptr<Communicator> communicator();
+
+  // Host-side messages; all ranks call them in the same order. gather gives all texts in rank order to every rank.
+  std::vector<std::string> gather(const std::string& text) const;
+  std::string broadcast(const std::string& text, int root) const;
+  void barrier() const;
+  // Throws (configuration) on every rank when `text` differs between ranks: names the ranks and the first line that
+  // differs.
+  void require_equal(std::string_view what, const std::string& text) const;
+
+  // The training loop says so after each step: compares the plans of the ranks when it is time, and is a sign of life.
+  void end_step();
+  // A sign of life within long phases (evaluation, checkpoints): the timeout starts anew.
+  void progress();
+  // The training loop is over or pauses: no step is expected until the next progress() or end_step().
+  void rest();
+
+  // For communicators of other kinds: the group of all ranks on the host, and what wraps and watches.
+  const HostGroup& host_group() const { return host_group_; }
+  PlanCheck& plan_check() { return *plan_check_; }
+  Watchdog& watchdog() { return *watchdog_; }
+
+ private:
+  void find_local_ranks();
+
+  const int exceptions_at_start_;
+  std::string host_;
+  int local_rank_ = 0, local_ranks_ = 1;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::shared_ptr<MpiThread> thread_;  // null for a rank alone
+  HostGroup host_group_;
+  std::unique_ptr<PlanCheck> plan_check_;
+};
+
+}  // namespace strata::sharding

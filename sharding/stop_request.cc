@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/stop_request.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <string>
+
+#include "configs/errors.h"
+
+namespace strata::sharding {
+namespace {
+
+std::atomic<bool> requested{false};
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void request(int signal) {
+  if (signal == SIGINT && interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
+  requested = true;
+}
+
+}  // namespace
+
+void install_stop_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = request;
+  action.sa_flags = SA_RESTART;  // a signal must not turn a write of a checkpoint into an error
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaction(signal, &action, nullptr);
+}
+
+bool stop_requested_here() { return requested; }
+
+bool stop_requested(const Bootstrap& bootstrap) {
+  const auto answers = bootstrap.gather(requested ? "stop" : "");
+  return std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return !answer.empty(); });
+}
+
+}  // namespace strata::sharding

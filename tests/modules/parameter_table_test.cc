@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "modules/parameter_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace strata::modules {
+namespace {
+
+TransformerConfig gpt2_124m() {
+  return {.family = Family::gpt2, .layers = 12, .width = 768, .heads = 12, .sequence = 1024, .vocabulary = 50257};
+}
+
+TransformerConfig llama_3_2_1b() {
+  return {.layers = 16,
+          .width = 2048,
+          .heads = 32,
+          .key_value_heads = 8,
+          .feed_forward = 8192,
+          .sequence = 4096,
+          .vocabulary = 128256};
+}
+
+TransformerConfig llama_3_8b() {
+  return {.layers = 32,
+          .width = 4096,
+          .heads = 32,
+          .key_value_heads = 8,
+          .feed_forward = 14336,
+          .sequence = 8192,
+          .vocabulary = 128256,
+          .tied = false};
+}
+
+TransformerConfig quickstart() {
+  return {.layers = 4, .width = 128, .heads = 4, .feed_forward = 344, .sequence = 128, .vocabulary = 256};
+}
+
+TEST(ParameterTable, CountsAreThePublishedOnes) {
+  EXPECT_EQ(parameter_count(parameter_table(gpt2_124m())), 124'439'808);
+  EXPECT_EQ(parameter_count(parameter_table(llama_3_2_1b())), 1'235'814'400);
+  EXPECT_EQ(parameter_count(parameter_table(llama_3_8b())), 8'030'261'248);
+  EXPECT_EQ(parameter_count(parameter_table(quickstart())), 824'448);
+}
+
+TEST(ParameterTable, GroupsAreRootBlocksAndUntiedHead) {
+  const auto tied = parameter_table(quickstart());
+  ASSERT_EQ(tied.size(), 5u);
+  EXPECT_EQ(tied.front().name, "root");
+  EXPECT_EQ(tied.back().name, "blocks.3");
+  const auto untied = parameter_table(llama_3_8b());
+  ASSERT_EQ(untied.size(), 34u);
+  EXPECT_EQ(untied.back().name, "head");
+  EXPECT_EQ(untied.back().parameters.at(0).name, "head.weight");
+}
+
+TEST(ParameterTable, NamesAndShapesOfBothFamilies) {
+  const auto shape_of = [](const std::vector<ParameterGroup>& table, const std::string& name) {
+    for (const auto& group : table) {
+      for (const auto& parameter : group.parameters) {
+        if (parameter.name == name) return parameter.shape;
+      }
+    }
+    ADD_FAILURE() << "no parameter " << name;
+    return std::vector<int64_t>{};
+  };
+  using Shape = std::vector<int64_t>;
+  const auto llama = parameter_table(llama_3_2_1b());
+  EXPECT_EQ(shape_of(llama, "blocks.15.attention.qkv.weight"), (Shape{3072, 2048}));
+  EXPECT_EQ(shape_of(llama, "blocks.0.mlp.gate_up.weight"), (Shape{16384, 2048}));
+  EXPECT_EQ(shape_of(llama, "blocks.0.mlp.down.weight"), (Shape{2048, 8192}));
+  const auto gpt2 = parameter_table(gpt2_124m());
+  EXPECT_EQ(shape_of(gpt2, "position.weight"), (Shape{1024, 768}));
+  EXPECT_EQ(shape_of(gpt2, "blocks.11.attention.qkv.bias"), (Shape{2304}));
+  EXPECT_EQ(shape_of(gpt2, "blocks.0.mlp.up.weight"), (Shape{3072, 768}));
+  EXPECT_EQ(shape_of(gpt2, "norm.bias"), (Shape{768}));
+}
+
+TEST(ParameterTable, EndsOfResidualBranchesAndNormsStartApart) {
+  std::set<std::string> residual, ones;
+  for (const auto& group : parameter_table(quickstart())) {
+    for (const auto& parameter : group.parameters) {
+      if (parameter.initialization == Initialization::residual) residual.insert(parameter.name);
+      if (parameter.initialization == Initialization::ones) ones.insert(parameter.name);
+    }
+  }
+  EXPECT_EQ(residual.size(), 8u);
+  EXPECT_TRUE(residual.contains("blocks.2.attention.output.weight"));
+  EXPECT_TRUE(residual.contains("blocks.2.mlp.down.weight"));
+  EXPECT_EQ(ones.size(), 9u);
+}
+
+TEST(FlopsPerToken, FollowTheConvention) {
+  // Llama-3-8B at 8192: 51.47 GFLOP per token.
+  EXPECT_NEAR(flops_per_token(llama_3_8b()) / 1e9, 51.47, 0.01);
+  // Quick start: blocks hold 4 x (3 x 128 x 128 + 128 x 128 + 3 x 344 x 128) in matrices, the tied head 256 x 128.
+  EXPECT_EQ(flops_per_token(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
+}
+
+}  // namespace
+}  // namespace strata::modules

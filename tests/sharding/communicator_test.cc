@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+// Every collective against a plain computation, on any number of ranks.
+#include "sharding/communicator.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "sharding/mpi_thread.h"
+#include "tests/sharding/mpi_main.h"
+
+namespace strata::sharding {
+namespace {
+
+using at::ScalarType;
+using tests::bootstrap;
+
+constexpr int64_t kCounts[] = {0, 1, 3, 7, 255, 1024, 4097, 100003, 300000};
+
+// What rank `rank` puts in: random, of mixed size and sign, so that another order of the sum shows in the bits.
+Tensor random_input(int64_t count, ScalarType dtype, int rank, int salt = 0) {
+  uint64_t state = static_cast<uint64_t>(count * 1000 + rank * 10 + salt);
+  Tensor tensor = at::empty({count}, at::dtype(ScalarType::Double));
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    tensor.data_ptr<double>()[i] = static_cast<double>(static_cast<int32_t>(state >> 32)) * (i % 3 == 0 ? 1e-9 : 1e-6);
+  }
+  return tensor.to(dtype);
+}
+
+// The sum as the contract has it: rank order, fp32 for bfloat16.
+Tensor summed(const std::vector<Tensor>& inputs) {
+  const ScalarType dtype = inputs[0].scalar_type();
+  Tensor sum = inputs[0].to(dtype == ScalarType::BFloat16 ? ScalarType::Float : dtype).clone();
+  for (size_t i = 1; i < inputs.size(); ++i) sum.add_(inputs[i].to(sum.scalar_type()));
+  return sum.to(dtype);
+}
+
+std::vector<Tensor> inputs_of_all(int64_t count, ScalarType dtype, int ranks, int salt = 0) {
+  std::vector<Tensor> inputs;
+  for (int rank = 0; rank < ranks; ++rank) inputs.push_back(random_input(count, dtype, rank, salt));
+  return inputs;
+}
+
+class CommunicatorTest : public testing::TestWithParam<ScalarType> {
+ protected:
+  ScalarType dtype() const { return GetParam(); }
+  std::unique_ptr<Communicator> all_ = bootstrap().communicator();
+  const int rank_ = all_->rank(), size_ = all_->size();
+};
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, CommunicatorTest,
+                         testing::Values(ScalarType::Float, ScalarType::BFloat16, ScalarType::Double, ScalarType::Long),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+TEST_P(CommunicatorTest, AllGather) {
+  for (const int64_t count : kCounts) {
+    const auto inputs = inputs_of_all(count, dtype(), size_);
+    Tensor output = at::zeros({count * size_}, dtype());
+    Tensor in_place = at::zeros({count * size_}, dtype());
+    Tensor own = in_place.narrow(0, rank_ * count, count);
+    own.copy_(inputs[rank_]);
+    PendingCollective first = all_->all_gather(output, inputs[rank_], "outputs");
+    PendingCollective second = all_->all_gather(in_place, own, "in place");
+    first.wait();
+    second.wait();
+    for (int rank = 0; rank < size_; ++rank) {
+      EXPECT_TRUE(at::equal(output.narrow(0, rank * count, count), inputs[rank])) << count << " from " << rank;
+      EXPECT_TRUE(at::equal(in_place.narrow(0, rank * count, count), inputs[rank])) << count << " from " << rank;
+    }
+  }
+}
+
+TEST_P(CommunicatorTest, ReduceScatterHasTheBitsOfTheSumInRankOrder) {
+  for (const int64_t count : kCounts) {
+    const auto inputs = inputs_of_all(count * size_, dtype(), size_);
+    const Tensor expected = summed(inputs).narrow(0, rank_ * count, count);
+    Tensor output = at::full({count}, 7, dtype());
+    all_->reduce_scatter(output, inputs[rank_], "outputs").wait();
+    EXPECT_TRUE(at::equal(output, expected)) << count;
+    Tensor in_place = inputs[rank_].clone();
+    Tensor own = in_place.narrow(0, rank_ * count, count);
+    all_->reduce_scatter(own, in_place, "in place").wait();
+    EXPECT_TRUE(at::equal(own, expected)) << count;
+  }
+}
+
+TEST_P(CommunicatorTest, AllReduceHasTheBitsOfTheSumInRankOrder) {
+  for (const int64_t count : kCounts) {
+    const auto inputs = inputs_of_all(count, dtype(), size_);
+    Tensor tensor = inputs[rank_].clone();
+    all_->all_reduce(tensor, "values").wait();
+    EXPECT_TRUE(at::equal(tensor, summed(inputs))) << count;
+  }
+}
+
+TEST_P(CommunicatorTest, Broadcast) {
+  for (const int64_t count : kCounts) {
+    for (int root = 0; root < size_; ++root) {
+      Tensor tensor = random_input(count, dtype(), rank_, root);
+      all_->broadcast(tensor, root, "values").wait();
+      EXPECT_TRUE(at::equal(tensor, random_input(count, dtype(), root, root))) << count << " from " << root;
+    }
+  }
+}
+
+TEST_P(CommunicatorTest, AllToAllWithUnevenAndEmptyParts) {
+  for (const int64_t count : {0, 1, 5, 20001}) {
+    // Rank i sends ((i + 2 * j) % 3) * count elements to rank j: none to some.
+    auto sends = [&](int from, int to) { return int64_t{(from + 2 * to) % 3} * count; };
+    auto values = [&](int from, int to) { return random_input(sends(from, to), dtype(), from, to); };
+    std::vector<int64_t> input_counts, output_counts;
+    for (int i = 0; i < size_; ++i) {
+      input_counts.push_back(sends(rank_, i));
+      output_counts.push_back(sends(i, rank_));
+    }
+    auto total = [](const std::vector<int64_t>& counts) {
+      return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    };
+    Tensor input = at::zeros({total(input_counts)}, dtype()), output = at::zeros({total(output_counts)}, dtype());
+    for (int64_t to = 0, at = 0; to < size_; at += input_counts[to++])
+      input.narrow(0, at, input_counts[to]).copy_(values(rank_, static_cast<int>(to)));
+    all_->all_to_all(output, output_counts, input, input_counts, "halo").wait();
+    for (int64_t from = 0, at = 0; from < size_; at += output_counts[from++])
+      EXPECT_TRUE(at::equal(output.narrow(0, at, output_counts[from]), values(static_cast<int>(from), rank_))) << from;
+  }
+}
+
+TEST_P(CommunicatorTest, ManyInFlightEndInOrder) {
+  std::vector<Tensor> tensors;
+  std::vector<PendingCollective> pending;
+  auto count = [](int i) { return int64_t{37} * i * i; };
+  for (int i = 0; i < 60; ++i) {
+    tensors.push_back(random_input(count(i), dtype(), rank_, i));
+    pending.push_back(all_->all_reduce(tensors.back(), "number " + std::to_string(i)));
+  }
+  for (int i = 59; i >= 0; --i) {  // waiting for the last first is allowed, and so is waiting twice
+    pending[i].wait();
+    pending[i].wait();
+    EXPECT_TRUE(at::equal(tensors[i], summed(inputs_of_all(count(i), dtype(), size_, i)))) << i;
+  }
+}
+
+TEST_P(CommunicatorTest, MessagesAboveTheLargestAreCut) {
+  const auto thread = bootstrap().host_group().thread();
+  if (thread) thread->set_largest_message(1000);  // instead of 1 GiB
+  const int64_t count = 50001;
+  const auto inputs = inputs_of_all(count * size_, dtype(), size_);
+  Tensor gathered = at::zeros({count * size_ * size_}, dtype()), reduced = at::zeros({count}, dtype());
+  all_->all_gather(gathered, inputs[rank_], "gathered").wait();
+  all_->reduce_scatter(reduced, inputs[rank_], "reduced").wait();
+  for (int rank = 0; rank < size_; ++rank)
+    EXPECT_TRUE(at::equal(gathered.narrow(0, rank * count * size_, count * size_), inputs[rank])) << rank;
+  EXPECT_TRUE(at::equal(reduced, summed(inputs).narrow(0, rank_ * count, count)));
+  bootstrap().barrier();
+  if (thread) thread->set_largest_message(size_t{1} << 30);
+}
+
+TEST_P(CommunicatorTest, SplitGroupsWorkBesideEachOther) {
+  const auto half = all_->split(rank_ % 2);
+  const auto alone = all_->split(rank_);
+  const auto nested = half->split(0);
+  EXPECT_EQ(alone->size(), 1);
+  EXPECT_EQ(half->size(), (size_ + 1 - rank_ % 2) / 2);
+  EXPECT_EQ(half->rank(), rank_ / 2);
+  std::vector<Tensor> members;
+  for (int rank = rank_ % 2; rank < size_; rank += 2) members.push_back(random_input(5000, dtype(), rank));
+  for (Communicator* group : {half.get(), nested.get()}) {
+    Tensor tensor = random_input(5000, dtype(), rank_), everything = random_input(5000, dtype(), rank_, 1);
+    PendingCollective part = group->all_reduce(tensor, "part");
+    PendingCollective whole = all_->all_reduce(everything, "whole");
+    part.wait();
+    whole.wait();
+    EXPECT_TRUE(at::equal(tensor, summed(members)));
+    EXPECT_TRUE(at::equal(everything, summed(inputs_of_all(5000, dtype(), size_, 1))));
+  }
+}
+
+TEST(CommunicatorArguments, AreCheckedAtTheDoor) {
+  const auto all = bootstrap().communicator();
+  const int size = all->size();
+  Tensor part = at::zeros({4}), whole = at::zeros({4 * size}), longer = at::zeros({4 * size + 1});
+  auto message = [](auto call) -> std::string {
+    try {
+      call();
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "";
+  };
+  EXPECT_NE(message([&] { all->all_gather(longer, part, "blocks.2"); })
+                .find("all_gather of blocks.2 over " + std::to_string(size) +
+                      " ranks: one side has 4 elements, the other must have " + std::to_string(4 * size) + " and has " +
+                      std::to_string(4 * size + 1)),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              all->reduce_scatter(part, whole.to(at::kDouble), "x");
+            }).find("input is Double on cpu, output is Float"),
+            std::string::npos);
+  EXPECT_NE(message([&] { all->all_reduce(at::zeros({4}, at::kInt), "x"); }).find("not Int"), std::string::npos);
+  EXPECT_NE(message([&] { all->all_reduce(at::zeros({4, 4}).t(), "x"); }).find("contiguous"), std::string::npos);
+  EXPECT_NE(message([&] { all->all_reduce(Tensor(), "x"); }).find("undefined"), std::string::npos);
+  EXPECT_NE(message([&] { all->broadcast(part, size, "x"); }).find("there is no rank " + std::to_string(size)),
+            std::string::npos);
+  EXPECT_NE(message([&] { all->all_to_all(part, {}, part, {}, "x"); }).find("0 output counts"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata::sharding

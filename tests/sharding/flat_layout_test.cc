@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/flat_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "configs/errors.h"
+
+namespace strata::sharding {
+namespace {
+
+const std::vector<FlatParameter> kParameters = {
+    {"norm.weight", {7}, false}, {"a.weight", {5, 13}, true}, {"a.bias", {5}, false}, {"b.weight", {3, 3}, true}};
+
+TEST(FlatLayout, DecayedFirstAlignedOnlyTheEndPadded) {
+  const FlatLayout layout(kParameters, 3);
+  ASSERT_EQ(layout.entries().size(), 4u);
+  EXPECT_EQ(layout.entries()[0].name, "a.weight");
+  EXPECT_EQ(layout.entries()[0].elements, 65);
+  EXPECT_EQ(layout.entries()[1].name, "b.weight");
+  EXPECT_EQ(layout.entries()[1].offset, 128);
+  EXPECT_EQ(layout.decay_end(), 192);
+  EXPECT_EQ(layout.entries()[2].name, "norm.weight");
+  EXPECT_EQ(layout.entries()[2].offset, 192);
+  EXPECT_EQ(layout.entries()[3].offset, 256);
+  EXPECT_EQ(layout.elements(), 384);  // 320 used, the next multiple of 64 x 3
+  EXPECT_EQ(layout.shard_elements(), 128);
+  EXPECT_EQ(layout.shard_begin(2), 256);
+}
+
+TEST(FlatLayout, OffsetsDoNotDependOnRanks) {
+  const FlatLayout one(kParameters, 1);
+  for (int64_t ranks : {2, 3, 4, 7, 64}) {
+    const FlatLayout many(kParameters, ranks);
+    EXPECT_EQ(many.elements() % (64 * ranks), 0);
+    EXPECT_GE(many.elements(), one.elements());
+    EXPECT_LT(many.elements() - one.elements(), 64 * ranks);
+    for (size_t i = 0; i < one.entries().size(); ++i) EXPECT_EQ(many.entries()[i].offset, one.entries()[i].offset);
+  }
+}
+
+TEST(FlatLayout, DecayBoundaryInEachShard) {
+  const FlatLayout layout(kParameters, 3);
+  EXPECT_EQ(layout.decayed_in_shard(0), 128);
+  EXPECT_EQ(layout.decayed_in_shard(1), 64);
+  EXPECT_EQ(layout.decayed_in_shard(2), 0);
+}
+
+TEST(FlatLayout, RefusesNoRanks) { EXPECT_THROW(FlatLayout(kParameters, 0), Error); }
+
+}  // namespace
+}  // namespace strata::sharding

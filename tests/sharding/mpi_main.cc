@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "tests/sharding/mpi_main.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+
+namespace strata::tests {
+namespace {
+
+constexpr double kTimeoutSeconds = 30;
+std::unique_ptr<sharding::Bootstrap> the_bootstrap;
+
+// Rank 0 prints as usual, the others their failures only. After each test the ranks tell each other how it went: all
+// stop together at the first failure, as ranks that no longer do the same would only wait for each other.
+class TogetherListener : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed())
+      std::fprintf(stderr, "[rank %d] %s:%d: %s\n", bootstrap().rank(), result.file_name(), result.line_number(),
+                   result.message());
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    for (const auto& answer : bootstrap().gather(test.result()->Failed() ? "failed" : ""))
+      failed_ = failed_ || !answer.empty();
+    if (!failed_) return;
+    std::fprintf(stderr, "[rank %d] stops after %s.%s\n", bootstrap().rank(), test.test_suite_name(), test.name());
+    std::exit(1);
+  }
+  bool failed_ = false;
+};
+
+}  // namespace
+
+sharding::Bootstrap& bootstrap() { return *the_bootstrap; }
+
+}  // namespace strata::tests
+
+int main(int count, char** arguments) {
+  using namespace strata;
+  testing::InitGoogleTest(&count, arguments);
+  GTEST_FLAG_SET(catch_exceptions, false);  // an exception ends all ranks, with its text
+  tests::the_bootstrap =
+      std::make_unique<sharding::Bootstrap>(sharding::BootstrapOptions{.timeout_seconds = tests::kTimeoutSeconds});
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (tests::bootstrap().rank() > 0) delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new tests::TogetherListener);
+  const int failed = RUN_ALL_TESTS();
+  if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {
+    std::fprintf(stderr, "no test was run\n");
+    return 1;
+  }
+  tests::the_bootstrap.reset();
+  return failed;
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+// Saving and loading as they should go: any number of ranks, what is kept, what a save costs, what happens when it
+// fails.
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "configs/errors.h"
+#include "tests/trainer/small_model.h"
+#include "tests/trainer/virtual_ranks.h"
+#include "trainer/checkpoint_loader.h"
+#include "trainer/checkpoint_writer.h"
+#include "trainer/digest.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct RankCounts {
+  int saving, loading;
+};
+
+class CheckpointRanks : public testing::TestWithParam<RankCounts> {};
+
+TEST_P(CheckpointRanks, LoadsWhatWasSaved) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), GetParam().saving, 40);
+  run_ranks(GetParam().loading, [&](const Ranks& ranks) {
+    const auto found = find_checkpoint({.folder = folder.path()}, ranks);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->manifest.step, 40);
+    EXPECT_EQ(found->manifest.state, small_state(40));
+    EXPECT_TRUE(found->notes.empty());
+    const auto pieces = small_model(ranks.rank, ranks.size, 40, /*filled=*/false);
+    load_checkpoint(*found, pieces, ranks);
+    EXPECT_EQ(difference_from(pieces, ranks.rank, ranks.size, 40), "");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, CheckpointRanks,
+                         testing::Values(RankCounts{1, 1}, RankCounts{1, 2}, RankCounts{2, 1}, RankCounts{2, 2},
+                                         RankCounts{2, 3}, RankCounts{2, 4}, RankCounts{3, 2}, RankCounts{4, 1},
+                                         RankCounts{4, 3}, RankCounts{3, 4}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.saving) + "to" + std::to_string(info.param.loading);
+                         });
+
+// Hash of the fp32 tensors over all ranks.
+std::string gathered_hash(const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
+  nlohmann::json sums;
+  for (const TensorPiece& piece : pieces) {
+    if (piece.data.scalar_type() != at::kFloat) continue;
+    const ContentSum sum = sum_of_piece(piece.data.const_data_ptr<float>(), piece.data.numel(), piece.offset);
+    sums[piece.tensor] = {sum.low, sum.high};
+  }
+  std::vector<ParameterContent> contents;
+  for (const std::string& text : ranks.gather(sums.dump())) {
+    size_t i = 0;
+    for (const TensorPiece& piece : pieces) {
+      if (piece.data.scalar_type() != at::kFloat) continue;
+      const nlohmann::json sum = nlohmann::json::parse(text)[piece.tensor];
+      if (i == contents.size()) contents.push_back({piece.tensor, piece.shape, {}});
+      contents[i++].sum += ContentSum{sum[0].get<uint64_t>(), sum[1].get<uint64_t>()};
+    }
+  }
+  return weights_sha256(contents);
+}
+
+TEST(Checkpoint, TheWeightsStayTheSameThroughChangesOfTheNumberOfRanks) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 1, 1);
+  const std::string first = gathered_hash(small_model(0, 1, 1), {});
+  int64_t step = 1;
+  for (const int size : {2, 4, 3, 1}) {
+    run_ranks(size, [&](const Ranks& ranks) {
+      const auto found = find_checkpoint({.folder = folder.path(), .required = true}, ranks);
+      const auto pieces = small_model(ranks.rank, ranks.size, 1, /*filled=*/false);
+      load_checkpoint(*found, pieces, ranks);
+      EXPECT_EQ(gathered_hash(pieces, ranks), first);
+      CheckpointWriter writer({.folder = folder.path(), .resumed_step = step}, ranks);
+      writer.start_save(step + 1, pieces, "");
+      EXPECT_TRUE(writer.finish()->committed);
+    });
+    ++step;
+  }
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 5);
+}
+
+TEST(Checkpoint, NothingThereIsNothingUnlessRequired) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(find_checkpoint({.folder = folder.path() + "/none"}, {}).has_value());
+  EXPECT_FALSE(find_checkpoint({.folder = folder.path()}, {}).has_value());
+  EXPECT_THROW(find_checkpoint({.folder = folder.path(), .required = true}, {}), Error);
+  save_small_model(folder.path(), 1, 8);
+  EXPECT_EQ(find_checkpoint({.folder = folder.path(), .step = 8}, {})->manifest.step, 8);
+  EXPECT_THROW(find_checkpoint({.folder = folder.path(), .step = 9}, {}), Error);
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer({.folder = folder.path(), .keep = 3}, {});
+  for (const int64_t step : {5, 10, 15, 20, 123456789}) {
+    writer.start_save(step, small_model(0, 1, step), "");
+    EXPECT_TRUE(writer.finish()->committed);
+  }
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"latest", "step-00000015", "step-00000020", "step-123456789"}));
+  EXPECT_EQ(fs::read_symlink(folder.path() + "/latest"), "step-123456789");
+  EXPECT_EQ(names_in(folder.path() + "/latest/"),
+            (std::vector<std::string>{"manifest.json", "rank-00000.safetensors"}));
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 123456789);
+  EXPECT_THROW(CheckpointWriter({.folder = folder.path(), .keep = 1}, {}), Error);
+}
+
+TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
+  const TemporaryFolder folder;
+  for (const int64_t step : {10, 20, 30}) save_small_model(folder.path(), 1, step, /*keep=*/5);
+  for (const char* damaged : {"20", "30"}) {
+    fs::remove(folder.path() + "/step-000000" + damaged + "/rank-00000.safetensors");
+  }
+  const auto found = find_checkpoint({.folder = folder.path()}, {});
+  EXPECT_EQ(found->manifest.step, 10);
+  EXPECT_EQ(found->rejected, (std::vector<int64_t>{30, 20}));
+  ASSERT_EQ(found->notes.size(), 3);
+  EXPECT_NE(found->notes[0].find("step-00000030/rank-00000.safetensors"), std::string::npos) << found->notes[0];
+  EXPECT_NE(found->notes[2].find("20 steps are lost"), std::string::npos) << found->notes[2];
+
+  // Training comes to step 20 again: the damaged one gives way, the damaged one of step 30 too, the good ones stay.
+  CheckpointWriter writer({.folder = folder.path(), .keep = 2, .resumed_step = 10, .rejected = found->rejected}, {});
+  writer.start_save(20, small_model(0, 1, 20), "");
+  EXPECT_TRUE(writer.finish()->committed);
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000010", "step-00000020"}));
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 20);
+}
+
+TEST(Checkpoint, RemovesWhatACrashHasLeft) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 1, 10);
+  fs::create_directory(folder.path() + "/step-00000020.tmp-0123456789abcdef");
+  std::ofstream(folder.path() + "/step-00000020.tmp-0123456789abcdef/rank-00000.safetensors") << "half";
+  fs::create_symlink("step-00000020", folder.path() + "/latest.tmp-0123456789abcdef");
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 10);
+  const CheckpointWriter writer({.folder = folder.path()}, {});
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000010"}));
+}
+
+TEST(Checkpoint, TheSnapshotIsOfTheMomentOfTheSave) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer({.folder = folder.path()}, {});
+  for (const int64_t step : {1, 2, 3}) {  // the buffers of the first are used again
+    const auto pieces = small_model(0, 1, step);
+    writer.start_save(step, pieces, "");
+    for (const TensorPiece& piece : pieces) piece.data.fill_(0);  // training goes on
+    writer.finish();
+    const auto loaded = small_model(0, 1, step, /*filled=*/false);
+    load_checkpoint(*find_checkpoint({.folder = folder.path()}, {}), loaded, {});
+    EXPECT_EQ(difference_from(loaded, 0, 1, step), "");
+  }
+}
+
+TEST(Checkpoint, AStepIsSavedOnce) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer({.folder = folder.path(), .resumed_step = 4}, {});
+  writer.start_save(4, small_model(0, 1, 4), "");
+  EXPECT_FALSE(writer.in_flight());
+  EXPECT_FALSE(writer.finish().has_value());
+  writer.start_save(5, small_model(0, 1, 5), "");
+  EXPECT_THROW(writer.start_save(6, small_model(0, 1, 6), ""), Error);  // one save in flight
+  EXPECT_TRUE(writer.finish()->committed);
+  EXPECT_EQ(writer.last_step(), 5);
+  writer.start_save(5, small_model(0, 1, 5), "");
+  EXPECT_FALSE(writer.in_flight());
+}
+
+TEST(Checkpoint, RanksPollUntilTheSlowestHasWritten) {
+  const TemporaryFolder folder;
+  run_ranks(3, [&](const Ranks& ranks) {
+    CheckpointWriter writer({.folder = folder.path()}, ranks);
+    writer.start_save(7, small_model(ranks.rank, ranks.size, 7), "");
+    std::optional<SaveOutcome> outcome;
+    int polls = 0;
+    for (; !outcome; ++polls) outcome = writer.try_finish();
+    EXPECT_TRUE(outcome->committed) << outcome->message;
+    EXPECT_GE(polls, 2);  // one for the files, one for the commit
+    EXPECT_FALSE(writer.in_flight());
+    EXPECT_FALSE(writer.try_finish().has_value());
+  });
+}
+
+TEST(Checkpoint, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](const Ranks& ranks) {
+    CheckpointWriter writer({.folder = folder.path()}, ranks);
+    const auto save = [&](int64_t step, bool spoiled) {
+      auto pieces = small_model(ranks.rank, ranks.size, step);
+      if (spoiled && ranks.rank == 1) pieces.push_back(pieces[0]);  // a tensor twice: refused while writing
+      writer.start_save(step, pieces, "");
+      return *writer.finish();
+    };
+    EXPECT_TRUE(save(1, false).committed);
+    const SaveOutcome failed = save(2, true);
+    EXPECT_FALSE(failed.committed);
+    EXPECT_NE(failed.message.find("rank 1: embedding.weight/master"), std::string::npos) << failed.message;
+    EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
+    EXPECT_FALSE(save(3, true).committed);
+    EXPECT_TRUE(save(4, false).committed);  // the count starts again
+    EXPECT_FALSE(save(5, true).committed);
+    EXPECT_FALSE(save(6, true).committed);
+    try {
+      save(7, true);
+      ADD_FAILURE() << "the third failure in a row was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::storage);
+      EXPECT_NE(std::string(error.what()).find("3 saves in a row"), std::string::npos) << error.what();
+    }
+  });
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 4);
+}
+
+TEST(Checkpoint, PiecesMustCoverEveryTensorOnce) {
+  const TemporaryFolder folder;
+  CheckpointWriter writer({.folder = folder.path()}, {});
+  const auto message = [&](int64_t offset, int64_t count) {
+    writer.start_save(1, {{"a/master", {4, 2}, offset, at::zeros({count})}}, "");
+    try {
+      const SaveOutcome outcome = *writer.finish();
+      return outcome.committed ? "committed" : outcome.message;
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(message(0, 7), "a/master: the pieces have 7 elements, the tensor 8");
+  EXPECT_EQ(message(1, 7), "a/master: a piece begins at element 1, expected 0");
+  EXPECT_NE(message(0, 9).find("the pieces have 9 elements"), std::string::npos);
+  EXPECT_EQ(message(0, 8), "committed");
+}
+
+TEST(Checkpoint, AnotherModelIsRefusedWithTheDifferences) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 2, 3);
+  const auto found = find_checkpoint({.folder = folder.path()}, {});
+  auto pieces = small_model(0, 1, 3, /*filled=*/false);
+  pieces[0].shape = {14, 7};                        // another vocabulary
+  pieces[3].data = pieces[3].data.to(at::kDouble);  // another dtype
+  pieces.pop_back();                                // count
+  pieces.push_back({"blocks.1.norm1.weight/master", {5}, 0, at::zeros({5})});
+  try {
+    load_checkpoint(*found, pieces, {});
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    EXPECT_EQ(std::string(error.what()),
+              found->path +
+                  " is of another model:\n"
+                  "  count: I64 [2] in the checkpoint, not in the model\n"
+                  "  embedding.weight/master: F32 [13,7] in the checkpoint, F32 [14,7] in the model\n"
+                  "  norm.weight/master: F32 [5] in the checkpoint, F64 [5] in the model\n"
+                  "  blocks.1.norm1.weight/master: not in the checkpoint, F32 [5] in the model");
+  }
+  for (const TensorPiece& piece : pieces) {
+    if (piece.tensor == "embedding.weight/first_moment") {
+      EXPECT_EQ(piece.data[0].item<float>(), -1) << "a part was loaded";
+    }
+  }
+}
+
+TEST(Checkpoint, SomeTensorsCanBeReadAlone) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 3, 3);
+  const auto found = find_checkpoint({.folder = folder.path()}, {});
+  const auto all = small_model(0, 1, 3);
+  const TensorPiece middle = {all[0].tensor, all[0].shape, 20, at::zeros({50})};
+  read_pieces(*found, {middle});
+  EXPECT_TRUE(middle.data.equal(all[0].data.narrow(0, 20, 50)));
+  EXPECT_THROW(read_pieces(*found, {{"absent", {1}, 0, at::zeros({1})}}), Error);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "trainer/checked_file.h"
+
+namespace strata::trainer {
+
+AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
+    : path_(path), end_(keep), warn_(std::move(warn)) {
+  ignore_file_size_signal();
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file_ < 0 || ::ftruncate(file_, end_) != 0) fail("open");
+}
+
+AppendFile::~AppendFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void AppendFile::append(std::string_view record) {
+  if (file_ < 0) return;
+  for (size_t done = 0; done < record.size();) {
+    const ssize_t written = ::pwrite(file_, record.data() + done, record.size() - done, end_ + done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      fail("write");
+      if (::ftruncate(file_, end_) != 0) fail("ftruncate");
+      return;
+    }
+    done += written;
+  }
+  end_ += record.size();
+}
+
+void AppendFile::fail(const char* call) {
+  if (warn_) warn_(path_ + ": " + call + " failed: " + std::strerror(errno) + "; training goes on without it");
+  warn_ = nullptr;
+}
+
+}  // namespace strata::trainer

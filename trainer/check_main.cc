@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// check CONFIG [a.b.c=value ...]: says all that is wrong with a configuration, before MPI and LibTorch are loaded.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/config_errors.h"
+#include "configs/nearest_name.h"
+#include "modules/parameter_table.h"
+#include "trainer/load_config.h"
+#include "trainer/memory_estimate.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr char kUsage[] =
+    "check CONFIG [a.b.c=value ...]   say all that is wrong with a configuration; exit code 2 if anything is\n"
+    "  --ranks N      as run.ranks=N\n"
+    "  --validate     print every value with its origin, parameters, FLOPs per token, memory per rank\n"
+    "  --resolved     print the whole configuration as YAML\n"
+    "  --print KEY    print one value\n"
+    "check --help-keys | --reference | --schema   all keys: as text, as a page of Markdown, as a JSON Schema\n";
+
+struct Arguments {
+  std::string mode;  // --validate, --resolved, --print; empty: only check
+  std::string key;   // of --print
+  std::string path;
+  std::vector<std::string> overrides;
+};
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ExitCode::configuration, "check: " + message + "\n" + kUsage);
+}
+
+Arguments parse(const std::vector<std::string>& words) {
+  Arguments arguments;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const auto next = [&]() -> const std::string& {
+      if (i + 1 == words.size()) refuse("expected a value after " + word);
+      return words[++i];
+    };
+    if (word == "--ranks") {
+      arguments.overrides.push_back("run.ranks=" + next());
+    } else if (word == "--validate" || word == "--resolved" || word == "--print") {
+      if (!arguments.mode.empty()) refuse("expected one of --validate, --resolved, --print");
+      arguments.mode = word;
+      if (word == "--print") arguments.key = next();
+    } else if (word.starts_with("--") && word.find('=') == std::string::npos) {
+      refuse("unknown option " + word);
+    } else if (arguments.path.empty()) {
+      arguments.path = word;
+    } else {
+      arguments.overrides.push_back(word);
+    }
+  }
+  if (arguments.path.empty()) refuse("expected a configuration");
+  return arguments;
+}
+
+std::string with_commas(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  std::printf("\nbytes per rank on %lld rank%s, activations not included:\n", static_cast<long long>(config.run.ranks),
+              config.run.ranks == 1 ? "" : "s");
+  int64_t sum = 0;
+  const auto print = [](const std::string& name, int64_t bytes) {
+    std::printf("  %-38s %18s %12.2f MiB\n", name.c_str(), with_commas(bytes).c_str(),
+                static_cast<double>(bytes) / (1 << 20));
+  };
+  for (const MemoryClass& part : memory_per_rank(config, table)) {
+    print(part.name, part.bytes);
+    sum += part.bytes;
+  }
+  print("sum", sum);
+}
+
+void print_all(const LoadedConfig& loaded) {
+  const std::vector<configs::Line> lines = loaded.lines();
+  size_t path_width = 0, value_width = 0;
+  for (const configs::Line& line : lines) {
+    path_width = std::max(path_width, line.path.size());
+    value_width = std::max(value_width, line.value.size());
+  }
+  for (const configs::Line& line : lines) {
+    std::printf("%-*s  %-*s  %s\n", static_cast<int>(path_width), line.path.c_str(), static_cast<int>(value_width),
+                line.value.c_str(), line.origin.c_str());
+  }
+  const auto& model = std::get<modules::TransformerConfig>(loaded.config.model.type);
+  const auto table = modules::parameter_table(model);
+  std::printf("\nparameters: %s\n", with_commas(modules::parameter_count(table)).c_str());
+  const double flops = modules::flops_per_token(model);
+  std::printf("FLOPs per token, forward and backward: %.4g (%s)\n", flops,
+              with_commas(static_cast<int64_t>(flops)).c_str());
+  std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld tokens\n",
+              static_cast<long long>(loaded.config.batch), static_cast<long long>(loaded.config.micro_batches()),
+              static_cast<long long>(loaded.config.micro_batch), static_cast<long long>(loaded.config.run.ranks),
+              static_cast<long long>(model.sequence));
+  print_memory(loaded.config, table);
+}
+
+void print_one(const LoadedConfig& loaded, const std::string& key) {
+  std::vector<std::string> known;
+  for (const configs::Line& line : loaded.lines()) {
+    if (line.path == key) {
+      std::printf("%s\n", line.plain.c_str());
+      return;
+    }
+    known.push_back(line.path);
+  }
+  throw Error(ExitCode::configuration,
+              "check: no key " + key + configs::did_you_mean(configs::nearest_name(key, known)));
+}
+
+void run(const std::vector<std::string>& words) {
+  static const std::map<std::string, std::function<std::string()>> kTexts = {
+      {"--help", [] { return std::string(kUsage); }},
+      {"--help-keys", help_text},
+      {"--reference", reference_page},
+      {"--schema", json_schema}};
+  if (words.size() == 1 && kTexts.contains(words[0])) {
+    std::fputs(kTexts.at(words[0])().c_str(), stdout);
+    return;
+  }
+  const Arguments arguments = parse(words);
+  const LoadedConfig loaded = load_trainer_config(arguments.path, arguments.overrides);
+  if (arguments.mode == "--validate") print_all(loaded);
+  if (arguments.mode == "--resolved") std::fputs(loaded.resolved().c_str(), stdout);
+  if (arguments.mode == "--print") print_one(loaded, arguments.key);
+}
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int argc, char** argv) {
+  try {
+    strata::trainer::run({argv + 1, argv + argc});
+    return 0;
+  } catch (const strata::Error& error) {
+    std::string message = error.what();
+    if (!message.ends_with('\n')) message += '\n';
+    std::fputs(message.c_str(), stderr);
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "check: %s\n", error.what());
+    return static_cast<int>(strata::ExitCode::internal);
+  }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checked_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "configs/errors.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr size_t kBuffer = 1 << 20;  // a checkpoint has hundreds of tensors of a few hundred bytes: one call for many
+
+}  // namespace
+
+void throw_storage_error(std::string_view call, const std::string& path) {
+  const int reason = errno;
+  throw Error(ExitCode::storage, std::string(call) + " failed: " + path + ": " + std::strerror(reason));
+}
+
+void ignore_file_size_signal() {
+  static const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  (void)before;
+}
+
+OutputFile::OutputFile(const std::string& path) : path_(path) {
+  ignore_file_size_signal();
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file_ < 0) throw_storage_error("open for writing", path);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);  // left by an error that is already on its way
+}
+
+void OutputFile::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > kBuffer) {
+    write_through(buffer_);
+    buffer_.clear();
+  }
+  if (bytes.size() > kBuffer) {
+    write_through(bytes);
+  } else {
+    buffer_.append(bytes);
+  }
+}
+
+void OutputFile::write_through(std::string_view bytes) {
+  hash_.update(bytes.data(), bytes.size());
+  bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_storage_error("write", path_);
+    bytes.remove_prefix(written);
+  }
+}
+
+void OutputFile::close() {
+  write_through(buffer_);
+  buffer_.clear();
+  // An error of fdatasync is final: the kernel may have dropped the pages, and a second call would report success.
+  if (::fdatasync(file_) != 0) throw_storage_error("fdatasync", path_);
+  if (::close(std::exchange(file_, -1)) != 0) throw_storage_error("close", path_);
+  sha256_ = hash_.hex();
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  file_ = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);  // non-blocking: a pipe would wait
+  if (file_ < 0) throw_storage_error("open for reading", path);
+  struct stat status;
+  if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(file_);
+    throw Error(ExitCode::storage, path + ": expected a regular file");
+  }
+  bytes_ = status.st_size;
+}
+
+InputFile::~InputFile() { ::close(file_); }
+
+void InputFile::read(uint64_t offset, void* into, size_t bytes) const {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(file_, static_cast<char*>(into) + done, bytes - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_storage_error("read", path_);
+    if (got == 0) {
+      throw Error(ExitCode::storage, path_ + ": ends at byte " + std::to_string(offset + done) + ", expected " +
+                                         std::to_string(offset + bytes) + " bytes: was it truncated?");
+    }
+    done += got;
+  }
+}
+
+std::string read_text_file(const std::string& path, uint64_t limit) {
+  const InputFile file(path);
+  if (file.bytes() > limit) {
+    throw Error(ExitCode::storage,
+                path + ": has " + std::to_string(file.bytes()) + " bytes, expected at most " + std::to_string(limit));
+  }
+  std::string text(file.bytes(), '\0');
+  file.read(0, text.data(), text.size());
+  return text;
+}
+
+std::string sha256_of_file(const std::string& path) {
+  const InputFile file(path);
+  std::vector<char> buffer(std::min<uint64_t>(kBuffer, file.bytes()));
+  Sha256 hash;
+  for (uint64_t offset = 0; offset < file.bytes(); offset += buffer.size()) {
+    const size_t bytes = std::min<uint64_t>(buffer.size(), file.bytes() - offset);
+    file.read(offset, buffer.data(), bytes);
+    hash.update(buffer.data(), bytes);
+  }
+  return hash.hex();
+}
+
+void sync_folder(const std::string& path) {
+  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) throw_storage_error("open", path);
+  const bool synced = ::fsync(folder) == 0;
+  const int reason = errno;
+  ::close(folder);
+  errno = reason;
+  if (!synced) throw_storage_error("fsync", path);
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) throw_storage_error("rename to " + to, from);
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string unfinished = path + ".tmp";
+  ::unlink(unfinished.c_str());  // left by a crash
+  OutputFile file(unfinished);
+  file.write(text);
+  file.close();
+  rename_path(unfinished, path);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  sync_folder(folder.empty() ? "." : folder);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/digest.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "configs/errors.h"
+#include "trainer/data/permutation.h"
+
+namespace strata::trainer {
+namespace {
+
+void check(bool done) {
+  if (!done) throw Error(ExitCode::internal, "OpenSSL could not compute a SHA-256");
+}
+
+}  // namespace
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (context_ == nullptr) throw std::bad_alloc();
+  check(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(context_); }
+
+void Sha256::update(const void* bytes, size_t count) { check(EVP_DigestUpdate(context_, bytes, count) == 1); }
+
+std::string Sha256::hex() {
+  unsigned char digest[32];
+  check(EVP_DigestFinal_ex(context_, digest, nullptr) == 1);
+  std::string text;
+  for (const unsigned char byte : digest) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes.data(), bytes.size());
+  return hash.hex();
+}
+
+ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset) {
+  ContentSum sum;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t place = mix(static_cast<uint64_t>(offset + i) + 0x9e3779b97f4a7c15);
+    const uint64_t bits = std::bit_cast<uint32_t>(values[i]);
+    sum.low += mix(place ^ bits);
+    sum.high += mix(place + (bits << 32));
+  }
+  return sum;
+}
+
+std::string weights_sha256(std::vector<ParameterContent> parameters) {
+  std::sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::string text;  // one line a parameter: name, extents, the two halves of the sum
+  for (const ParameterContent& parameter : parameters) {
+    text += parameter.name;
+    for (const int64_t extent : parameter.shape) text += ' ' + std::to_string(extent);
+    text += " sum " + std::to_string(parameter.sum.low) + ' ' + std::to_string(parameter.sum.high) + '\n';
+  }
+  return sha256(text);
+}
+
+}  // namespace strata::trainer

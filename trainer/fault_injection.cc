@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/fault_injection.h"
+
+#include <ATen/ops/zeros.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+
+#include "configs/errors.h"
+
+namespace strata::trainer {
+
+FaultInjection::FaultInjection(const FaultConfig& config, sharding::Communicator& world)
+    : kind_(config.kind), world_(world) {
+  long long step = 0;
+  int rank = 0;
+  if (kind_ == Fault::none) return;
+  if (std::sscanf(config.at.c_str(), "step %lld rank %d", &step, &rank) != 2) {
+    throw Error(ExitCode::configuration, "fault.at: expected 'step 7 rank 1', got '" + config.at + "'");
+  }
+  armed_ = rank == world.rank();
+  step_ = step;
+}
+
+void FaultInjection::strike() {
+  switch (kind_) {
+    case Fault::kill:
+      ::kill(::getpid(), SIGKILL);
+      return;
+    case Fault::hang:
+      ::kill(::getpid(), SIGSTOP);
+      return;
+    case Fault::exception:
+      throw std::runtime_error("the exception that fault.do asked for");
+    case Fault::extra_collective:
+      world_.all_reduce(at::zeros({1}), "fault").wait();
+      return;
+    case Fault::nan:
+    case Fault::none:
+      return;
+  }
+}
+
+modules::Layer FaultInjection::around(modules::Layer layer) {
+  return [this, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+    if (now_) strike();
+    return layer(stream, context);
+  };
+}
+
+void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
+  if (!now_ || kind_ != Fault::nan) return;
+  group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(std::numeric_limits<float>::quiet_NaN());
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The one fault that a test asks for (`fault:` in the configuration): at one step, on one rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "modules/layer.h"
+#include "sharding/communicator.h"
+#include "sharding/sharded_parameter_group.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+class FaultInjection {
+ public:
+  FaultInjection(const FaultConfig& config, sharding::Communicator& world);
+
+  bool armed() const { return armed_; }  // on this rank
+  void begin_step(int64_t step) { now_ = armed_ && step == step_; }
+
+  // In the middle of the forward of a layer: kill, hang, exception, an additional collective.
+  modules::Layer around(modules::Layer layer);
+  // nan: into the first element of the group's first gradient, before it is reduced.
+  void before_reduce(sharding::ShardedParameterGroup& group);
+
+ private:
+  void strike();
+
+  Fault kind_;
+  sharding::Communicator& world_;
+  bool armed_ = false, now_ = false;
+  int64_t step_ = 0;
+};
+
+}  // namespace strata::trainer

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/load_config.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "configs/document.h"
+#include "configs/manual.h"
+#include "configs/overrides.h"
+#include "trainer/digest.h"
+
+namespace strata::trainer {
+namespace {
+
+using configs::NodePtr;
+
+// What may change when a run is resumed.
+const std::vector<std::string> kFreeSections = {"run", "checkpoint", "evaluation", "log", "profile", "fault"};
+
+const char kTitle[] = "Strata: the configuration of a run";
+
+// Sections bind to members that describe() may write, so listing works on a copy.
+std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places& places) {
+  return configs::list_values(configs::section_of(config), places);
+}
+
+LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, configs::ErrorList& errors) {
+  const bool well_formed = document != nullptr;
+  if (!document) document = std::make_shared<configs::Node>(configs::Node{.kind = configs::Node::Kind::map});
+  for (const std::string& text : overrides) document = configs::apply_override(document, text, errors);
+  LoadedConfig loaded;
+  if (well_formed) {
+    TrainerConfig scratch;
+    loaded.places =
+        configs::read_document(*document, configs::section_of(loaded.config), configs::section_of(scratch), errors);
+    configs::Checks checks([&](const std::string& path) { return errors.read_well(path); },
+                           [&](const std::string& path, const std::string& message) {
+                             configs::Place place = configs::place_of(loaded.places, path);
+                             if (!place.source) place = document->place;
+                             errors.add(place, path, message);
+                           });
+    check(loaded.config, checks);
+  }
+  errors.throw_if_any();
+  return loaded;
+}
+
+}  // namespace
+
+std::string LoadedConfig::resolved() const {
+  TrainerConfig copy = config;
+  return configs::resolved_yaml(configs::section_of(copy), places);
+}
+
+std::vector<configs::Line> LoadedConfig::lines() const { return lines_of(config, places); }
+
+LoadedConfig load_trainer_config(const std::string& path, const std::vector<std::string>& overrides) {
+  configs::ErrorList errors;
+  return read(configs::load_document(path, errors), overrides, errors);
+}
+
+LoadedConfig parse_trainer_config(const std::string& name, const std::string& text,
+                                  const std::vector<std::string>& overrides) {
+  configs::ErrorList errors;
+  const auto source = std::make_shared<configs::Source>(configs::Source{.name = name, .text = text});
+  return read(configs::parse_document(source, "", errors), overrides, errors);
+}
+
+std::string config_hash(const TrainerConfig& config) {
+  std::string text;
+  for (const configs::Line& line : configs::without(lines_of(config, {}), kFreeSections)) {
+    text += line.path + ": " + line.value + "\n";
+  }
+  return sha256(text);
+}
+
+std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
+                                                          const TrainerConfig& now) {
+  const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {});
+  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
+}
+
+std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
+  std::ifstream file(resolved_path, std::ios::binary);
+  if (!file) return "";
+  const std::string before{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  for (const std::string& line : differences_that_forbid_resuming(before, now)) {
+    text += (text.empty() ? "" : "\n") + line;
+  }
+  return text;
+}
+
+std::vector<std::string> all_differences(const std::string& resolved_before, const std::string& resolved_now) {
+  return configs::differences(parse_trainer_config("before", resolved_before, {}).lines(),
+                              parse_trainer_config("now", resolved_now, {}).lines(), {});
+}
+
+std::string help_text() {
+  TrainerConfig scratch;
+  return configs::help_text(configs::section_of(scratch));
+}
+
+std::string reference_page() {
+  TrainerConfig scratch;
+  return configs::reference_page(configs::section_of(scratch), kTitle);
+}
+
+std::string json_schema() {
+  TrainerConfig scratch;
+  return configs::json_schema(configs::section_of(scratch), kTitle);
+}
+
+}  // namespace strata::trainer

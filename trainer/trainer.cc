@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/trainer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/global_norm/global_norm.h"
+#include "sharding/failure.h"
+#include "sharding/stop_request.h"
+#include "trainer/data/permutation.h"
+#include "trainer/evaluation.h"
+#include "trainer/learning_rate.h"
+#include "trainer/resident_memory.h"
+#include "trainer/resume.h"
+#include "trainer/weights_hash.h"
+
+namespace strata::trainer {
+namespace {
+
+using sharding::ShardedParameterGroup;
+
+Tensor scalar(double value) { return at::scalar_tensor(value, at::kFloat); }
+
+bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap)
+    : config_(config),
+      resolved_(resolved),
+      bootstrap_(bootstrap),
+      ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
+      world_(bootstrap.communicator(), timer_),
+      mesh_(sharding::make_device_mesh(world_, config.sharding)),
+      task_(make_task(config)),
+      fault_(config.fault, world_),
+      model_(config, *task_, mesh_,
+             {.around = [this](int64_t, modules::Layer layer) { return fault_.around(std::move(layer)); }}),
+      kernels_(modules::kernels_for_root(config.kernels)),
+      optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
+      updates_(scalar(0)),
+      last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
+  inputs_ = {{}, scalar(0), at::zeros({1}, at::kLong), scalar(0)};
+  model_.set_before_reduce([this](ShardedParameterGroup& group) { fault_.before_reduce(group); });
+}
+
+ExitCode Trainer::train() {
+  start();
+  while (step_ < last_step_ && !stop_) {
+    ++step_;
+    fill_inputs();
+    run_step();
+    look_at_outputs();
+    const bool last = step_ == last_step_ || stop_;
+    if (last ? !stop_ : due(step_, config_.evaluation.every)) {
+      const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
+      evaluate_samples(wanted > 0 ? std::min(wanted, task_->evaluation_samples()) : task_->evaluation_samples());
+    }
+    finish_save(/*wait=*/false);
+    if (last || due(step_, config_.checkpoint.every)) save();
+    bootstrap_.end_step();
+  }
+  finish_save(/*wait=*/true);
+  bootstrap_.rest();
+  if (metrics_) metrics_->note(metrics_->phase_table());
+  return stop_ && step_ < last_step_ ? ExitCode::preempted : ExitCode::done;
+}
+
+void Trainer::start() {
+  const std::string folder = config_.run.folder + "/checkpoints";
+  const auto resumed = resume(config_, folder, model_, optimizer_, ranks_, task_->data_fingerprint());
+  if (resumed) {
+    step_ = resumed->state.step;
+    updates_.fill_(static_cast<double>(resumed->state.updates));
+  }
+  checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,
+                                                 resumed ? resumed->rejected : std::vector<int64_t>{}},
+                       ranks_);
+  const std::string hash = weights_sha256(model_, *mesh_.shard);
+  if (ranks_.rank != 0) return;
+  metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
+                                    .resumed_step = resumed ? step_ : -1,
+                                    .last_step = last_step_,
+                                    .log_every = config_.log.every,
+                                    .item = task_->item_name(),
+                                    .console = Console::options_from_environment()});
+  if (!resumed) return metrics_->weights(0, hash);
+  for (const std::string& note : resumed->notes) metrics_->warn(note);
+  metrics_->note("resumed from step " + std::to_string(step_));
+}
+
+void Trainer::fill_inputs() {
+  sharding::set_position(step_, "data");
+  const PhaseTimer::Scope scope(timer_, Phase::data);
+  fault_.begin_step(step_);
+  inputs_.micro_batches.clear();
+  // Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
+  // them.
+  const int64_t first = (step_ - 1) * config_.batch + ranks_.rank * config_.micro_batch;
+  for (int64_t i = 0; i < config_.micro_batches(); ++i) {
+    inputs_.micro_batches.push_back(
+        task_->training_batch(first + i * config_.micro_batch * ranks_.size, config_.micro_batch));
+  }
+  inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, step_));
+  inputs_.dropout_key.fill_(
+      static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(step_))));
+  inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
+}
+
+void Trainer::run_step() {
+  model_.begin_step();
+  Tensor local_loss;
+  for (size_t i = 0; i < inputs_.micro_batches.size(); ++i) {
+    model_.set_last_micro_batch(i + 1 == inputs_.micro_batches.size());
+    Tensor loss;
+    {
+      sharding::set_position(step_, "forward");
+      const PhaseTimer::Scope scope(timer_, Phase::forward);
+      loss = task_->loss(inputs_.micro_batches[i], loss_scale_, inputs_.dropout_key);
+    }
+    sharding::set_position(step_, "backward");
+    const PhaseTimer::Scope scope(timer_, Phase::backward);
+    loss.backward();
+    model_.finish_backward();
+    local_loss = local_loss.defined() ? local_loss + loss.detach() : loss.detach();
+  }
+  model_.reshard();
+  sharding::set_position(step_, "optimizer");
+  const PhaseTimer::Scope scope(timer_, Phase::optimizer);
+  update(local_loss);
+}
+
+void Trainer::update(const Tensor& local_loss) {
+  std::vector<Tensor> gradients;
+  for (auto* group : model_.groups()) gradients.push_back(group->gradient());
+  // Replicas hold the same gradients: each counts for its share.
+  const Tensor squares = kernels::global_norm(gradients, kernels_.global_norm) / mesh_.replicate->size();
+  const Tensor sums = at::stack({local_loss, squares, inputs_.stop});
+  world_.all_reduce(sums, "loss and gradient norm").wait();
+
+  outputs_.loss = sums.select(0, 0);
+  outputs_.gradient_norm = at::sqrt(sums.select(0, 1));
+  outputs_.stop = sums.select(0, 2);
+  outputs_.skipped = 1 - at::isfinite(outputs_.gradient_norm).to(at::kFloat);
+  updates_ += 1 - outputs_.skipped;
+  // As torch.nn.utils.clip_grad_norm_ has it.
+  const double clip = config_.optimizer.gradient_clip;
+  const Tensor scale = clip > 0 ? at::clamp_max(clip / (outputs_.gradient_norm + 1e-6), 1.0) : scalar(1);
+  optimizer_.step({inputs_.learning_rate, updates_, scale, outputs_.skipped});
+}
+
+void Trainer::look_at_outputs() {
+  stop_ = outputs_.stop.item<float>() > 0;
+  const bool skipped = outputs_.skipped.item<float>() > 0;
+  const PhaseTimer::Seconds seconds = timer_.take();
+  if (metrics_) {
+    StepRecord record{.step = step_,
+                      .loss = outputs_.loss.item<float>(),
+                      .gradient_norm = outputs_.gradient_norm.item<float>(),
+                      .learning_rate = inputs_.learning_rate.item<double>(),
+                      .items = config_.batch * task_->items_per_sample(),
+                      .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
+                      .memory_bytes = resident_bytes(),
+                      .skipped = skipped,
+                      .phases = {}};
+    for (size_t i = 0; i < seconds.size(); ++i) record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
+    metrics_->step(record);
+  }
+  if (skipped && config_.run.on_nonfinite == OnNonfinite::stop) explain_skipped_update();
+}
+
+void Trainer::evaluate_samples(int64_t samples) {
+  sharding::set_position(step_, "evaluation");
+  const PhaseTimer::Scope scope(timer_, Phase::evaluation);
+  bootstrap_.progress();
+  const auto [mean_loss, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  if (!metrics_) return;
+  EvaluationRecord record{step_, {{"validation_loss", mean_loss}}};
+  for (const auto& [name, value] : task_->metrics(mean_loss)) record.values.emplace_back(name, value);
+  record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
+  metrics_->evaluation(record);
+}
+
+void Trainer::save() {
+  finish_save(/*wait=*/true);
+  sharding::set_position(step_, "checkpoint");
+  const PhaseTimer::Scope scope(timer_, Phase::checkpoint);
+  bootstrap_.progress();
+  const RunState state{step_, static_cast<int64_t>(updates_.item<float>()), resolved_, task_->data_fingerprint(),
+                       weights_sha256(model_, *mesh_.shard)};
+  if (metrics_) metrics_->weights(step_, state.weights_sha256);
+  const bool replica = mesh_.replicate->rank() > 0;
+  checkpoints_->start_save(step_, pieces_of(model_, optimizer_, /*empty=*/replica), to_text(state));
+}
+
+void Trainer::finish_save(bool wait) {
+  if (!checkpoints_->in_flight()) return;
+  const PhaseTimer::Scope scope(timer_, Phase::checkpoint);
+  const std::optional<SaveOutcome> outcome = wait ? checkpoints_->finish() : checkpoints_->try_finish();
+  if (outcome && !outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
+}
+
+// The weights are still those before the step, so the same inputs give the same gradients: look at them before they are
+// summed, while they still say whose they are.
+void Trainer::explain_skipped_update() {
+  std::string found;
+  model_.set_before_reduce([&](ShardedParameterGroup& group) {
+    fault_.before_reduce(group);
+    for (size_t i = 0; i < group.full_gradients().size() && found.empty(); ++i) {
+      const int64_t bad =
+          group.full_gradients()[i].numel() - at::isfinite(group.full_gradients()[i]).sum().item<int64_t>();
+      if (bad == 0) continue;
+      const auto& entry = group.layout().entries()[i];
+      found = "rank " + std::to_string(ranks_.rank) + ": " + std::to_string(bad) + " of " +
+              std::to_string(entry.elements) + " gradients of " + entry.name + " (group " + group.name() + ")";
+    }
+  });
+  run_step();
+  std::string report;
+  for (const std::string& text : bootstrap_.gather(found)) report += text.empty() ? "" : "\n  " + text;
+  if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
+  throw Error(ExitCode::numerics, "step " + std::to_string(step_) +
+                                      ": a gradient is not finite; the update was left out. First, in the order of " +
+                                      "the backward, on each rank that has one:" + report +
+                                      "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip");
+}
+
+}  // namespace strata::trainer

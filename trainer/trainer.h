@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// One run: the loop, and what it is made of.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/errors.h"
+#include "modules/kernel_selection.h"
+#include "sharding/bootstrap.h"
+#include "sharding/device_mesh.h"
+#include "trainer/checkpoint_writer.h"
+#include "trainer/fault_injection.h"
+#include "trainer/metrics.h"
+#include "trainer/optimizer.h"
+#include "trainer/parallelize.h"
+#include "trainer/phase_timer.h"
+#include "trainer/run_state.h"
+#include "trainer/task.h"
+#include "trainer/timed_communicator.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+// The only things that change from step to step, on the device.
+struct StepInputs {
+  std::vector<MicroBatch> micro_batches;
+  Tensor learning_rate;  // fp32, 0-dim
+  Tensor dropout_key;    // int64 [1]: mixes run.seed and the step
+  Tensor stop;           // fp32, 0-dim: 1 when this rank was asked to stop
+};
+
+// What a step leaves on the device. All fp32, 0-dim.
+struct StepOutputs {
+  Tensor loss;           // mean over the items of all ranks
+  Tensor gradient_norm;  // global, before clipping
+  Tensor skipped;        // 1: a gradient was not finite and the update was left out
+  Tensor stop;           // above 0: some rank was asked to stop
+};
+
+class Trainer {
+ public:
+  // `resolved` is the configuration as it is written into the run's folder.
+  Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap);
+
+  // Trains to the last step, or until it is asked to stop: the exit code says which.
+  ExitCode train();
+
+ private:
+  void start();
+  void fill_inputs();
+  void run_step();  // capturable as a whole: touches no host value
+  void update(const Tensor& local_loss);
+  void look_at_outputs();
+  void evaluate_samples(int64_t samples);
+  void save();
+  void finish_save(bool wait);
+  [[noreturn]] void explain_skipped_update();
+
+  const TrainerConfig& config_;
+  const std::string& resolved_;
+  sharding::Bootstrap& bootstrap_;
+  const Ranks ranks_;
+  PhaseTimer timer_;
+  TimedCommunicator world_;
+  const sharding::DeviceMesh mesh_;
+  const std::unique_ptr<Task> task_;
+  FaultInjection fault_;
+  ShardedModel model_;
+  const modules::KernelSelection kernels_;
+  Optimizer optimizer_;
+  std::optional<CheckpointWriter> checkpoints_;  // from start() on
+  std::optional<Metrics> metrics_;               // on rank 0, from start() on
+
+  StepInputs inputs_;
+  StepOutputs outputs_;
+  Tensor loss_scale_;  // fp32, 0-dim: 1 / items of a step
+  Tensor updates_;     // fp32, 0-dim: updates that were made
+  int64_t step_ = 0, last_step_;
+  bool stop_ = false;
+};
+
+}  // namespace strata::trainer

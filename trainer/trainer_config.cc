@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/trainer_config.h"
+
+#include <cstdlib>
+#include <regex>
+#include <string>
+
+namespace strata::trainer {
+namespace {
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+void check_batch(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"batch", "micro_batch", "run.ranks"})) return;
+  const int64_t at_once = config.micro_batch * config.run.ranks;
+  if (config.batch % at_once == 0) return;
+  const int64_t below = config.batch / at_once * at_once;
+  checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
+                           " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
+                           "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once));
+}
+
+void check_steps(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"steps"})) return;
+  const std::string steps = "steps " + text(config.steps);
+  if (checks.can_check({"schedule.warmup", "schedule.type"})) {
+    const int64_t warmup = config.schedule.warmup;
+    const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
+    if (warmup > config.steps) {
+      checks.fail("schedule.warmup", "expected at most " + steps + ", got " + text(warmup));
+    } else if (wsd && checks.can_check({"schedule.decay"}) && wsd->decay > config.steps - warmup) {
+      checks.fail("schedule.decay",
+                  "warmup " + text(warmup) + " + decay " + text(wsd->decay) + " is more than " + steps);
+    }
+  }
+  if (checks.can_check({"run.stop_after"}) && config.run.stop_after > config.steps) {
+    checks.fail("run.stop_after", "expected at most " + steps + ", got " + text(config.run.stop_after));
+  }
+  if (checks.can_check({"profile.steps"}) && config.profile.steps) {
+    const Range& profiled = *config.profile.steps;
+    if (profiled.first < 1 || profiled.last > config.steps) {
+      checks.fail("profile.steps", "expected steps from 1 to " + text(config.steps) + ", got " + text_of(profiled));
+    }
+  }
+}
+
+void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& checks) {
+  const auto* ranges = std::get_if<std::vector<Range>>(&config.gradient_checkpointing.layers);
+  if (!ranges || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    if ((*ranges)[i].last < layers) continue;
+    checks.fail(
+        "gradient_checkpointing." + text(static_cast<int64_t>(i)),
+        "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of((*ranges)[i]));
+  }
+}
+
+void check_precision(const PrecisionConfig& precision, configs::Checks& checks) {
+  if (!checks.can_check({"compute", "reduce"})) return;
+  if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
+    checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
+  }
+}
+
+void check_evaluation(const TrainerConfig& config, int64_t sequence, configs::Checks& checks) {
+  if (!checks.can_check({"evaluation.tokens", "model.sequence"})) return;
+  const int64_t tokens = config.evaluation.tokens;
+  if (tokens != 0 && tokens < sequence) {
+    checks.fail("evaluation.tokens",
+                "expected 0 (all) or at least model.sequence " + text(sequence) + ", got " + text(tokens));
+  }
+}
+
+void check_fault(const FaultConfig& fault, configs::Checks& checks) {
+  if (!checks.can_check({"at", "do"})) return;
+  if (fault.kind == Fault::none && fault.at.empty()) return;
+  const char* allowed = std::getenv("STRATA_FAULTS");
+  if (allowed == nullptr || std::string(allowed) != "1") {
+    checks.fail("do", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
+  } else if (!std::regex_match(fault.at, std::regex("step [0-9]{1,12} rank [0-9]{1,6}"))) {
+    checks.fail("at", "expected a place such as 'step 7 rank 1', got '" + fault.at + "'");
+  }
+}
+
+}  // namespace
+
+void check(const TrainerConfig& config, configs::Checks& checks) {
+  check_batch(config, checks);
+  check_steps(config, checks);
+  configs::Checks precision = checks.within("precision");
+  check_precision(config.precision, precision);
+  configs::Checks sharding = checks.within("sharding");
+  check(config.sharding, config.run.ranks, sharding);
+  configs::Checks fault = checks.within("fault");
+  check_fault(config.fault, fault);
+  if (!checks.can_check({"model.type"})) return;
+  const auto& model = std::get<modules::TransformerConfig>(config.model.type);
+  configs::Checks model_checks = checks.within("model");
+  check(model, model_checks);
+  configs::Checks kernels = checks.within("kernels");
+  check(config.kernels, model.layers, kernels);
+  check_layers(config, model.layers, checks);
+  check_evaluation(config, model.sequence, checks);
+}
+
+}  // namespace strata::trainer

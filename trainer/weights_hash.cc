@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/weights_hash.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+#include "trainer/digest.h"
+
+namespace strata::trainer {
+
+std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group) {
+  std::vector<ParameterContent> contents;
+  for (auto* group : model.groups()) {
+    const Tensor shard = group->master().cpu();
+    for (const auto& entry : group->layout().entries()) contents.push_back({entry.name, entry.shape, {}});
+    group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+      for (ParameterContent& content : contents) {
+        if (content.name != entry.name) continue;
+        content.sum += sum_of_piece(shard.const_data_ptr<float>() + in_shard, count, in_parameter);
+      }
+    });
+  }
+  // Both halves of each sum wrap around in 64 bits, as an integer all-reduce does.
+  const Tensor sums = at::zeros({static_cast<int64_t>(contents.size()), 2}, at::kLong);
+  auto cells = sums.accessor<int64_t, 2>();
+  for (size_t i = 0; i < contents.size(); ++i) {
+    cells[static_cast<int64_t>(i)][0] = static_cast<int64_t>(contents[i].sum.low);
+    cells[static_cast<int64_t>(i)][1] = static_cast<int64_t>(contents[i].sum.high);
+  }
+  shard_group.all_reduce(sums, "weights_sha256").wait();
+  for (size_t i = 0; i < contents.size(); ++i) {
+    contents[i].sum = {static_cast<uint64_t>(cells[static_cast<int64_t>(i)][0]),
+                       static_cast<uint64_t>(cells[static_cast<int64_t>(i)][1])};
+  }
+  return weights_sha256(std::move(contents));
+}
+
+}  // namespace strata::trainer
