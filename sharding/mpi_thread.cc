@@ -20,7 +20,7 @@ constexpr size_t kControlBytes = 1024;
 constexpr auto kIdle = std::chrono::milliseconds(100);  // how long a question of another rank may wait
 constexpr int kPollsPerAnswer = 64;                     // polls between two looks for questions
 constexpr int kYieldingPolls = 2000;  // about 1 ms: then the peer is computing, and sleeping costs little
-constexpr timespec kNap = {.tv_sec = 0, .tv_nsec = 20'000};
+constexpr long kNap = 20'000;         // nanoseconds; up to ten times that, the longer nothing comes
 
 void check(int result, const char* what) {
   if (result == MPI_SUCCESS) return;
@@ -218,10 +218,13 @@ void MpiThread::complete(std::vector<MPI_Request>& requests) {
 // While a caller is blocked, its core is free: yield to whoever wants it. Otherwise the core belongs to the
 // computation.
 void MpiThread::pause(int polls) {
-  if (waiters_ > 0 && polls < kYieldingPolls)
+  const int yields = waiters_ > 0 ? kYieldingPolls : 0;
+  if (polls < yields) {
     sched_yield();
-  else
-    nanosleep(&kNap, nullptr);
+  } else {
+    const timespec nap = {.tv_sec = 0, .tv_nsec = kNap * (1 + std::min(polls - yields, 180) / 20)};
+    nanosleep(&nap, nullptr);
+  }
 }
 
 void MpiThread::answer_peers() {
