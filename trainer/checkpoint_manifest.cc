@@ -172,7 +172,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     if (const std::string problem = cover_problem(manifest); !problem.empty()) refuse(problem);
     return manifest;
   } catch (const Error& error) {
-    refuse(path + ": " + error.what());
+    refuse(path + ": " + printable(error.what()));
   }
 }
 

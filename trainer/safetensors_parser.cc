@@ -12,6 +12,7 @@ namespace strata::trainer {
 namespace {
 
 constexpr size_t kMostTensors = 100'000;
+constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostExtents = 32;
 constexpr size_t kLongestName = 1024;
 
@@ -57,6 +58,9 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
     if (name.size() > kLongestName) return refuse("a name of " + std::to_string(name.size()) + " bytes, at most 1024");
     if (name.find('\0') != std::string::npos) return refuse("a name with a NUL byte");
     if (place == Place::header && !names.insert(name).second) return refuse("'" + name + "' stands twice");
+    if (place == Place::metadata && header.metadata.size() == kMostMetadata) {
+      return refuse("more than 10,000 metadata entries");
+    }
     if (place == Place::metadata && header.metadata.contains(name)) return refuse("'" + name + "' stands twice");
     if (place == Place::tensor) {
       bool* const had = name == "dtype"          ? &has_dtype
@@ -154,7 +158,7 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path) {
   const auto expect = [&](bool holds, const std::string& what) {
-    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + what);
+    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + printable(what));
   };
   expect(json.starts_with('{'), "the header does not begin with '{'");
   const size_t end = json.find_last_not_of(' ');

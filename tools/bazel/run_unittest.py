@@ -59,6 +59,7 @@ def write_xml(path, suite, cases):
 def main():
     path = sys.argv[1]
     sys.argv = sys.argv[1:]
+    os.environ["PYTHON"] = sys.executable  # for tests that start it again
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     name = os.path.splitext(os.path.basename(path))[0]
     specification = importlib.util.spec_from_file_location(name, path)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Which room may include what: Bazel's visibility guards direct dependencies, this test every #include."""
+import os
+import re
+import shutil
+import unittest
+
+import sources
+
+CPP = (".h", ".cc", ".cu", ".cuh")
+COMMENTED = CPP + (".py", ".sh", ".bzl")
+MAX_LINES = 400
+
+# What each room may include of ours, besides itself.
+MAY_INCLUDE = {
+    "kernels": set(),
+    "configs": set(),
+    "modules": {"kernels", "configs"},
+    "sharding": {"configs"},
+    "trainer": {"kernels", "configs", "modules", "sharding"},
+    "tools": {"kernels", "configs", "modules", "sharding", "trainer"},
+    "tests": {"kernels", "configs", "modules", "sharding", "trainer", "tools"},
+}
+# Libraries that one room hides from the others (tests use them too).
+HIDDEN = {"mpi.h": "sharding", "nccl.h": "sharding", "yaml-cpp/": "configs"}
+LIBTORCH = ("ATen/", "c10/", "torch/", "caffe2/")
+TOO_WIDE = {"torch/torch.h": "17 s a file", "ATen/ATen.h": "6 s a file", "torch/all.h": "17 s a file", "torch/extension.h": "17 s a file"}
+# Linking LibTorch costs 0.35 s at the start: what the config's check is made of does without.
+WITHOUT_LIBTORCH = re.compile(
+    r"configs/.*|.*_config\.h|modules/parameter_table\.(h|cc)|sharding/flat_layout\.(h|cc)|"
+    r"trainer/data/(token_file|permutation)\.(h|cc)|.*\.cuh?")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+class Sources:
+    """Files below a folder and what they include."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.text = {path: self.read(path) for path in sources.files(folder, COMMENTED)}
+        self.includes = {path: INCLUDE.findall(text) for path, text in self.text.items() if path.endswith(CPP)}
+
+    def read(self, path):
+        with open(os.path.join(self.folder, path), encoding="utf-8") as file:
+            return file.read()
+
+    def complaints(self):
+        for path, includes in self.includes.items():
+            for name in includes:
+                yield from self.complaints_about(path, name)
+            if WITHOUT_LIBTORCH.fullmatch(path):
+                chain = self.way_to_libtorch(path, set())
+                if chain:
+                    yield f"{path} must know no LibTorch: {' -> '.join(chain)}"
+        for path, text in self.text.items():
+            if "SPDX-License-Identifier: MIT" not in "\n".join(text.split("\n")[:2]) and not path.endswith(".bzl"):
+                yield f"{path} has no line SPDX-License-Identifier: MIT at its top"
+            if text.count("\n") > MAX_LINES:
+                yield f"{path} has {text.count(chr(10))} lines, more than {MAX_LINES}: two ideas"
+
+    def complaints_about(self, path, name):
+        room, other = path.split("/")[0], name.split("/")[0]
+        if name in TOO_WIDE:
+            yield f"{path} includes {name}, which costs {TOO_WIDE[name]}: name the narrow headers"
+        if other in sources.ROOMS and "/" in name:
+            if other != room and other not in MAY_INCLUDE[room]:
+                yield f"{path} includes {name}: {room} may not know {other}"
+        for library, owner in HIDDEN.items():
+            if name.startswith(library) and room not in (owner, "tests"):
+                yield f"{path} includes {name}, which only {owner} may"
+
+    def way_to_libtorch(self, path, seen):
+        """The chain of includes from `path` to a header of LibTorch, or nothing."""
+        seen.add(path)
+        for name in self.includes.get(path, []):
+            if name.startswith(LIBTORCH):
+                return [path, name]
+            if name not in seen:
+                rest = self.way_to_libtorch(name, seen)
+                if rest:
+                    return [path] + rest
+        return []
+
+
+class RoomsTest(unittest.TestCase):
+    def test_every_include_is_allowed(self):
+        found = Sources(sources.root())
+        self.assertGreater(len(found.includes), 30, "the sources were not found")
+        self.assertEqual(list(found.complaints()), [])
+
+
+class ComplaintsTest(unittest.TestCase):
+    """The check itself can fail: one wrong file for each rule, and a right one."""
+
+    def complaints(self, files):
+        folder = os.path.join(os.environ["TEST_TMPDIR"], "tree")
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+            with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+                file.write("// SPDX-License-Identifier: MIT\n" + text if "SPDX" not in text else text)
+        return list(Sources(folder).complaints())
+
+    def assert_one(self, files, words):
+        found = self.complaints(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(words, found[0])
+
+    def test_allowed(self):
+        self.assertEqual(self.complaints({
+            "kernels/a.h": "#include <ATen/core/Tensor.h>\n", "modules/b.cc": '#include "kernels/a.h"\n#include <vector>\n',
+            "sharding/c.cc": "#include <mpi.h>\n", "tests/d_test.cc": '#include "modules/e.h"\n', "modules/e.h": ""}), [])
+
+    def test_rooms(self):
+        for path, name in (("kernels/a.cc", "configs/x.h"), ("configs/a.cc", "kernels/x.h"), ("modules/a.cc", "sharding/x.h"),
+                           ("sharding/a.cc", "modules/x.h"), ("trainer/a.cc", "tests/x.h"), ("kernels/a/b.cc", "modules/x.h"),
+                           ("sharding/a.cc", "trainer/x.h"), ("modules/a.cc", "trainer/x.h")):
+            self.assert_one({path: f'#include "{name}"\n', name: ""}, "may not know")
+            self.assert_one({path: f"  # include <{name}>\n", name: ""}, "may not know")
+
+    def test_hidden_libraries(self):
+        self.assert_one({"trainer/a.cc": "#include <mpi.h>\n"}, "only sharding may")
+        self.assert_one({"trainer/a.cc": "#include <yaml-cpp/yaml.h>\n"}, "only configs may")
+
+    def test_wide_headers(self):
+        self.assert_one({"modules/a.cc": "#include <torch/torch.h>\n"}, "17 s")
+
+    def test_without_libtorch(self):
+        self.assert_one({"configs/a.h": "#include <c10/util/Exception.h>\n"}, "no LibTorch")
+        self.assert_one({"kernels/a.cu": "#include <ATen/core/Tensor.h>\n"}, "no LibTorch")
+        self.assert_one({"trainer/a_config.h": '#include "trainer/b.h"\n', "trainer/b.h": "#include <ATen/Context.h>\n"},
+                        "trainer/a_config.h -> trainer/b.h -> ATen/Context.h")
+
+    def test_license_and_length(self):
+        self.assert_one({"modules/a.cc": "// SPDX\n"}, "has no line SPDX")
+        self.assert_one({"tools/a.py": "# SPDX\n"}, "has no line SPDX")
+        self.assert_one({"modules/a.cc": "//\n" * 400}, "401 lines")
+
+
+if __name__ == "__main__":
+    unittest.main()

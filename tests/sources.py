@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""The sources of the checkout, for tests that look at all of them."""
+import os
+
+ROOMS = ("kernels", "configs", "modules", "sharding", "trainer", "tests", "tools")
+
+
+def root():
+    """The checkout that Bazel's links in the working directory lead to."""
+    return os.path.dirname(os.path.realpath("WORKSPACE"))
+
+
+def files(folder, endings):
+    """Paths below `folder` in the rooms, relative to it, by ending."""
+    for room in ROOMS:
+        for place, folders, names in os.walk(os.path.join(folder, room)):
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+            for name in sorted(names):
+                if name.endswith(endings):
+                    yield os.path.relpath(os.path.join(place, name), folder)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Sources look as the formatter leaves them, scripts parse, and nobody's machine is named in them."""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+import sources
+
+# Another version formats differently; Debian 12 and Ubuntu 24.04 both have this one.
+CLANG_FORMAT = "clang-format-14"
+
+
+def misformatted(folder, paths):
+    """Those that clang-format would change, by its own words."""
+    result = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", "--style=file", *paths], cwd=folder, capture_output=True,
+                            text=True, check=False)
+    return sorted({line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
+
+
+class StyleTest(unittest.TestCase):
+    def test_clang_format(self):
+        paths = list(sources.files(sources.root(), (".h", ".cc", ".cu", ".cuh")))
+        self.assertGreater(len(paths), 30, "the sources were not found")
+        self.assertEqual(misformatted(sources.root(), paths), [], f"mend with: {CLANG_FORMAT} -i FILE...")
+
+    def test_clang_format_can_fail(self):
+        folder = os.environ["TEST_TMPDIR"]
+        shutil.copy(os.path.join(sources.root(), ".clang-format"), folder)
+        for name, text in (("good.cc", "int main() { return 0; }\n"), ("bad.cc", "int  main( ){return 0;}\n")):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.assertEqual(misformatted(folder, ["good.cc", "bad.cc"]), ["bad.cc"])
+
+    def test_scripts_parse(self):
+        root = sources.root()
+        scripts = list(sources.files(root, (".sh",))) + ["tools/strata", ".ci/run"]
+        self.assertGreater(len(scripts), 5)
+        for path in scripts:
+            with self.subTest(path):
+                subprocess.run(["bash", "-n", os.path.join(root, path)], check=True)
+                shell = open(os.path.join(root, path), encoding="utf-8").readline()
+                if os.access(os.path.join(root, path), os.X_OK):
+                    self.assertTrue(shell.startswith("#!"), "an executable script without #!")
+
+    def test_names_no_host_and_no_home(self):
+        """Packages come from the ordinary clients' own sources, and paths from the environment."""
+        pattern = re.compile(r"https?://|/root/|/home/|deb\.debian\.org|pypi\.org|--index-url")
+        root = sources.root()
+        for path in sources.files(root, (".h", ".cc", ".cu", ".py", ".sh", ".bzl", "strata", "BUILD", ".txt", ".yaml")):
+            if path == "tests/style_test.py":
+                continue
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    found = pattern.search(line)
+                    if found and "json-schema.org" not in line:
+                        self.fail(f"{path}:{number}: {found.group()}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""An unpacked archive with small shell scripts in place of the programs: the launcher is tried without LibTorch."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+CHECK = r"""#!/bin/bash
+# Answers --print from the overrides, then from the config's lines `key: value`.
+if [ "$1" = --print ]; then
+  key=$2; shift 2; config=$1; shift
+  value=$(sed -n "s/^$key: //p" "$config")
+  for override in "$@"; do [ "${override%%=*}" = "$key" ] && value=${override#*=}; done
+  [ -n "$value" ] && echo "$value" || exit 2
+  exit
+fi
+[ "$1" = --validate ] && { echo "validated $2"; exit; }
+[ "$1" = --help-keys ] && { echo "run.folder  where everything goes"; exit; }
+[ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
+if grep -q wrong "$1"; then echo "$1:1:1: wrong: no such key" >&2; exit 2; fi
+"""
+
+# Runs until SIGUSR1 (exit 75) or for $seconds; rank 1 does what $act says.
+TRAIN = r"""#!/bin/bash
+rank=$OMPI_COMM_WORLD_RANK folder=$(sed -n 's/^run.folder: //p' "$1")
+mkdir -p "$folder"
+trap 'echo "rank $rank saves"; exit 75' USR1
+trap '' INT TERM
+env > "$folder/environment.$rank"
+echo "$@" > "$folder/arguments.$rank"
+echo "rank $rank says something" >&2
+act=$(sed -n 's/^act: //p' "$1")
+touch "$folder/started.$rank"
+if [ "$rank" = 1 ]; then
+  case $act in
+    die) kill -KILL $$ ;;
+    crash) ulimit -c 0; kill -SEGV $$ ;;
+    fail) echo '{"code": 5}' > "$folder/error.json"; exit 5 ;;
+  esac
+fi
+for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
+echo "rank $rank is done"
+"""
+
+
+class FakeArchive:
+    """`folder` holds tools/ and bin/ as the archive does, and is the working directory of the commands."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree("tools", os.path.join(folder, "tools"))
+        for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n')):
+            self.write(f"bin/{name}", text, 0o755)
+        version = next(line for line in open("tools/requirements.txt", encoding="utf-8") if line.startswith("torch=="))
+        self.write("site/torch/version.py", f"__version__ = '{version.strip()[7:]}+cu130'\n")
+        self.write("site/torch/lib/libtorch_cpu.so", "")
+        self.write("site/nvidia/cu13/lib/libcudart.so.13", "")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text, mode=0o644):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def config(self, ranks=2, seconds=0, act="", data="data/text/train.bin"):
+        shutil.rmtree(self.path("run"), ignore_errors=True)
+        lines = [f"run.folder: {self.path('run')}", f"run.ranks: {ranks}", f"seconds: {seconds}", f"act: {act}", f"data.train: {data}"]
+        return self.write("config.yaml", "\n".join(lines) + "\n")
+
+    def start(self, *arguments, environment=None):
+        """Starts tools/strata in a session of its own; Ctrl-C can be sent to its process group."""
+        variables = {**os.environ, "STRATA_TORCH": self.path("site/torch"), **(environment or {})}
+        variables.pop("OMP_NUM_THREADS", None)
+        return subprocess.Popen([self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def run(self, *arguments, environment=None):
+        """(exit code, output, errors)"""
+        process = self.start(*arguments, environment=environment)
+        output, errors = process.communicate(timeout=60)
+        return process.returncode, output, errors
+
+    def wait_for(self, name, seconds=20):
+        end = time.monotonic() + seconds
+        while not os.path.exists(self.path(name)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{name} did not come")
+            time.sleep(0.02)
+
+    def environment(self, rank):
+        return dict(line.split("=", 1) for line in self.read(f"run/environment.{rank}").splitlines() if "=" in line)
+
+    def report(self):
+        return json.loads(self.read("run/error.json"))
+
+
+def control_c(process):
+    os.killpg(process.pid, signal.SIGINT)

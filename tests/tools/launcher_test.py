@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""The launcher against the real mpirun: ranks, threads, terminal, signals, and what a killed rank leaves behind."""
+import os
+import signal
+import time
+import unittest
+
+from fake_archive import FakeArchive, control_c
+
+TMP = os.environ["TEST_TMPDIR"]
+
+
+class LauncherTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.archive = FakeArchive(os.path.join(TMP, "archive"))
+
+    def started(self, **config):
+        """A run of two ranks that both have begun."""
+        process = self.archive.start("train", self.archive.config(**config))
+        for rank in range(2):
+            self.archive.wait_for(f"run/started.{rank}")
+        return process
+
+    def test_runs_the_ranks_of_the_config(self):
+        code, output, errors = self.archive.run("train", self.archive.config(), "steps=4")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("rank 0 is done", output)
+        self.assertIn("rank 1 is done", output)
+        self.assertIn("rank 1 says something", errors)
+        self.assertIn(f"the results are in {self.archive.path('run')}", errors)
+        self.assertTrue(self.archive.read("run/arguments.1").strip().endswith("config.yaml steps=4"))
+        self.assertFalse(os.path.exists(self.archive.path("run/started.2")))
+
+    def test_ranks_is_an_override(self):
+        for arguments in (["--ranks", "3"], ["--ranks=3"], ["run.ranks=3"]):
+            code, _, errors = self.archive.run("train", self.archive.config(ranks=1), *arguments)
+            self.assertEqual(code, 0, errors)
+            self.assertIn("run.ranks=3", self.archive.read("run/arguments.2"))
+            self.assertEqual(self.archive.environment(2)["OMPI_COMM_WORLD_SIZE"], "3")
+
+    def test_shares_the_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        for ranks in (1, 2, 4):
+            self.assertEqual(self.archive.run("train", self.archive.config(ranks=ranks))[0], 0)
+            self.assertEqual(self.archive.environment(0)["OMP_NUM_THREADS"], str(max(1, cores // ranks)))
+
+    def test_shows_the_loader_the_libraries(self):
+        self.assertEqual(self.archive.run("train", self.archive.config())[0], 0)
+        folders = self.archive.environment(1)["LD_LIBRARY_PATH"].split(":")
+        self.assertEqual(folders[0], self.archive.path("site/torch/lib"))
+        self.assertIn(self.archive.path("site/nvidia/cu13/lib"), folders)
+
+    def test_refuses_another_torch(self):
+        version = self.archive.read("site/torch/version.py")
+        try:
+            self.archive.write("site/torch/version.py", "__version__ = '1.13.1+cpu'\n")
+            code, _, errors = self.archive.run("train", self.archive.config())
+        finally:
+            self.archive.write("site/torch/version.py", version)
+        self.assertEqual(code, 70)
+        self.assertRegex(errors, r"torch 1\.13\.1 is installed .* need 2\.")
+        code, _, errors = self.archive.run("train", self.archive.config(), environment={"STRATA_TORCH": "/nowhere"})
+        self.assertEqual(code, 70)
+        self.assertIn("/nowhere is not the folder of the torch package", errors)
+
+    def test_wrong_config_is_said_before_anything_starts(self):
+        path = self.archive.write("wrong.yaml", "wrong: 1\n")
+        begin = time.monotonic()
+        code, _, errors = self.archive.run("train", path)
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual(code, 2)
+        self.assertIn("wrong.yaml:1:1", errors)
+
+    def test_wrong_use(self):
+        for arguments, word in ((["fly"], "no command 'fly'"), (["train"], "which config?"), (["train", "a=b"], "which config?"),
+                                (["train", "--fast", "x"], "no option --fast"), (["train", "x", "--ranks"], "--ranks wants a value"),
+                                (["validate"], "which config?"), (["generate"], "of which run?"), (["export", "x"], "which run"),
+                                (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout")):
+            code, _, errors = self.archive.run(*arguments)
+            self.assertEqual(code, 2, arguments)
+            self.assertIn(word, errors)
+
+    def test_passes_on(self):
+        config = self.archive.config()
+        self.assertEqual(self.archive.run("validate", config)[1], f"validated {config}\n")
+        self.assertEqual(self.archive.run("generate", "runs/x", "--prompt", "Once")[1], "sample of runs/x after Once\n")
+        self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
+        for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):
+            self.assertIn(name, self.archive.run("help")[1])
+
+    def test_no_terminal_in_a_pipe(self):
+        self.assertEqual(self.archive.run("train", self.archive.config(), environment={"STRATA_TERMINAL": "1"})[0], 0)
+        self.assertNotIn("STRATA_TERMINAL", self.archive.environment(0))
+
+    def test_terminal_is_passed_down(self):
+        program, config = self.archive.path("tools/strata"), self.archive.config()
+        pid, terminal = os.forkpty()
+        if pid == 0:
+            os.chdir(self.archive.folder)
+            os.execve(program, [program, "train", config], dict(os.environ, STRATA_TORCH=self.archive.path("site/torch")))
+        try:
+            while os.read(terminal, 1024):
+                pass
+        except OSError:  # the terminal's other side was closed
+            pass
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        os.close(terminal)
+        self.assertEqual(self.archive.environment(1)["STRATA_TERMINAL"], "1")
+
+    def test_signals_become_a_clean_stop(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            process = self.started(seconds=20)
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, 75, errors)
+            self.assertIn("rank 0 saves", output)
+            self.assertIn("rank 1 saves", output)
+            self.assertNotIn("Primary job", errors)
+            self.assertIn("the same command goes on", errors)
+            self.assertFalse(os.path.exists(self.archive.path("run/error.json")))
+
+    def test_control_c_of_a_terminal_does_not_reach_mpirun(self):
+        process = self.started(seconds=20)
+        control_c(process)
+        output, errors = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 75, errors)
+        self.assertIn("rank 1 saves", output)
+
+    def test_second_control_c_ends_at_once(self):
+        config = self.archive.config(seconds=20)
+        # Ranks that do not care about the request to stop.
+        script = self.archive.read("bin/train")
+        self.archive.write("bin/train", script.replace("exit 75' USR1", "' USR1"), 0o755)
+        try:
+            process = self.archive.start("train", config)
+            for rank in range(2):
+                self.archive.wait_for(f"run/started.{rank}")
+            control_c(process)
+            time.sleep(1)
+            self.assertIsNone(process.poll())
+            begin = time.monotonic()
+            control_c(process)
+            process.communicate(timeout=20)
+        finally:
+            self.archive.write("bin/train", script, 0o755)
+        self.assertEqual(process.returncode, 130)
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_second_sigterm_changes_nothing(self):
+        script = self.archive.read("bin/train")
+        self.archive.write("bin/train", script.replace("rank $rank saves\";", "rank $rank saves\"; sleep 1;"), 0o755)
+        try:
+            process = self.started(seconds=20)
+            process.terminate()
+            time.sleep(0.3)
+            process.terminate()
+            output, _ = process.communicate(timeout=20)
+        finally:
+            self.archive.write("bin/train", script, 0o755)
+        self.assertEqual(process.returncode, 75)
+        self.assertEqual(output.count("saves"), 2)
+
+    def test_killed_rank_is_reported(self):
+        for act, code, word in (("die", 137, "SIGKILL"), ("crash", 139, "SIGSEGV")):
+            process = self.started(seconds=20, act=act)
+            begin = time.monotonic()
+            _, errors = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, code, errors)
+            self.assertLess(time.monotonic() - begin, 5)
+            report = self.archive.report()
+            self.assertEqual((report["code"], report["rank"]), (code, 1))
+            self.assertIn(word, report["message"])
+            self.assertIn("rank 1 was killed", errors)
+
+    def test_report_of_the_rank_is_kept(self):
+        code, _, errors = self.archive.run("train", self.archive.config(seconds=20, act="fail"))
+        self.assertEqual(code, 5, errors)
+        self.assertEqual(self.archive.report(), {"code": 5})
+
+    def test_hosts(self):
+        # The own machine by two spellings of its name; the agent of another machine is not needed for it.
+        hosts = self.archive.write("hosts", "# the machines\nlocalhost slots=2\n")
+        for argument in (hosts, "localhost:2"):
+            code, _, errors = self.archive.run("train", self.archive.config(), "--hosts", argument)
+            self.assertEqual(code, 0, errors)
+            self.assertEqual(self.archive.environment(1)["OMPI_COMM_WORLD_SIZE"], "2")
+        code, _, errors = self.archive.run("train", self.archive.config(ranks=3), "--hosts", "localhost:2")
+        self.assertNotEqual(code, 0)
+        self.assertIn("not enough slots", errors)
+
+    def test_more_flags_for_mpirun(self):
+        code, output, errors = self.archive.run("train", self.archive.config(), environment={"STRATA_MPIRUN_FLAGS": "--tag-output"})
+        self.assertEqual(code, 0, errors)
+        self.assertIn("[1,1]<stdout>:rank 1 is done", output)
+
+    def test_quick_start_brings_its_text_and_shows_a_sample(self):
+        self.archive.write("bin/python", f"#!/bin/sh\nexec {os.environ['PYTHON']} \"$@\"\n", 0o755)
+        config = self.archive.config(data="data/bible/train.bin")
+        code, output, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": self.archive.path("bin/python")})
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(os.path.getsize(self.archive.path("data/bible/train.bin")), 1024 + 2 * (4137850 * 9 // 10))
+        self.assertIn("sample of", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

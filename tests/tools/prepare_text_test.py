@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Text into token files: what is written is the text again, and bad text is refused."""
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+import unittest.mock
+
+import numpy
+import tokenizers
+
+sys.path.insert(0, "tools")
+import prepare_text  # noqa: E402
+
+TMP = os.environ["TEST_TMPDIR"]
+WORDS = ("In the beginning God created the heaven and the earth. And the earth was without form, and void; "
+         "äöü € 𝄞 and darkness was upon the face of the deep.\n")
+
+
+class PrepareTextTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = os.path.join(TMP, "out")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, name, content):
+        path = os.path.join(TMP, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def prepare(self, *arguments, code=0):
+        result = subprocess.run([sys.executable, "tools/prepare_text.py", *arguments, "--output", self.folder], capture_output=True,
+                                text=True, check=False)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+        return result.stderr
+
+    def read(self, name):
+        """Ids of a token file, read from the description of llm.c's format; and its sidecar."""
+        path = os.path.join(self.folder, name)
+        header = numpy.fromfile(path, dtype=numpy.int32, count=256)
+        dtype = {(20240520, 1): numpy.uint16, (20240801, 7): numpy.uint32}[tuple(header[:2])]
+        ids = numpy.fromfile(path, dtype=dtype, offset=1024)
+        self.assertEqual(header[2], len(ids))
+        self.assertFalse(header[3:].any())
+        with open(path + ".json", encoding="utf-8") as file:
+            sidecar = json.load(file)
+        self.assertEqual(sidecar["tokens"], len(ids))
+        self.assertEqual(sidecar["sha256"], hashlib.sha256(ids.tobytes()).hexdigest())
+        return ids, sidecar
+
+    def test_bytes(self):
+        text = bytes(range(256)) * 40 + b"x"
+        self.prepare("--input", self.write("text", text))
+        train, sidecar = self.read("train.bin")
+        validation, _ = self.read("validation.bin")
+        cut = len(text) * 9 // 10
+        self.assertEqual(train.astype(numpy.uint8).tobytes(), text[:cut])
+        self.assertEqual(validation.astype(numpy.uint8).tobytes(), text[cut:])
+        self.assertEqual((sidecar["bytes"], sidecar["tokenizer"], sidecar["vocabulary"]), (cut, "bytes", 256))
+        self.assertEqual(sidecar["sources"], ["text"])
+
+    def test_several_files_are_one_text(self):
+        self.prepare("--input", self.write("a", b"a" * 100), self.write("b", b"b" * 50), "--validation", "0.5")
+        self.assertEqual(self.read("train.bin")[0].astype(numpy.uint8).tobytes(), b"a" * 75)
+        self.assertEqual(self.read("validation.bin")[0].astype(numpy.uint8).tobytes(), b"a" * 25 + b"b" * 50)
+
+    def test_byte_pairs_decode_to_the_text(self):
+        text = (WORDS * 200).encode()
+        self.prepare("--input", self.write("text", text), "--tokenizer", "bpe", "--vocabulary", "400", "--validation", "0.313")
+        tokenizer = tokenizers.Tokenizer.from_file(os.path.join(self.folder, "tokenizer.json"))
+        decoded, total = "", 0
+        for name in ("train.bin", "validation.bin"):
+            ids, sidecar = self.read(name)
+            part = tokenizer.decode(ids.tolist())
+            self.assertEqual(len(part.encode()), sidecar["bytes"])
+            self.assertLess(len(ids), sidecar["bytes"] / 2)
+            self.assertLess(ids.max(), sidecar["vocabulary"])
+            self.assertEqual(sidecar["vocabulary"], tokenizer.get_vocab_size())
+            decoded += part
+            total += sidecar["bytes"]
+        self.assertEqual(decoded, text.decode())
+        self.assertEqual(total, len(text))
+
+    def test_pieces_do_not_cut_characters(self):
+        with unittest.mock.patch.object(prepare_text, "CHUNK_BYTES", 10):
+            for text in ("€" * 100, "ä€𝄞x" * 50, "line\n" * 30, "a\n" + "𝄞" * 40, "x"):
+                for cut in range(4):
+                    source = prepare_text.Text([self.write("text", b"y" * cut + text.encode())])
+                    pieces = list(prepare_text.BytePairTokenizer.pieces(source, 0, source.bytes))
+                    self.assertEqual("".join(piece for _, piece in pieces), "y" * cut + text)
+                    self.assertEqual([size for size, _ in pieces], [len(piece.encode()) for _, piece in pieces])
+
+    def test_character_boundary(self):
+        source = prepare_text.Text([self.write("text", "aä€𝄞x".encode())])
+        self.assertEqual([source.character_boundary(i) for i in range(12)], [0, 1, 3, 3, 6, 6, 6, 10, 10, 10, 10, 11])
+
+    def test_a_large_vocabulary_is_wide(self):
+        random = numpy.random.default_rng(1)
+        words = random.integers(97, 123, (60_000, 7), dtype=numpy.uint8)
+        text = b" ".join(row.tobytes() for row in words)
+        self.prepare("--input", self.write("text", text), "--tokenizer", "bpe", "--vocabulary", "70000")
+        ids, sidecar = self.read("train.bin")
+        self.assertEqual(ids.dtype, numpy.uint32 if sidecar["vocabulary"] > 65536 else numpy.uint16)
+        self.assertGreater(sidecar["vocabulary"], 65536)
+
+    def test_shards(self):
+        text = numpy.random.default_rng(1).integers(0, 256, 40_000_000, dtype=numpy.uint8).tobytes()
+        self.prepare("--input", self.write("text", text), "--shard-tokens", str(1 << 24), "--validation", "0.01")
+        names = sorted(name for name in os.listdir(self.folder) if name.startswith("train") and name.endswith(".bin"))
+        self.assertEqual(names, ["train_00000.bin", "train_00001.bin", "train_00002.bin"])
+        joined = b"".join(self.read(name)[0].astype(numpy.uint8).tobytes() for name in names)
+        self.assertEqual(joined, text[: len(text) * 99 // 100])
+
+    def test_bad_text(self):
+        good = self.write("good", b"abc" * 100)
+        for arguments, word in (((self.write("empty", b""),), "is empty"), (("/nowhere",), "No such file"), ((TMP,), "is not a file"),
+                                ((good, self.write("empty", b"")), "is empty"), ((self.write("one", b"x"),), "too few"),
+                                ((self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe"), "byte 3 of the text is not UTF-8")):
+            self.assertIn(word, self.prepare("--input", *arguments, code=3))
+            self.assertEqual([name for name in os.listdir(self.folder) if name.endswith((".bin", ".tmp"))]
+                             if os.path.exists(self.folder) else [], [])
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def test_old_token_files_are_not_mixed_with_new_ones(self):
+        good = self.write("good", b"abc" * 100)
+        self.prepare("--input", good)
+        self.assertIn("--overwrite", self.prepare("--input", good, code=3))
+        self.prepare("--input", good, "--overwrite", "--validation", "0.5")
+        self.assertEqual(len(self.read("train.bin")[0]), 150)
+
+    def test_wrong_use(self):
+        good = self.write("good", b"abc" * 100)
+        for arguments in (("--vocabulary", "300"), ("--tokenizer", "bpe", "--vocabulary", "255"), ("--validation", "0"),
+                          ("--validation", "1"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", "5")):
+            self.prepare("--input", good, *arguments, code=2)
+
+    def test_a_folder_that_cannot_be_written(self):
+        self.folder = "/proc/strata"
+        self.assertIn("/proc/strata", self.prepare("--input", self.write("good", b"abc" * 100), code=4))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// Whatever happens to the bytes of a checkpoint, it is noticed, the file is named, and the one before is used.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "configs/errors.h"
+#include "tests/trainer/small_model.h"
+#include "trainer/checkpoint_loader.h"
+#include "trainer/digest.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), bytes.size());
+}
+
+// The hash line made right again, so that what stands above it is judged and not the hash.
+std::string with_hash(std::string manifest) {
+  const size_t body = manifest.rfind(",\n\"sha256\": \"");
+  manifest.resize(body);
+  return manifest + ",\n\"sha256\": \"" + sha256(manifest) + "\"\n}\n";
+}
+
+// Two good checkpoints of two ranks, of steps 10 and 20; each test damages the newer one.
+class CheckpointDamage : public testing::Test {
+ protected:
+  CheckpointDamage() {
+    for (const int64_t step : {10, 20}) save_small_model(folder_.path(), 2, step, /*keep=*/5);
+  }
+
+  std::string path(const std::string& name, int64_t step = 20) const {
+    return folder_.path() + "/" + checkpoint_folder_name(step) + "/" + name;
+  }
+
+  // The older one is used, and the note about the newer one names `named` and says `why`.
+  void expect_rejected(const std::string& named, const std::string& why = "") const {
+    const auto found = find_checkpoint({.folder = folder_.path()}, {});
+    ASSERT_TRUE(found.has_value());
+    ASSERT_EQ(found->manifest.step, 10) << "the damage was not noticed: " << named << " " << why;
+    ASSERT_EQ(found->notes.size(), 2);
+    EXPECT_NE(found->notes[0].find(named), std::string::npos) << found->notes[0];
+    EXPECT_NE(found->notes[0].find(why), std::string::npos) << found->notes[0];
+  }
+
+  void expect_manifest_rejected(const std::string& text, const std::string& why) const {
+    const std::string name = path("manifest.json"), good = read(name);
+    write(name, text);
+    expect_rejected("step-00000020/manifest.json", why);
+    write(name, good);
+  }
+
+  std::string manifest_with(const std::string& from, const std::string& to) const {
+    std::string text = read(path("manifest.json"));
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return with_hash(text.replace(at, from.size(), to));
+  }
+
+  const TemporaryFolder folder_;
+};
+
+const std::vector<std::string> kFiles = {"manifest.json", "rank-00000.safetensors", "rank-00001.safetensors"};
+
+TEST_F(CheckpointDamage, TruncatedOrExtended) {
+  for (const std::string& name : kFiles) {
+    const std::string good = read(path(name));
+    const size_t header = 8 + static_cast<unsigned char>(good[0]) + 256 * static_cast<unsigned char>(good[1]);
+    std::vector<size_t> sizes = {0, 1, 7, 8, good.size() / 2, good.size() - 1, good.size() + 1};
+    if (name != "manifest.json") sizes.insert(sizes.end(), {header - 1, header});
+    for (const size_t size : sizes) {
+      fs::resize_file(path(name), size);
+      expect_rejected(name);
+      write(path(name), good);
+    }
+  }
+  EXPECT_EQ(find_checkpoint({.folder = folder_.path()}, {})->manifest.step, 20);
+}
+
+TEST_F(CheckpointDamage, EveryFlippedBitIsNoticed) {
+  const bool all = std::getenv("STRATA_TEST_ALL") != nullptr;
+  const int trials = all ? 10000 : 500;
+  std::vector<std::string> contents;
+  size_t total = 0;
+  for (const std::string& name : kFiles) total += contents.emplace_back(read(path(name))).size();
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < trials; ++trial) {
+    size_t bit = random() % (8 * total), file = 0;
+    while (bit >= 8 * contents[file].size()) bit -= 8 * contents[file++].size();
+    std::string flipped = contents[file];
+    flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    write(path(kFiles[file]), flipped);
+    expect_rejected(kFiles[file]);
+    write(path(kFiles[file]), contents[file]);
+    ASSERT_FALSE(HasFailure()) << "bit " << bit << " of " << kFiles[file];
+  }
+}
+
+TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
+  const std::string first = path(kFiles[1]), second = path(kFiles[2]), kept = folder_.path() + "/kept";
+  fs::rename(first, kept);
+  fs::rename(second, first);
+  fs::rename(kept, second);
+  expect_rejected("rank-0000");  // swapped: differ in size or, of equal size, in hash
+  fs::rename(first, kept);
+  fs::rename(second, first);
+  fs::rename(kept, second);
+
+  const std::string good = read(first);
+  write(first, read(path(kFiles[1], 10)));
+  expect_rejected(kFiles[1], "SHA-256");  // of another step, of the same size
+  fs::remove(first);
+  expect_rejected(kFiles[1], "No such file");
+  fs::create_symlink(path(kFiles[1], 10), first);
+  expect_rejected(kFiles[1], "symbolic links");
+  fs::remove(first);
+  fs::create_directory(first);
+  expect_rejected(kFiles[1], "regular file");
+  fs::remove(first);
+  write(first, good);
+  write(path("rank-00002.safetensors"), good);
+  expect_rejected("rank-00002.safetensors", "not in the manifest");
+}
+
+TEST_F(CheckpointDamage, FoldersInTheWrongPlace) {
+  fs::rename(folder_.path() + "/step-00000020", folder_.path() + "/step-00000030");
+  auto found = find_checkpoint({.folder = folder_.path()}, {});
+  EXPECT_EQ(found->manifest.step, 10);
+  EXPECT_NE(found->notes[0].find("is of step 20"), std::string::npos) << found->notes[0];
+  fs::rename(folder_.path() + "/step-00000030", folder_.path() + "/elsewhere");
+  fs::create_directory_symlink("elsewhere", folder_.path() + "/step-00000020");
+  expect_rejected("step-00000020", "expected a folder");
+}
+
+TEST_F(CheckpointDamage, NoneIsLeftIsAnErrorAndNotAFreshStart) {
+  fs::remove(path(kFiles[1]));
+  fs::remove(path(kFiles[0], 10));
+  try {
+    find_checkpoint({.folder = folder_.path()}, {});
+    ADD_FAILURE() << "started from nothing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::storage);
+    for (const char* part : {"step 20 rejected", "step 10 rejected", "manifest.json", "No such file"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(CheckpointDamage, Manifest) {
+  const std::string good = read(path("manifest.json"));
+  expect_manifest_rejected("", "too early");
+  expect_manifest_rejected("{}", "too early");
+  expect_manifest_rejected(good.substr(0, good.size() - 1), "hash");
+  expect_manifest_rejected(good + " ", "hash");
+  expect_manifest_rejected(std::string(64'000'001, ' '), "at most");
+  expect_manifest_rejected(with_hash("[1,\n\"sha256\": \""), "JSON");
+  expect_manifest_rejected(with_hash(std::string(100'000, '[') + ",\n\"sha256\": \""), "deep");
+  expect_manifest_rejected(manifest_with("\"step\": 20", "\"step\": 20,\n\"step\": 20"), "'step' stands twice");
+  expect_manifest_rejected(manifest_with("\"step\": 20", "\"step\": 20,\n\"more\": 20"), "7 members");
+  expect_manifest_rejected(manifest_with("\"step\": 20,\n", ""), "members");
+  expect_manifest_rejected(manifest_with("\"step\": 20", "\"stop\": 20"), "'step' is missing");
+  for (const char* number :
+       {"-1", "1.5", "20.0", "18446744073709551615", "18446744073709551616", "1e3", "null", "\"20\""}) {
+    expect_manifest_rejected(manifest_with("\"step\": 20", "\"step\": " + std::string(number)), "whole number");
+  }
+  expect_manifest_rejected(manifest_with("checkpoint 1", "checkpoint 2"), "format");
+  for (const char* name : {"../rank-00000.safetensors", "/etc/passwd", "rank-00001.safetensors", "rank-0.safetensors",
+                           "rank-00000.safetensors\\u001b[2J", ""}) {
+    expect_manifest_rejected(manifest_with("rank-00000.safetensors", name), "expected 'rank-00000.safetensors'");
+  }
+  expect_manifest_rejected(manifest_with("\"F32\"", "\"F33\""), "unknown dtype F33");
+  expect_manifest_rejected(manifest_with("[13,7]", "[13,8]"), "the tensor 104");
+  expect_manifest_rejected(manifest_with("[13,7]", "[13,-7]"), "whole number");
+  expect_manifest_rejected(manifest_with("[13,7]", "[9223372036854775807,7]"), "overflows");
+  expect_manifest_rejected(manifest_with("[[0,0,45],[1,45,46]]", "[[0,0,45],[2,45,46]]"), "file 2 of 2");
+  expect_manifest_rejected(manifest_with("[[0,0,45],[1,45,46]]", "[[0,0,45],[1,44,46]]"), "begins at element 44");
+  expect_manifest_rejected(manifest_with("[[0,0,45],[1,45,46]]", "[[0,0,45],[1,46,45]]"), "begins at element 46");
+  expect_manifest_rejected(manifest_with("[[0,0,45],[1,45,46]]", "[[0,0,45,1],[1,45,46]]"), "[file, offset, count]");
+  expect_manifest_rejected(
+      manifest_with("[[0,0,45],[1,45,46]]", "[[0,0,9223372036854775807],[1,9223372036854775807,9]]"), "above 2^63");
+  EXPECT_EQ(find_checkpoint({.folder = folder_.path()}, {})->manifest.step, 20);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""A save is killed, and its system calls fail, at every call there is: the older or the new checkpoint loads, never a mixture."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+PROCESS = "tests/trainer/checkpoint_process"
+ALL = "STRATA_TEST_ALL" in os.environ
+
+# Every call by which a save changes the disk or may learn that it could not. strace counts each of them by itself and in
+# each thread by itself: the n-th of every kind, with both places to begin from, is every call.
+CALLS = "openat write fdatasync fsync close rename mkdir symlink unlink unlinkat rmdir".split()
+
+
+class Process:
+    """checkpoint_process: one line asked, one line answered."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self):
+        return self.process.stdout.readline().rstrip("\n")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def disturbed(self, command, injection, trace):
+        """What the child answers when strace does this to it; the calls go into the file `trace`."""
+        child = self.ask(command)
+        pid = child.removeprefix("child ")
+        strace = subprocess.Popen(
+            ["strace", "-f", "-p", pid, "-e", "trace=" + ",".join(CALLS), "-o", trace, "-e", "inject=" + injection],
+            stderr=subprocess.PIPE, text=True)
+        attached = strace.stderr.readline()
+        if "attached" not in attached:
+            subprocess.run(["kill", "-KILL", pid], check=True)
+            strace.wait()
+            raise RuntimeError("strace could not attach: " + attached)
+        subprocess.run(["kill", "-CONT", pid], check=True)
+        answers = [self.answer()]
+        while not answers[-1].startswith(("exit", "signal")):
+            answers.append(self.answer())
+        strace.stderr.close()
+        strace.wait()
+        return answers
+
+
+class CheckpointFaultsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        cls.process = Process()
+        cls.template = tempfile.mkdtemp()
+        for step in (10, 20):
+            assert cls.process.ask(f"save {cls.template}/checkpoints {step} 2") == "committed"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.process.close()
+        shutil.rmtree(cls.template)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.checkpoints = self.folder + "/checkpoints"
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def disturb(self, when, injection, ranks=2):
+        """Step 30 is saved where 10 and 20 are. How it ended, and whether there was such a call at all."""
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        shutil.copytree(self.template + "/checkpoints", self.checkpoints, symlinks=True)
+        trace = self.folder + "/trace"
+        end = self.process.disturbed(f"disturb {self.checkpoints} 30 {ranks} {when}", injection, trace)[-1]
+        with open(trace) as file:
+            return end, end.startswith("signal") or "(INJECTED)" in file.read()
+
+    def at_every_call(self, injection, expect, ranks=2):
+        """Disturbs one call after the other; `expect` judges how each ended."""
+        for when in ("start", "commit"):
+            for call in CALLS:
+                for n in range(1, 100):
+                    end, disturbed = self.disturb(when, f"{call}:{injection}:when={n}", ranks)
+                    if not disturbed:
+                        self.assertEqual((end, self.newest()), ("exit 0", "step 30"))
+                        break
+                    with self.subTest(injection=injection, ranks=ranks, when=when, call=call, n=n):
+                        expect(end)
+
+    def leftovers(self):
+        return [name for name in os.listdir(self.checkpoints) if ".tmp" in name]
+
+    def newest(self):
+        return self.process.ask("check " + self.checkpoints)
+
+    def test_killed_at_every_call(self):
+        found = {"step 20": 0, "step 30": 0}
+
+        def expect(end):
+            self.assertEqual(end, "signal 9")
+            newest = self.newest()
+            self.assertIn(newest, found)
+            found[newest] += 1
+            self.assertEqual(self.process.ask("clean " + self.checkpoints), "clean")
+            self.assertEqual(self.leftovers(), [])
+            self.assertEqual(self.newest(), newest)
+
+        for ranks in (1, 2, 3) if ALL else (2,):
+            self.at_every_call("signal=KILL", expect, ranks)
+        print("killed at", sum(found.values()), "calls:", found)
+        self.assertGreater(min(found.values()), 10)
+
+    def test_every_call_fails_once(self):
+        ends = {"exit 0": 0, "exit 1": 0}
+
+        def expect(end):
+            self.assertIn(end, ends)
+            ends[end] += 1
+            # What is tidied up after the commit may fail: the checkpoint is there all the same.
+            self.assertEqual(self.newest(), "step 30" if end == "exit 0" else "step 20")
+            if end == "exit 1":
+                self.assertEqual(self.leftovers(), [])
+
+        for error in ("ENOSPC", "EIO", "EDQUOT", "EFBIG", "EROFS") if ALL else ("ENOSPC", "EIO"):
+            self.at_every_call("error=" + error, expect)
+        print("failed calls:", ends)
+        self.assertGreater(min(ends.values()), 20)
+
+    def test_interrupted_writes_go_on(self):
+        for when in ("start", "commit"):
+            self.assertEqual(self.disturb(when, "write:error=EINTR:when=1"), ("exit 0", True))
+            self.assertEqual(self.newest(), "step 30")
+
+    def test_the_disk_stays_full(self):
+        for calls in ("write", "fdatasync", "fsync", "write,fdatasync,fsync", "mkdir", "rename"):
+            for when in ("start", "commit"):
+                with self.subTest(calls=calls, when=when):
+                    end, _ = self.disturb(when, f"{calls}:error=ENOSPC")
+                    if calls == "mkdir" and when == "commit":
+                        self.assertEqual(end, "exit 0")  # all folders are made by then
+                        continue
+                    self.assertEqual(end, "exit 1")
+                    self.assertEqual(self.newest(), "step 20")
+                    self.assertEqual(self.leftovers(), [])
+
+    def test_a_slow_disk_does_not_stall_steps(self):
+        answers = self.process.disturbed(
+            f"time {self.checkpoints} 1 10", "fdatasync,fsync:delay_enter=500000",  # microseconds
+            self.folder + "/trace")
+        self.assertEqual(answers[-1], "exit 0")
+        words = answers[0].split()
+        times = dict(zip(words[0::2], map(float, words[1::2])))
+        print(times)
+        self.assertGreater(times["total"], 2000)  # four calls wait for the disk
+        self.assertLess(times["longest"], 250)

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// A process that saves and checks on command, and forks a child for each save that is to be disturbed from outside: the
+// child stops itself, a tracer attaches, and lets it go on. One start of LibTorch serves hundreds of saves.
+//
+//   save FOLDER STEP RANKS          -> committed
+//   disturb FOLDER STEP RANKS WHEN  -> child PID; after it has ended: exit CODE | signal NUMBER
+//                                      WHEN = start | commit: where the child stops itself
+//   time FOLDER STEP MEGABYTES      -> child PID; longest MILLISECONDS of a call on the training thread; exit CODE
+//   check FOLDER                    -> step STEP, once its contents were compared with what was saved
+//   clean FOLDER                    -> clean: as the next start of a run does
+// Whatever fails answers: error TEXT.
+#include <ATen/ops/full.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "tests/trainer/small_model.h"
+#include "tests/trainer/virtual_ranks.h"
+#include "trainer/checkpoint_loader.h"
+#include "trainer/checkpoint_writer.h"
+
+namespace strata::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void answer(const std::string& text) { std::printf("%s\n", text.c_str()), std::fflush(stdout); }
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// 0: committed. 1: failed as it should, with a sentence.
+int save_disturbed(const std::string& folder, int64_t step, int size, const std::string& when) {
+  if (when == "start") ::raise(SIGSTOP);
+  int exit_code = 0;
+  try {
+    run_ranks(size, [&](Ranks ranks) {
+      int gathers = 0;
+      const auto gather = ranks.gather;
+      ranks.gather = [&, gather](const std::string& text) {
+        // The first is the constructor's; at the second this rank's file is written.
+        if (++gathers == 2 && when == "commit" && ranks.rank == 0) ::raise(SIGSTOP);
+        return gather(text);
+      };
+      CheckpointWriter writer({.folder = folder}, ranks);
+      writer.start_save(step, small_model(ranks.rank, ranks.size, step), small_state(step));
+      const SaveOutcome outcome = *writer.finish();
+      if (!outcome.committed && outcome.message.empty()) exit_code = 2;
+      if (!outcome.committed && ranks.rank == 0) exit_code = std::max(exit_code, 1);
+    });
+  } catch (const std::exception&) {
+    return 1;
+  }
+  return exit_code;
+}
+
+// A run that polls at every step; what its thread waits longest for.
+int save_timed(const std::string& folder, int64_t step, int64_t megabytes) {
+  const TensorPiece piece = {"weights/master", {megabytes * 250'000}, 0, at::full({megabytes * 250'000}, 1.5f)};
+  CheckpointWriter writer({.folder = folder}, {});
+  ::raise(SIGSTOP);
+  const Clock::time_point begin = Clock::now();
+  writer.start_save(step, {piece}, "");
+  double longest = milliseconds_since(begin);
+  const double copy = longest;
+  std::optional<SaveOutcome> outcome;
+  while (!outcome) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a step
+    const Clock::time_point border = Clock::now();
+    outcome = writer.try_finish();
+    longest = std::max(longest, milliseconds_since(border));
+  }
+  answer("longest " + std::to_string(longest) + " copy " + std::to_string(copy) + " total " +
+         std::to_string(milliseconds_since(begin)));
+  return outcome->committed ? 0 : 1;
+}
+
+void in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // where only ancestors may trace
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  answer("child " + std::to_string(child));
+  while (::waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+  }
+  answer(WIFEXITED(status) ? "exit " + std::to_string(WEXITSTATUS(status))
+                           : "signal " + std::to_string(WTERMSIG(status)));
+}
+
+std::string check(const std::string& folder) {
+  const auto found = find_checkpoint({.folder = folder, .required = true}, {});
+  const int64_t step = found->manifest.step;
+  for (const std::string& note : found->notes) return "error " + note;
+  const auto pieces = small_model(0, 1, step, /*filled=*/false);
+  load_checkpoint(*found, pieces, {});
+  const std::string difference = difference_from(pieces, 0, 1, step);
+  if (!difference.empty() || found->manifest.state != small_state(step)) return "error contents differ: " + difference;
+  return "step " + std::to_string(step);
+}
+
+void obey(const std::string& line) {
+  std::istringstream words(line);
+  std::string command, folder, when;
+  int64_t step = 0;
+  int number = 1;
+  words >> command >> folder >> step >> number >> when;
+  if (command == "save") {
+    save_small_model(folder, number, step);
+    answer("committed");
+  } else if (command == "disturb") {
+    in_child([&] { return save_disturbed(folder, step, number, when); });
+  } else if (command == "time") {
+    in_child([&] { return save_timed(folder, step, number); });
+  } else if (command == "check") {
+    answer(check(folder));
+  } else if (command == "clean") {
+    CheckpointWriter({.folder = folder}, {});
+    answer("clean");
+  } else {
+    answer("error unknown command");
+  }
+}
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      strata::trainer::obey(line);
+    } catch (const std::exception& error) {
+      strata::trainer::answer(std::string("error ") + error.what());
+    }
+  }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+// What a run tells: lines, numbers that read back to the same bits, and files that are cut back when it resumes.
+#include "trainer/metrics.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/small_model.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& folder) {
+  std::ifstream file(folder + "/metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::string event_path(const std::string& folder) {
+  std::string path;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) {
+      EXPECT_EQ(path, "") << "two event files";
+      path = entry.path();
+    }
+  }
+  return path;
+}
+
+// What a Metrics with this console prints.
+class Captured {
+ public:
+  Captured() : out_(std::tmpfile()) {}
+  ~Captured() { std::fclose(out_); }
+  std::FILE* file() const { return out_; }
+  std::string text() const {
+    std::fflush(out_);
+    std::string text(std::ftell(out_), ' ');
+    std::rewind(out_);
+    EXPECT_EQ(std::fread(text.data(), 1, text.size(), out_), text.size());
+    return text;
+  }
+
+ private:
+  std::FILE* out_;
+};
+
+StepRecord record_of(int64_t step) {
+  return {.step = step,
+          .loss = 5.1234f / step,
+          .gradient_norm = 1.0f / 3,
+          .learning_rate = 4e-3,
+          .items = 2048,
+          .milliseconds = 113,
+          .memory_bytes = 225485783,
+          .phases = {{"data", 1.0}, {"forward", 40.5}, {"backward", 60.0}}};
+}
+
+TEST(Metrics, ConsoleLinesAreTheDocumentedOnes) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics(
+      {.folder = folder.path(), .last_step = 25, .console = {.out = out.file(), .warnings = warnings.file()}});
+  for (int64_t step = 1; step <= 25; ++step) metrics.step(record_of(step));
+  metrics.evaluation({.step = 25, .values = {{"validation_loss", 1.4321}, {"bits_per_byte", 2.06612}}});
+  metrics.note("a note");
+  EXPECT_EQ(out.text(),
+            "step: 10  loss: 0.5123  lr: 4.0e-03  grad_norm: 0.33  tokens/s: 18,124  ms: 113  memory: 0.21 GiB\n"
+            "step: 20  loss: 0.2562  lr: 4.0e-03  grad_norm: 0.33  tokens/s: 18,124  ms: 113  memory: 0.21 GiB\n"
+            "step: 25  loss: 0.2049  lr: 4.0e-03  grad_norm: 0.33  tokens/s: 18,124  ms: 113  memory: 0.21 GiB\n"
+            "step: 25  validation_loss: 1.4321  bits_per_byte: 2.0661\n"
+            "a note\n");
+  EXPECT_EQ(warnings.text(), "");
+  EXPECT_EQ(metrics.phase_table(),
+            "phase      ms/step   share\n"
+            "data          1.00   0.9 %\n"
+            "forward      40.50  35.8 %\n"
+            "backward     60.00  53.1 %\n"
+            "the rest     11.50  10.2 %\n"
+            "step        113.00 100.0 %");
+}
+
+TEST(Metrics, NumbersReadBackToTheSameBits) {
+  const TemporaryFolder folder;
+  const Captured out;
+  {
+    Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
+    StepRecord record = record_of(7);
+    record.loss = std::nextafter(5.1f, 6.0f);
+    record.learning_rate = std::nextafter(4e-3, 1.0);
+    metrics.step(record);
+    record.step = 8;
+    record.loss = NAN;
+    record.gradient_norm = INFINITY;
+    record.skipped = true;
+    metrics.step(record);
+    metrics.weights(8, "abcd");
+    metrics.evaluation({.step = 8, .values = {{"validation_loss", 0.1 + 0.2}}});
+  }
+  const auto lines = json_lines(folder.path());
+  ASSERT_EQ(lines.size(), 4);
+  EXPECT_EQ(lines[0]["step"], 7);
+  EXPECT_EQ(lines[0]["loss"].get<float>(), std::nextafter(5.1f, 6.0f));
+  EXPECT_EQ(lines[0]["learning_rate"].get<double>(), std::nextafter(4e-3, 1.0));
+  EXPECT_EQ(lines[0]["gradient_norm"].get<float>(), 1.0f / 3);
+  EXPECT_EQ(lines[0]["tokens_per_second"].get<double>(), 1000 * 2048 / 113.0);
+  EXPECT_EQ(lines[0]["memory_bytes"], 225485783);
+  EXPECT_EQ(lines[0]["phases"]["forward"], 40.5);
+  EXPECT_FALSE(lines[0].contains("skipped"));
+  EXPECT_TRUE(lines[1]["loss"].is_null());
+  EXPECT_TRUE(lines[1]["gradient_norm"].is_null());
+  EXPECT_EQ(lines[1]["skipped"], true);
+  EXPECT_EQ(lines[2], nlohmann::json({{"step", 8}, {"weights_sha256", "abcd"}}));
+  EXPECT_EQ(lines[3]["validation_loss"].get<double>(), 0.1 + 0.2);
+}
+
+TEST(Metrics, CutBackWhenResumed) {
+  const TemporaryFolder folder;
+  const Captured out;
+  const auto run = [&](int64_t resumed_step, int64_t first, int64_t last) {
+    Metrics metrics({.folder = folder.path(), .resumed_step = resumed_step, .console = {.out = out.file()}});
+    for (int64_t step = first; step <= last; ++step) {
+      StepRecord record = record_of(step);
+      record.milliseconds = 100 + last;
+      metrics.step(record);
+    }
+  };
+  const auto steps = [&] {
+    std::string text;
+    for (const auto& line : json_lines(folder.path())) {
+      text += std::to_string(line["step"].get<int64_t>()) + ":" + line["milliseconds"].dump() + " ";
+    }
+    return text;
+  };
+  run(-1, 1, 3);
+  EXPECT_EQ(steps(), "1:103 2:103 3:103 ");
+  const std::string jsonl = folder.path() + "/metrics.jsonl", events = event_path(folder.path());
+  const std::string whole_events = read(events);
+
+  // A crash has torn the last line and the last event.
+  const uint64_t bytes = fs::file_size(jsonl);
+  fs::resize_file(jsonl, bytes - 5);
+  fs::resize_file(events, whole_events.size() - 5);
+  run(2, 3, 4);
+  EXPECT_EQ(steps(), "1:103 2:103 3:104 4:104 ");
+  EXPECT_EQ(event_path(folder.path()), events);  // the same file goes on
+  run(3, 4, 5);
+  EXPECT_EQ(steps(), "1:103 2:103 3:104 4:105 5:105 ");
+
+  // Without a checkpoint to resume from, nothing stays.
+  run(-1, 1, 1);
+  EXPECT_EQ(steps(), "1:101 ");
+  EXPECT_LT(fs::file_size(event_path(folder.path())), whole_events.size());
+}
+
+TEST(Metrics, AFileThatCannotBeWrittenIsOneWarningEach) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  fs::create_directory(folder.path() + "/metrics.jsonl");
+  Metrics metrics({.folder = folder.path(),
+                   .last_step = 3,
+                   .log_every = 1,
+                   .console = {.out = out.file(), .warnings = warnings.file()}});
+  for (int64_t step = 1; step <= 3; ++step) metrics.step(record_of(step));
+  const std::string warned = warnings.text();
+  EXPECT_EQ(std::count(warned.begin(), warned.end(), '\n'), 1) << warned;
+  EXPECT_NE(warned.find("metrics.jsonl: open failed: Is a directory; training goes on without it"), std::string::npos)
+      << warned;
+  EXPECT_EQ(out.text().find("step: 1 "), 0);
+}
+
+TEST(AppendFile, ARecordIsThereWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/records";
+  std::vector<std::string> warnings;
+  AppendFile file(path, 0, [&](const std::string& text) { warnings.push_back(text); });
+  file.append("first\n");
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{10, before.rlim_max};  // as a full disk: four bytes of the next record fit
+  setrlimit(RLIMIT_FSIZE, &small);
+  file.append("second\n");
+  file.append("third\n");
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(read(path), "first\n");
+  file.append("fourth\n");  // there is room again
+  EXPECT_EQ(read(path), "first\nfourth\n");
+  ASSERT_EQ(warnings.size(), 1);
+  EXPECT_NE(warnings[0].find("records: write failed: File too large"), std::string::npos) << warnings[0];
+}
+
+TEST(Console, Texts) {
+  EXPECT_EQ(with_thousands(0), "0");
+  EXPECT_EQ(with_thousands(999), "999");
+  EXPECT_EQ(with_thousands(18123), "18,123");
+  EXPECT_EQ(with_thousands(1234567), "1,234,567");
+  EXPECT_EQ(with_thousands(-123456), "-123,456");
+  EXPECT_EQ(duration(0.4), "0:00");
+  EXPECT_EQ(duration(59.6), "1:00");
+  EXPECT_EQ(duration(3723), "1:02:03");
+  EXPECT_EQ(progress_text(120, 1200, 83), "step 120/1200   10 %   1:23 left");
+}
+
+TEST(Console, TheProgressLineGivesWayToLines) {
+  const Captured out, warnings;
+  Console console({.out = out.file(), .warnings = warnings.file(), .terminal = true, .color = false});
+  console.progress(1, 4);  // begins to measure
+  console.progress(2, 4);
+  console.progress(3, 4);  // too soon to draw again
+  console.line("line");
+  console.warning("careful");
+  EXPECT_EQ(out.text(), "\r\033[Kstep 2/4   50 %   0:00 left\r\033[Kline\n");
+  EXPECT_EQ(warnings.text(), "warning: careful\n");
+
+  const Captured pipe;
+  Console plain({.out = pipe.file()});
+  plain.progress(1, 4);
+  plain.progress(2, 4);
+  EXPECT_EQ(pipe.text(), "");
+}
+
+TEST(Console, TheLauncherSaysWhetherThereIsATerminal) {
+  unsetenv("NO_COLOR");
+  unsetenv("STRATA_TERMINAL");
+  EXPECT_FALSE(Console::options_from_environment().terminal);
+  setenv("STRATA_TERMINAL", "0", 1);
+  EXPECT_FALSE(Console::options_from_environment().terminal);
+  setenv("STRATA_TERMINAL", "1", 1);
+  EXPECT_TRUE(Console::options_from_environment().terminal);
+  EXPECT_TRUE(Console::options_from_environment().color);
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_TRUE(Console::options_from_environment().terminal);
+  EXPECT_FALSE(Console::options_from_environment().color);
+}
+
+TEST(EventFile, Crc32cOfKnownTexts) {  // RFC 3720, B.4
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aa);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// A run starts only in a folder that it can write and that is its own.
+#include "trainer/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "configs/errors.h"
+#include "tests/trainer/small_model.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refusal(const std::string& path) {
+  try {
+    const RunFolder folder(path);
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::storage);
+    return error.what();
+  }
+}
+
+#define EXPECT_REFUSED(path, part)                                        \
+  do {                                                                    \
+    const std::string said = refusal(path);                               \
+    EXPECT_NE(said.find(part), std::string::npos) << said;                \
+    EXPECT_EQ(said.find(std::string("run.folder ") + (path)), 0) << said; \
+  } while (false)
+
+TEST(RunFolder, MakesWhatIsMissing) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() + "/runs/first/");
+  EXPECT_TRUE(fs::is_directory(folder.path() + "/runs/first"));
+  EXPECT_FALSE(run.holds_run());
+  run.write("resolved.yaml", "one");
+  run.write("resolved.yaml", "two");
+  std::string text;
+  std::ifstream(run.path("resolved.yaml")) >> text;
+  EXPECT_EQ(text, "two");
+  EXPECT_FALSE(fs::exists(run.path("resolved.yaml.tmp")));
+  EXPECT_TRUE(run.holds_run());
+}
+
+TEST(RunFolder, RefusesWhatIsNoFolder) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/run";
+  std::ofstream(path) << "a file";
+  EXPECT_REFUSED(path, "is not a folder");
+  EXPECT_REFUSED(path + "/below", "Not a directory");
+  fs::remove(path);
+  fs::create_directory(folder.path() + "/elsewhere");
+  fs::create_directory_symlink("elsewhere", path);
+  EXPECT_REFUSED(path, "is a symbolic link");
+  const std::string said = refusal(path + "/");
+  EXPECT_NE(said.find("is a symbolic link"), std::string::npos) << said;
+  fs::remove(path);
+  fs::create_symlink("nowhere", path);
+  EXPECT_REFUSED(path, "is a symbolic link");
+  fs::remove(path);
+  fs::create_directory(path);
+  fs::create_directory_symlink("../elsewhere", path + "/checkpoints");
+  EXPECT_REFUSED(path, "checkpoints is a symbolic link");
+  fs::remove(path + "/checkpoints");
+  fs::create_symlink("../elsewhere/lock", path + "/.lock");
+  EXPECT_REFUSED(path, "cannot be written");
+}
+
+// In a child with mounts of its own, since root may write whatever the mode bits say. What the child finds is its exit
+// code.
+int in_own_mounts(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // As root the mount is plain; for others a user namespace makes it possible.
+    if (::unshare(CLONE_NEWNS | (::getuid() == 0 ? 0 : CLONE_NEWUSER)) != 0) ::_exit(90);
+    ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST(RunFolder, RefusesAFileSystemThatCannotBeWritten) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path();
+  EXPECT_EQ(0, in_own_mounts([&] {
+              if (::mount("tmpfs", path.c_str(), "tmpfs", MS_RDONLY, "size=64k") != 0) return 91;
+              const std::string there = refusal(path), below = refusal(path + "/run");
+              if (there.find("Read-only file system") == std::string::npos) return 1;
+              return below.find("Read-only file system") == std::string::npos ? 2 : 0;
+            }));
+  EXPECT_EQ(0, in_own_mounts([&] {
+              if (::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) return 91;
+              std::ofstream(path + "/full") << std::string(1 << 20, 'x');
+              return refusal(path).find("No space left on device") == std::string::npos ? 1 : 0;
+            }));
+}
+
+TEST(RunFolder, ALiveProcessHoldsItADeadOneDoesNot) {
+  const TemporaryFolder folder;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const RunFolder run(folder.path());
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+    ::pause();
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_REFUSED(folder.path(), "is in use by another run, process " + std::to_string(holder) + " on ");
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, nullptr, 0);
+  EXPECT_EQ(refusal(folder.path()), "accepted");
+  const RunFolder first(folder.path());
+  EXPECT_REFUSED(folder.path(), "is in use");  // by this very process
+}
+
+TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path());
+  for (const char* name : {"resolved.yaml", "metrics.jsonl", "events.out.tfevents.1.host.2.0", "notes.txt"}) {
+    std::ofstream(run.path(name)) << "x";
+  }
+  fs::create_directories(run.path("checkpoints/step-00000001"));
+  run.clear();
+  EXPECT_FALSE(run.holds_run());
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{".lock", "notes.txt"}));
+}
+
+TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
+  const auto start = [](bool holds_run, const char* difference, bool resume, bool overwrite) {
+    return decide_start({holds_run, difference, resume, overwrite}, "runs/a");
+  };
+  const auto refused = [&](const char* difference, bool resume) {
+    try {
+      start(true, difference, resume, false);
+      return std::string("accepted");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::configuration);
+      return std::string(error.what());
+    }
+  };
+  for (const bool resume : {false, true}) {
+    for (const bool overwrite : {false, true}) EXPECT_EQ(start(false, "", resume, overwrite), Start::fresh);
+  }
+  EXPECT_EQ(start(true, "", true, false), Start::resume);
+  EXPECT_EQ(start(true, "", true, true), Start::resume);  // restarts after a crash go on, whatever `overwrite` says
+  EXPECT_EQ(start(true, "", false, true), Start::replace);
+  EXPECT_EQ(start(true, "steps", true, true), Start::replace);
+  EXPECT_EQ(start(true, "steps", false, true), Start::replace);
+  EXPECT_NE(refused("", false).find("checkpoint.resume is never"), std::string::npos);
+  EXPECT_NE(refused("steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
+            std::string::npos);
+  EXPECT_NE(refused("steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata::trainer

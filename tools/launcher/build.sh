@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# The build, left out when nothing has changed: asking Bazel costs 1 s, looking at the files 20 ms.
+
+readonly PROGRAMS=(trainer/check trainer/train trainer/generate tools/export)
+
+bazel() { (cd "$ROOT" && command bazel "$@"); }
+
+# What the programs are, so that a stamp speaks of these very files.
+program_identities() { stat -Lc '%n %i %Z %s' "${PROGRAMS[@]/#/$ROOT/bazel-bin/}" 2>/dev/null; }
+
+# Are the programs those of the sources as they are now? Compares status change times (which no copy or checkout can set
+# back) of sources, folders (for deleted files), Debian's packages and the Python environment with the start of the build.
+is_built() {
+  is_checkout || return 0
+  local stamp=$ROOT/bazel-bin/strata.built
+  [[ -e $stamp && $(program_identities) == "$(<"$stamp")" ]] || return 1
+  (cd "$ROOT" && [[ -z $(find WORKSPACE BUILD .bazelrc .bazelversion .venv .venv/.complete /var/lib/dpkg/status \
+    configs kernels modules sharding trainer tools ! -name '*.yaml' -newercm "$stamp" -print -quit 2>&1) ]])
+}
+
+build() {
+  is_built && return
+  local begun program labels=()
+  for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
+  begun=$(mktemp)
+  say "building; the first time takes about 15 minutes on two cores"
+  if ! bazel build "${labels[@]}"; then
+    rm -f "$begun"
+    stop 70 "the build failed; the words of the compiler are above"
+  fi
+  # The stamp is as old as the start of the build: what changed meanwhile is built next time.
+  program_identities >"$ROOT/bazel-bin/strata.built"
+  touch -r "$begun" "$ROOT/bazel-bin/strata.built"
+  rm -f "$begun"
+}
+
+command_dist() {
+  is_checkout || stop 2 "this is an unpacked archive; tools/strata dist works in a checkout"
+  setup
+  bazel build //tools:dist || stop 70 "the build failed; the words of the compiler are above"
+  say "the archive is $ROOT/bazel-bin/tools/strata.tar.gz"
+}

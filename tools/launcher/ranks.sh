@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+# mpirun, called for the user, and what signals do to it.
+
+# run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns when all went well, exits with the code of the run otherwise.
+run_ranks() {
+  local ranks=$1 hosts=$2 folder=$3 flags cores here=$1
+  shift 3
+  command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
+  cores=$(env -u OMP_NUM_THREADS nproc)
+  flags=(-np "$ranks" --bind-to none)
+  if [[ -n $hosts ]]; then
+    here=$(most_ranks_of_a_host "$hosts")
+    if [[ -f $hosts ]]; then flags+=(--hostfile "$hosts"); else flags+=(-H "$hosts"); fi
+  else
+    # Only shared memory is needed on one machine. Naming it saves 0.2 s of looking for networks at the start.
+    export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
+    flags+=(--oversubscribe)
+  fi
+  ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # Ranks that share cores must not spin on them while they wait for each other.
+  ((here > cores)) && export OMPI_MCA_mpi_yield_when_idle=1
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > here ? cores / here : 1))}
+  pass_terminal_down
+  for name in OMP_NUM_THREADS LD_LIBRARY_PATH "${!STRATA_@}" "${!NCCL_@}"; do
+    [[ -n ${!name:-} ]] && flags+=(-x "$name")
+  done
+  # shellcheck disable=SC2206
+  flags+=(${STRATA_MPIRUN_FLAGS:-})
+
+  local started code=0
+  started=$(date +%s)
+  watch_over mpirun "${flags[@]}" "$@" || code=$?
+  case $code in
+    0) return ;;
+    75) say "stopped on request; the same command goes on from the last checkpoint" ;;
+    130) ;;
+    *) say_why "$code" "$folder" "$started" ;;
+  esac
+  exit "$code"
+}
+
+# Every rank finds a terminal on its output, wherever that goes: mpirun gives it a pseudo-terminal.
+pass_terminal_down() {
+  unset STRATA_TERMINAL
+  [[ -t 1 ]] && export STRATA_TERMINAL=1
+  return 0
+}
+
+# The largest number of ranks that a hosts file or a list a:2,b:2 puts on one machine.
+most_ranks_of_a_host() {
+  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
+    awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
+}
+
+# watch_over MPIRUN...: runs it and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
+# 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once.
+watch_over() {
+  local code=0 ended asked='' interrupted='' signaled errors reader
+  KILLED_RANK=''
+  WORDS_OF_MPIRUN=$(mktemp)
+  exec {errors}> >(forward_messages)
+  reader=$!
+  # In a process group of its own: the terminal's Ctrl-C must reach this shell only.
+  set -m
+  "$@" </dev/null 2>&"$errors" &
+  MPIRUN=$!
+  set +m
+  exec {errors}>&-
+  trap 'ask_to_stop' TERM HUP
+  trap 'interrupt' INT
+  while :; do
+    signaled=''
+    ended=0
+    wait "$MPIRUN" || ended=$?
+    # A wait that a signal cut short says nothing about mpirun; 127: it was over, and the wait before has its code.
+    ((ended == 127)) || code=$ended
+    [[ -n $signaled && -z $interrupted ]] || break
+  done
+  trap - TERM HUP INT
+  [[ -n $interrupted ]] && code=130
+  # All is passed on once the last writer has closed its end; one that a dead mpirun left behind is not waited for.
+  for _ in {1..20}; do
+    kill -0 "$reader" 2>/dev/null || break
+    sleep 0.05
+  done
+  KILLED_RANK=$(<"$WORDS_OF_MPIRUN")
+  rm -f "$WORDS_OF_MPIRUN"
+  # SIGUSR1 that came before the ranks were ready for it ended them: there was nothing to save yet.
+  [[ -n $asked && $code == 138 ]] && code=75
+  return "$code"
+}
+
+ask_to_stop() {
+  signaled=1
+  [[ -n $asked ]] && return 0  # a bare return in a trap returns the status from before it
+  asked=1
+  say "asked to stop: saving after the step that is under way"
+  kill -USR1 "$MPIRUN" 2>/dev/null || true
+}
+
+interrupt() {
+  signaled=1
+  if [[ -z $asked ]]; then
+    ask_to_stop
+    say "Ctrl-C once more stops without saving"
+    return 0
+  fi
+  interrupted=1
+  kill -TERM "$MPIRUN" 2>/dev/null || true
+  for _ in {1..30}; do
+    kill -0 "$MPIRUN" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  kill -KILL "$MPIRUN" 2>/dev/null || true
+}
+
+# Passes the errors of the ranks on. mpirun's own words about how the ranks ended are left out, because say_why says it
+# better; which rank was killed is kept.
+forward_messages() {
+  trap '' INT TERM HUP
+  local line block='' inside=''
+  while IFS= read -r line || [[ -n $line ]]; do
+    if [[ $line =~ ^-{70,}$ ]]; then
+      if [[ -z $inside ]]; then
+        inside=1 block=$line
+        continue
+      fi
+      inside=''
+      if [[ $block =~ process\ rank\ ([0-9]+)\ .*on\ node\ ([^ ]+)\ exited\ on\ signal ]]; then
+        echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
+      elif [[ $block != *"Primary job  terminated normally"* && $block != *"mpirun detected that one or more processes exited"* ]]; then
+        printf '%s\n%s\n' "$block" "$line" >&2
+      fi
+    elif [[ -n $inside ]]; then
+      block+=$'\n'$line
+    else
+      printf '%s\n' "$line" >&2
+    fi
+  done
+  [[ -n $inside ]] && printf '%s\n' "$block" >&2
+  return 0
+}
+
+# say_why CODE FOLDER STARTED: the cause of a failed run. A rank that was killed could not write error.json; its launcher does.
+say_why() {
+  local code=$1 report=$2/error.json who='a rank' where='' signal message
+  [[ -e $report && $(stat -c %Y "$report") -ge $3 ]] && return
+  ((code > 128)) || return 0
+  signal=$(kill -l $((code - 128)))
+  [[ -n $KILLED_RANK ]] && read -r who where <<<"$KILLED_RANK" && who="rank $who" where=" on $where"
+  message="$who was killed$where by SIG$signal"
+  case $signal in
+    KILL) message+=': by somebody, or by the kernel because memory ran out (dmesg knows)' ;;
+    SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
+  esac
+  say "$message; the same command goes on from the last checkpoint"
+  [[ -d $2 ]] || return 0
+  [[ $who == 'a rank' ]] && who=null
+  printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
+    "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv "$report.tmp" "$report"
+}

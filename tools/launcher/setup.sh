@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+# Set-up: Debian's packages and one Python environment, shared by all checkouts of a user. Nothing to do costs 0.1 s.
+
+readonly NEEDED_GIB=12  # 5.5 GiB of wheels, as much again in pip's cache while they are installed, and the build
+
+command_setup() {
+  is_checkout || stop 2 "an unpacked archive needs no set-up, only Open MPI and: pip install -r $ROOT/tools/requirements.txt"
+  setup
+  say "set up: Debian's packages are installed, the Python environment is $(readlink "$ROOT/.venv")"
+}
+
+setup() {
+  is_checkout || return 0
+  check_machine
+  install_packages
+  make_python_environment
+}
+
+check_machine() {
+  [[ $(uname -sm) == "Linux x86_64" ]] || stop 70 "this is $(uname -sm); Strata is built for Linux on x86_64, because the wheels of LibTorch with CUDA are"
+  command -v apt-get dpkg-query >/dev/null || stop 70 "there is no apt-get here; set-up installs packages of Debian 12. Elsewhere build an archive with tools/strata dist on Debian and unpack it here"
+}
+
+missing_packages() {
+  local wanted
+  wanted=$(sed 's/#.*//' "$ROOT/tools/packages.txt" | tr -s ' ' '\n' | grep .)
+  # shellcheck disable=SC2086
+  grep -vxF -f <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p') <<<"$wanted" || true
+}
+
+# has_space FOLDER GIB WHAT: stops unless the file system of FOLDER, or of the parent that exists, has that much free.
+has_space() {
+  local folder=$1 free
+  while [[ ! -d $folder ]]; do folder=$(dirname "$folder"); done
+  free=$(($(df --output=avail -k "$folder" | tail -1) / 1024 / 1024))
+  ((free >= $2)) || stop 4 "$3 needs $2 GiB, and $folder has $free GiB free; free some space, or name another place in XDG_CACHE_HOME"
+}
+
+install_packages() {
+  local missing as_root=() log
+  missing=$(missing_packages | tr '\n' ' ')
+  [[ -z $missing ]] && return
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || stop 70 "Debian packages are missing and there is no sudo here; as root run: apt-get install --no-install-recommends $missing"
+    [[ -t 0 ]] || sudo -n true 2>/dev/null || stop 70 "Debian packages are missing and sudo asks for a password; run this first: sudo apt-get install --no-install-recommends $missing"
+    as_root=(sudo)
+  fi
+  has_space /usr 2 "installing Debian's packages"
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  local apt=("${as_root[@]}" apt-get -qq -o DPkg::Lock::Timeout=300)
+  say "installing Debian packages: $missing"
+  log=$(mktemp)
+  if ! "${apt[@]}" update >"$log" 2>&1 ||
+    ! "${apt[@]}" install -y --no-install-recommends $missing >>"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    stop 70 "apt-get could not install the packages (its last words are above); see that apt-get update works and run this again"
+  fi
+  rm -f "$log"
+  missing=$(missing_packages | tr '\n' ' ')
+  [[ -z $missing ]] || stop 70 "apt-get installed the packages, but these are still not there: $missing"
+}
+
+# The environment's path has the hash of its contents and is the same for all checkouts: so are the commands of the build,
+# and a second checkout compiles nothing that the first has compiled.
+make_python_environment() {
+  local environment
+  environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
+  if [[ ! -e $environment/.complete ]]; then
+    mkdir -p "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
+    (
+      flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
+      [[ -e $environment/.complete ]] || fill_python_environment "$environment"
+    ) 9>"$environment.lock" || exit
+  fi
+  [[ $(readlink "$ROOT/.venv" 2>/dev/null) == "$environment" ]] && return
+  [[ -d $ROOT/.venv && ! -L $ROOT/.venv ]] && stop 70 "$ROOT/.venv is a folder, but should be a link to $environment; move it away"
+  ln -sfn "$environment" "$ROOT/.venv"
+}
+
+fill_python_environment() {
+  has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
+  say "installing $(grep -c == "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
+  rm -rf "$1"  # a half-made one
+  /usr/bin/python3 -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
+  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps -r "$ROOT/tools/requirements.txt" ||
+    stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
+  touch "$1/.complete"
+}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+# test: all the tests, and one line at the end that counts their cases.
+
+command_test() {
+  local flags=() events code=0 report
+  while (($#)); do
+    case $1 in
+      --all) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
+      *) stop 2 "test has only the option --all" ;;
+    esac
+    shift
+  done
+  is_checkout || stop 2 "this is an unpacked archive; tools/strata test works in a checkout"
+  setup
+  report=$(mktemp -d)
+  # shellcheck disable=SC2064
+  trap "rm -rf '$report'" EXIT
+  has_gpu || flags+=(--test_tag_filters=-gpu)
+  [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
+  bazel test //... --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
+  has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests(//...))' >"$report/gpu" 2>/dev/null || true
+  touch "$report/gpu"
+  # Bazel cannot run itself: the command of a new user is tried when it has finished.
+  if ((code == 0)); then
+    try_quick_start "$report" && echo "passed quick start" >"$report/more" || echo "failed quick start" >"$report/more"
+  else
+    echo "skipped quick start: the tests before it failed" >"$report/more"
+  fi
+  python "$ROOT/tools/launcher/count_tests.py" --events "$report/events" --not-run "$report/gpu" --more "$report/more" || code=$?
+  ((code == 0)) || exit 1
+}
+
+has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null; }
+
+# tools/strata train configs/quickstart.yaml, at a few steps under two ranks.
+try_quick_start() {
+  say "trying the quick start: 4 steps under two ranks"
+  "$ROOT/tools/strata" train "$ROOT/configs/quickstart.yaml" --ranks 2 "run.folder=$1/run" steps=4 schedule.warmup=1 </dev/null &&
+    [[ -s $1/run/metrics.jsonl ]]
+}

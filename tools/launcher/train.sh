@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+# train: everything from the config's check to the words after the run.
+
+usage_of_train() { echo "tools/strata train CONFIG [--ranks N] [--hosts FILE|a:2,b:2] [KEY=VALUE ...]"; }
+
+command_train() {
+  local arguments=() hosts=''
+  while (($#)); do
+    case $1 in
+      --help | -h)
+        usage_of_train
+        is_built || { setup && build; }
+        exec "$(binary trainer/check)" --help-keys
+        ;;
+      --ranks | --hosts)
+        (($# > 1)) || stop 2 "$1 wants a value: $(usage_of_train)"
+        if [[ $1 == --hosts ]]; then hosts=$2; else arguments+=("run.ranks=$2"); fi
+        shift
+        ;;
+      --ranks=*) arguments+=("run.ranks=${1#*=}") ;;
+      --hosts=*) hosts=${1#*=} ;;
+      -*) stop 2 "train has no option $1: $(usage_of_train)" ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  [[ ${#arguments[@]} -gt 0 && ${arguments[0]} != *=* ]] || stop 2 "which config? $(usage_of_train)"
+
+  # A wrong config is said at once when the program that knows is there, and not after minutes of set-up.
+  if is_built; then
+    check_config "${arguments[@]}"
+    setup
+  else
+    setup
+    build
+    check_config "${arguments[@]}"
+  fi
+  find_libraries
+
+  local ranks folder train_data
+  {
+    read -r ranks
+    read -r folder
+    read -r train_data
+  } < <(for key in run.ranks run.folder data.train; do config_value "$key" "${arguments[@]}"; done)
+  prepare_missing_text "$train_data"
+  run_ranks "$ranks" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
+  if [[ -d $folder ]]; then
+    [[ $train_data == data/bible/* ]] && show_sample "$folder"
+    say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"
+  fi
+}
+
+check_config() { "$(binary trainer/check)" "$@" >/dev/null || exit; }
+
+# config_value KEY CONFIG OVERRIDES...: a value of the resolved config; an empty line where it has none.
+config_value() {
+  local key=$1
+  shift
+  "$(binary trainer/check)" --print "$key" "$@" 2>/dev/null || echo
+}
+
+# The quick start brings its own text.
+prepare_missing_text() {
+  [[ $1 == data/bible/* && ! -e $1 ]] || return 0
+  command_prepare bible --output data/bible
+}
+
+show_sample() {
+  local prompt='In the beginning' text
+  if text=$("$(binary trainer/generate)" "$1" --prompt "$prompt" 2>&1); then
+    printf '\n%s\n\n' "$text"
+    say "more of it: tools/strata generate $1 --prompt '$prompt'"
+  else
+    say "no sample could be drawn: $text"
+  fi
+}

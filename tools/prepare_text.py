@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""prepare text: text files into token files in llm.c's format, by bytes or by a byte-pair encoding trained on the text.
+
+Each FILE.bin has a sidecar FILE.bin.json: how many bytes of text and tokens, which tokenizer, SHA-256 of the tokens.
+Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be written.
+"""
+import argparse
+import fractions
+import hashlib
+import json
+import os
+import sys
+
+import numpy
+
+HEADER_INTS = 256
+FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
+MAX_TOKENS = (1 << 31) - 1  # an int32 of the header
+CHUNK_BYTES = 1 << 24  # of text at a time: a text of any size fits the memory
+END_OF_CHUNK = b"\n"
+
+
+class BadText(Exception):
+    """Text that cannot be used; exit code 3."""
+
+
+class Text:
+    """Files one after another, as one text that is read piece by piece."""
+
+    def __init__(self, paths):
+        self.paths = paths
+        try:
+            self.sizes = [os.stat(path).st_size for path in paths]
+        except OSError as error:
+            raise BadText(f"{error.filename}: {error.strerror}") from error
+        for path, size in zip(paths, self.sizes):
+            if not os.path.isfile(path):
+                raise BadText(f"{path}: is not a file")
+            if size == 0:
+                raise BadText(f"{path}: is empty")
+        self.bytes = sum(self.sizes)
+
+    def read(self, start, stop):
+        """Bytes [start, stop) in pieces that never cross a file."""
+        offset = 0
+        for path, size in zip(self.paths, self.sizes):
+            first, last = max(start - offset, 0), min(stop - offset, size)
+            offset += size
+            if first >= last:
+                continue
+            with open(path, "rb") as file:
+                file.seek(first)
+                while first < last:
+                    piece = file.read(min(CHUNK_BYTES, last - first))
+                    if not piece:
+                        raise BadText(f"{path}: became shorter while it was read")
+                    first += len(piece)
+                    yield piece
+
+    def character_boundary(self, position):
+        """The first position from `position` on at which no UTF-8 character is cut."""
+        for piece in self.read(position, min(position + 4, self.bytes)):
+            for byte in piece:
+                if byte & 0xC0 != 0x80:
+                    return position
+                position += 1
+        return position
+
+
+class ByteTokenizer:
+    """Token = byte."""
+
+    name, vocabulary, bytes_per_id = "bytes", 256, 2
+
+    def chunks(self, text, start, stop):
+        for piece in text.read(start, stop):
+            yield len(piece), numpy.frombuffer(piece, dtype=numpy.uint8)
+
+
+class BytePairTokenizer:
+    """A byte-level byte-pair encoding, trained on the part of the text that a model is trained on."""
+
+    name = "bpe"
+
+    def __init__(self, text, stop, vocabulary):
+        import tokenizers  # loading it takes 0.2 s, which byte tokens need not wait for
+
+        self.tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        self.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self.tokenizer.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
+        self.tokenizer.train_from_iterator((piece for _, piece in self.pieces(text, 0, stop)), trainer)
+        self.vocabulary = self.tokenizer.get_vocab_size()
+        self.bytes_per_id = 2 if self.vocabulary <= 1 << 16 else 4
+
+    @staticmethod
+    def pieces(text, start, stop):
+        """(bytes, characters) of the text, cut after line ends where there are any."""
+        rest = b""
+        position = start
+        for piece in text.read(start, stop):
+            rest += piece
+            cut = rest.rfind(END_OF_CHUNK) + 1
+            if not cut and len(rest) < 2 * CHUNK_BYTES:
+                continue
+            cut = cut or len(rest) - 4
+            while cut < len(rest) and rest[cut] & 0xC0 == 0x80:
+                cut += 1
+            yield decoded(rest[:cut], position)
+            position += cut
+            rest = rest[cut:]
+        if rest:
+            yield decoded(rest, position)
+
+    def chunks(self, text, start, stop):
+        for size, piece in self.pieces(text, start, stop):
+            yield size, numpy.array(self.tokenizer.encode(piece).ids, dtype=numpy.uint32)
+
+
+def decoded(piece, position):
+    try:
+        return len(piece), piece.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadText(f"byte {position + error.start} of the text is not UTF-8 ({error.reason}); "
+                      "mend it, or use --tokenizer bytes") from error
+
+
+def replace_file(path, content):
+    """Writes the file so that its name never stands for half of it."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+class TokenFileWriter:
+    """One token file and its sidecar. It gets its name when it is complete."""
+
+    def __init__(self, path, tokenizer):
+        self.path, self.tokenizer = path, tokenizer
+        self.magic, self.version, self.dtype = FORMATS[tokenizer.bytes_per_id]
+        self.tokens = self.bytes = 0
+        self.digest = hashlib.sha256()
+        self.temporary = f"{path}.{os.getpid()}.tmp"
+        self.file = open(self.temporary, "wb")
+        self.file.write(bytes(4 * HEADER_INTS))
+
+    def add(self, text_bytes, ids):
+        payload = ids.astype(self.dtype).tobytes()
+        self.file.write(payload)
+        self.digest.update(payload)
+        self.tokens += len(ids)
+        self.bytes += text_bytes
+
+    def finish(self, sources):
+        header = numpy.zeros(HEADER_INTS, dtype="<i4")
+        header[:3] = self.magic, self.version, self.tokens
+        self.file.seek(0)
+        self.file.write(header.tobytes())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        sidecar = {
+            "bytes": self.bytes,
+            "tokens": self.tokens,
+            "tokenizer": self.tokenizer.name,
+            "vocabulary": self.tokenizer.vocabulary,
+            "sha256": self.digest.hexdigest(),
+            "sources": sources,
+        }
+        replace_file(self.path + ".json", json.dumps(sidecar, indent=2).encode() + b"\n")
+        os.replace(self.temporary, self.path)
+
+    def abandon(self):
+        self.file.close()
+        if os.path.exists(self.temporary):
+            os.unlink(self.temporary)
+
+
+def write_split(name, chunks, tokenizer, arguments, sources):
+    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... when the text needs more than one. Returns (files, tokens)."""
+    many = arguments.shard_tokens is not None
+    limit = arguments.shard_tokens or MAX_TOKENS
+    files = tokens = 0
+    writer = None
+    try:
+        for text_bytes, ids in chunks:
+            if writer is not None and writer.tokens + len(ids) > limit:
+                if not many:
+                    raise BadText(f"the text has more than {limit} tokens; give --shard-tokens to write several files")
+                writer.finish(sources)
+                writer = None
+            if writer is None:
+                suffix = f"_{files:05d}" if many else ""
+                writer = TokenFileWriter(os.path.join(arguments.output, f"{name}{suffix}.bin"), tokenizer)
+                files += 1
+            writer.add(text_bytes, ids)
+            tokens += len(ids)
+        writer.finish(sources)
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
+    return files, tokens
+
+
+def share(text):
+    """A share such as 0.1, exactly: nine tenths of the bytes is then a whole division."""
+    value = fractions.Fraction(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tools/strata prepare text", description=__doc__)
+    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help="text files, in this order")
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="where train.bin and validation.bin go")
+    parser.add_argument("--tokenizer", choices=("bytes", "bpe"), default="bytes")
+    parser.add_argument("--vocabulary", type=int, help="of the byte-pair encoding, at least 256; default 4096")
+    parser.add_argument("--validation", type=share, default=share("0.1"), help="share of the text, from its end; default 0.1")
+    parser.add_argument("--shard-tokens", type=int, metavar="N", help="write files of at most N tokens each")
+    parser.add_argument("--overwrite", action="store_true", help="replace the token files in FOLDER")
+    arguments = parser.parse_args()
+    if arguments.tokenizer == "bytes" and arguments.vocabulary not in (None, 256):
+        parser.error("--vocabulary is of --tokenizer bpe; bytes have 256")
+    if arguments.vocabulary is not None and arguments.vocabulary < 256:
+        parser.error("--vocabulary must be at least 256: every byte is a token")
+    if arguments.shard_tokens is not None and not CHUNK_BYTES <= arguments.shard_tokens <= MAX_TOKENS:
+        parser.error(f"--shard-tokens must be between {CHUNK_BYTES} and {MAX_TOKENS}")
+    return arguments
+
+
+def claim_folder(arguments):
+    """Makes the folder. Old token files are refused or removed: a glob would mix them with the new ones."""
+    os.makedirs(arguments.output, exist_ok=True)
+    old = [name for name in os.listdir(arguments.output) if name.endswith((".bin", ".bin.json"))]
+    if old and not arguments.overwrite:
+        raise BadText(f"{arguments.output} holds token files already ({old[0]}, ...); give another folder, or --overwrite")
+    for name in old:
+        os.unlink(os.path.join(arguments.output, name))
+
+
+def main():
+    arguments = parse_arguments()
+    text = Text(arguments.input)
+    kept = 1 - arguments.validation
+    cut = text.bytes * kept.numerator // kept.denominator
+    if arguments.tokenizer == "bpe":
+        cut = text.character_boundary(cut)
+    if not 0 < cut < text.bytes:
+        raise BadText(f"{text.bytes} bytes of text are too few to be split into training and validation")
+    claim_folder(arguments)
+    if arguments.tokenizer == "bpe":
+        tokenizer = BytePairTokenizer(text, cut, arguments.vocabulary or 4096)
+        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True).encode())
+    else:
+        tokenizer = ByteTokenizer()
+    sources = [os.path.basename(path) for path in arguments.input]
+    for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
+        files, tokens = write_split(name, tokenizer.chunks(text, start, stop), tokenizer, arguments, sources)
+        print(f"{name}: {stop - start} bytes of text, {tokens} tokens of a vocabulary of {tokenizer.vocabulary}, "
+              f"{files} file{'s' if files > 1 else ''} in {arguments.output}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BadText as bad:
+        print(f"strata: {bad}", file=sys.stderr)
+        sys.exit(3)
+    except OSError as failure:
+        print(f"strata: {failure.filename}: {failure.strerror}", file=sys.stderr)
+        sys.exit(4)
