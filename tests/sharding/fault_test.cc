@@ -162,6 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
                              {"rank 0 starts collective 5, all_gather of blocks.2 (2000 float32)",
                               "rank 1 starts collective 5, all_gather of blocks.2 (2000 bfloat16)"}},
                     Mismatch{"counts", {"all_to_all of halo: rank 1 sends 4 elements to rank 0, which expects 3"}},
+                    Mismatch{"late_counts", {"a message from rank 1 failed", "truncated"}},
+                    Mismatch{"late_fewer", {"all_to_all of halo (float32): rank 1 sent 8 bytes, rank 0 expected 12"}},
                     Mismatch{"late_skip",
                              {"all_gather of blocks.2 (2000 float32)", "all_gather of blocks.3 (2000 float32)",
                               "collective 53"}},
