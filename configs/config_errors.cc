@@ -12,6 +12,7 @@ void ErrorList::add(const Place& place, const std::string& path, const std::stri
 }
 
 bool ErrorList::read_well(const std::string& path) const {
+  if (spoiled_.contains("")) return false;
   for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1)) {
     if (spoiled_.contains(path.substr(0, end))) return false;
   }
@@ -25,7 +26,7 @@ std::string ErrorList::report() const {
   std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
     const auto rank = [](const Entry& entry) {
       const bool is_override = entry.place.source && entry.place.source->is_override;
-      return std::tuple(is_override, entry.place.line, entry.place.column);
+      return is_override ? std::tuple(true, 0, 0) : std::tuple(false, entry.place.line, entry.place.column);
     };
     return rank(a) < rank(b);
   });

@@ -21,7 +21,7 @@ class ErrorList {
  public:
   // `path` may be empty: an error of the file, not of a key.
   void add(const Place& place, const std::string& path, const std::string& message);
-  // No error of its own, but the field has no value that could be used.
+  // No error of its own, but the field has no value that could be used; "" for all fields.
   void spoil(const std::string& path) { spoiled_.insert(path); }
 
   // Neither the field nor a section above it has an error.

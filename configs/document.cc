@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kMostBytes = 1 << 20;  // the largest shipped configuration has 2 kB
 constexpr int64_t kMostNodes = 100'000;  // with aliases expanded: ten lines of them can mean billions of values
+constexpr size_t kMostLevels = 64;       // far below the depth at which yaml-cpp gives up
 
 struct Refused {
   Place place;
@@ -29,12 +30,10 @@ struct Refused {
 // Builds nodes from the events of yaml-cpp's parser. YAML::Load would drop second documents and quotes.
 class Builder : public YAML::EventHandler {
  public:
-  explicit Builder(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  explicit Builder(std::shared_ptr<const Source> source) : source_(std::move(source)), columns_(source_->text) {}
 
   NodePtr root() const { return root_; }
-  Place place(const YAML::Mark& mark) const {
-    return {source_, mark.line + 1, character_column(source_->text, mark.pos, mark.column) + 1};
-  }
+  Place place(const YAML::Mark& mark) { return {source_, mark.line + 1, columns_.column(mark.pos, mark.column)}; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (root_) throw Refused{place(mark), "expected one document, got a second one after '---'"};
@@ -81,18 +80,21 @@ class Builder : public YAML::EventHandler {
     NodePtr key = nullptr;  // of a map: read, and waiting for its value
   };
 
-  std::shared_ptr<Node> make(Node::Kind kind, const YAML::Mark& mark) const {
+  std::shared_ptr<Node> make(Node::Kind kind, const YAML::Mark& mark) {
     auto node = std::make_shared<Node>();
     node->kind = kind;
     node->place = place(mark);
     return node;
   }
-  void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
     if (tag.empty() || tag == "?" || tag == "!") return;
     throw Refused{place(mark), "expected a plain value, got the tag '" + tag + "'; leave tags out"};
   }
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_tag(mark, tag);
+    if (open_.size() == kMostLevels) {
+      throw Refused{place(mark), "expected at most " + std::to_string(kMostLevels) + " levels of nesting"};
+    }
     open_.push_back({make(kind, mark), anchor});
   }
   void close() {
@@ -131,6 +133,7 @@ class Builder : public YAML::EventHandler {
   }
 
   std::shared_ptr<const Source> source_;
+  CharacterColumns columns_;
   NodePtr root_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, NodePtr> anchors_;
@@ -201,7 +204,7 @@ NodePtr load_document(const std::string& path, ErrorList& errors) {
   }
   if (status.st_size > kMostBytes) {
     errors.add(start, "",
-               "expected a configuration of at most 1 MiB, got " + std::to_string(status.st_size) + " bytes");
+               "expected a configuration of at most 256 KiB, got " + std::to_string(status.st_size) + " bytes");
     return nullptr;
   }
   std::ifstream file(path, std::ios::binary);

@@ -41,7 +41,7 @@ struct Node {
 // Null when the text is not one well-formed document; `errors` then says why. `path` in messages is `key_path`.
 NodePtr parse_document(std::shared_ptr<const Source> source, const std::string& key_path, ErrorList& errors);
 
-// The same for a file, which must be a readable regular file of at most 1 MiB.
+// The same for a file, which must be a readable regular file of at most 256 KiB.
 NodePtr load_document(const std::string& path, ErrorList& errors);
 
 }  // namespace strata::configs

@@ -18,23 +18,28 @@ std::string joined(const std::string& section, const std::string& name) {
 }  // namespace
 
 KeyFinder::KeyFinder(const Section& prototype, const Node& root) {
-  collect_keys(prototype, "");
+  collect_keys(prototype, "", "");
   collect_present(root, "");
 }
 
-void KeyFinder::collect_keys(const Section& section, const std::string& path) {
-  const auto known = [&](const std::string& name) {
-    return std::any_of(keys_.begin(), keys_.end(),
-                       [&](const Key& key) { return key.section == path && key.name == name; });
+void KeyFinder::collect_keys(const Section& section, const std::string& path, const std::string& alternative) {
+  const auto add = [&](const std::string& name, bool required) {
+    const auto known = std::find_if(keys_.begin(), keys_.end(),
+                                    [&](const Key& key) { return key.section == path && key.name == name; });
+    Key& key = known != keys_.end() ? *known : keys_.emplace_back(Key{path, name, required});
+    if (!alternative.empty()) key.alternatives.push_back(alternative);
   };
   if (section.choice) {
-    keys_.push_back({path, section.choice->name});
-    for (size_t i = 0; i < section.choice->alternatives.size(); ++i) collect_keys(section.choice->select(i), path);
+    const Choice& choice = *section.choice;
+    add(choice.name, /*required=*/true);
+    for (size_t i = 0; i < choice.alternatives.size(); ++i) {
+      collect_keys(choice.select(i), path, choice.name + ": " + choice.alternatives[i]);
+    }
   }
   for (const Field& field : section.fields) {
-    if (!known(field.name)) keys_.push_back({path, field.name});
-    if (field.section) collect_keys(field.section(), joined(path, field.name));
-    if (field.append) collect_keys(field.append(), joined(path, field.name));
+    add(field.name, field.required);
+    if (field.section) collect_keys(field.section(), joined(path, field.name), "");
+    if (field.append) collect_keys(field.append(), joined(path, field.name), "");
   }
 }
 
@@ -54,16 +59,22 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
   if (key.size() > kLongestKey) return {};
   const std::string section = path_without_indices(section_path);
   // A key of this section that is still missing is the likeliest; then the same name in another section, still missing
-  // there; then a small slip in another section; then a key that stands there already.
-  using Rank = std::tuple<int, int>;
-  Rank best = {1000, 0};
+  // there; then a small slip in another section; then a key that stands there already. Required keys win among equals.
+  using Rank = std::tuple<int, bool>;
+  Rank best = {1000, false};
   Meant meant;
   for (const Key& candidate : keys_) {
     const bool here = candidate.section == section;
+    if (here && candidate.name == key) {
+      Meant same{joined(section, key), key};
+      for (const std::string& type : candidate.alternatives)
+        same.belongs_to += (same.belongs_to.empty() ? "" : " or ") + type;
+      return same;
+    }
     const int distance = edit_distance(key, candidate.name);
     if (distance > (here ? allowed_edits(key) : std::min(1, allowed_edits(key)))) continue;
     const bool present = present_.contains(joined(candidate.section, candidate.name));
-    const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), here ? 0 : 1};
+    const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), !candidate.required};
     if (rank >= best) continue;
     best = rank;
     meant.path = joined(candidate.section, candidate.name);

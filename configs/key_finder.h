@@ -20,14 +20,18 @@ class KeyFinder {
   struct Meant {
     std::string path;   // of the key that was meant; empty: no idea
     std::string shown;  // its name, or its path when it is in another section
+    // The key itself, which another type of this section has: "type: wsd". Otherwise empty.
+    std::string belongs_to = {};
   };
   Meant meant(const std::string& section_path, const std::string& key) const;
 
  private:
   struct Key {
     std::string section, name;
+    bool required = false;
+    std::vector<std::string> alternatives = {};  // "type: wsd": the types of the section that have it; empty: all
   };
-  void collect_keys(const Section& section, const std::string& path);
+  void collect_keys(const Section& section, const std::string& path, const std::string& alternative);
   void collect_present(const Node& node, const std::string& path);
 
   std::vector<Key> keys_;

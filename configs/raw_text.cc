@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "configs/raw_text.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 
@@ -70,14 +71,17 @@ std::optional<RawProblem> find_raw_problem(std::string_view text) {
   return std::nullopt;
 }
 
-int character_column(std::string_view text, int position, int byte_column) {
-  int characters = 0;
-  const int64_t begin = static_cast<int64_t>(position) - byte_column;
-  for (int64_t i = begin; i < position; ++i) {
-    if (i < 0 || i >= static_cast<int64_t>(text.size())) return byte_column;
-    if (!is_continuation(text[static_cast<size_t>(i)])) ++characters;
+int CharacterColumns::column(int position, int byte_column) {
+  const int64_t end = std::clamp<int64_t>(position, 0, static_cast<int64_t>(text_.size()));
+  const int64_t begin = std::clamp<int64_t>(end - byte_column, 0, end);
+  if (begin != line_begin_ || end < counted_to_) {
+    line_begin_ = counted_to_ = begin;
+    characters_ = 0;
   }
-  return characters;
+  for (; counted_to_ < end; ++counted_to_) {
+    if (!is_continuation(text_[static_cast<size_t>(counted_to_)])) ++characters_;
+  }
+  return characters_ + 1;
 }
 
 }  // namespace strata::configs

@@ -17,6 +17,7 @@ class Reader {
   void read_section(const Node& node, Section section, const std::string& path, const Place& place) {
     if (node.kind != Node::Kind::map) {
       errors_.add(node.place, path, "expected a section (keys and values), got " + node.described());
+      errors_.spoil(path);
       return;
     }
     std::set<std::string> tolerated;  // keys of alternatives, when it is not known which one was meant
@@ -110,6 +111,10 @@ class Reader {
       return;
     }
     const KeyFinder::Meant meant = finder_.meant(path, entry.key);
+    if (!meant.belongs_to.empty()) {
+      errors_.add(entry.key_place, key_path, "unknown key here; it belongs to " + meant.belongs_to);
+      return;
+    }
     if (!meant.path.empty()) {
       meant_.insert(inside(path, meant.shown));  // with the indices of this path
       meant_.insert(meant.path);

@@ -6,8 +6,8 @@
 
 namespace strata::modules {
 
-Attention::Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
-                     const KernelSelection& kernels)
+Attention::Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+                     bool causal, const KernelSelection& kernels)
     : qkv_(parameter, name + ".qkv", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
       output_(parameter, name + ".output", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
       heads_(config.heads),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dropout whose mask is a function of (seed, step, place, global row, column): any split over ranks drops the same elements.
+// Dropout whose mask is a function of (seed, step, place, global row, column): any split over ranks drops the same
+// elements.
 #pragma once
 
 #include "kernels/dropout/dropout.h"

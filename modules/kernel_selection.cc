@@ -34,7 +34,8 @@ std::string padded(std::string_view text, size_t width) {
 
 KernelSelection kernels_for_root(const KernelsConfig& config) {
   if (!config.default_level) {
-    throw Error(ExitCode::configuration, "kernels.default: 'best' needs a measured plan and none was made; name a level");
+    throw Error(ExitCode::configuration,
+                "kernels.default: 'best' needs a measured plan and none was made; name a level");
   }
   KernelSelection selection;
   selection.each([&](const char*, kernels::Level& level) { level = *config.default_level; });
@@ -60,7 +61,8 @@ std::string kernel_table(const KernelsConfig& config, int64_t layers) {
     const std::vector<std::string_view> levels = names_of(kernels_for_layer(config, first));
     last = first;
     while (last + 1 < layers && names_of(kernels_for_layer(config, last + 1)) == levels) ++last;
-    rows.push_back({first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last), levels});
+    rows.push_back(
+        {first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last), levels});
   }
 
   std::vector<std::string_view> ops;

@@ -21,9 +21,8 @@ Norm::Output Norm::operator()(const Stream& stream) const {
                                        : kernels::layer_norm(residual, weight_, bias_, epsilon_, level_);
     return {y, residual};
   }
-  const auto [y, sum] = root_mean_square_
-                            ? kernels::add_rms_norm(residual, branch, weight_, epsilon_, level_)
-                            : kernels::add_layer_norm(residual, branch, weight_, bias_, epsilon_, level_);
+  const auto [y, sum] = root_mean_square_ ? kernels::add_rms_norm(residual, branch, weight_, epsilon_, level_)
+                                          : kernels::add_layer_norm(residual, branch, weight_, bias_, epsilon_, level_);
   return {y, sum};
 }
 

@@ -8,6 +8,7 @@
 #include <torch/custom_class.h>
 
 #include <memory>
+#include <optional>
 
 namespace strata::modules {
 namespace {
@@ -23,15 +24,21 @@ struct Recipe : torch::CustomClassHolder {
   StepContext context;
 };
 
+// Autograd functions take no undefined tensors.
+std::optional<Tensor> optional(const Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
+
 Tensor as_input(const Tensor& saved, bool requires_grad) {
   return saved.defined() ? saved.detach().requires_grad_(requires_grad) : Tensor();
 }
 
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
-  // `anchor` requires a gradient and receives none: without it a layer whose inputs need no gradient would have no backward.
-  static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
-                               const Tensor& /*anchor*/, const c10::intrusive_ptr<Recipe>& recipe) {
+  // `anchor` requires a gradient and receives none: without it a layer whose inputs need no gradient would have no
+  // backward.
+  static variable_list forward(AutogradContext* context, const Tensor& residual,
+                               const std::optional<Tensor>& given_branch, const Tensor& /*anchor*/,
+                               const c10::intrusive_ptr<Recipe>& recipe) {
+    const Tensor branch = given_branch.value_or(Tensor());
     context->save_for_backward({residual, branch});
     context->saved_data["recipe"] = c10::IValue::make_capsule(recipe);
     context->saved_data["residual_needs_gradient"] = residual.requires_grad();
@@ -70,8 +77,8 @@ Layer recompute(Layer layer) {
   return [shared](const Stream& stream, const StepContext& context) -> Stream {
     if (!c10::GradMode::is_enabled()) return (*shared)(stream, context);
     const Tensor anchor = at::zeros({0}, stream.residual.options()).requires_grad_(true);
-    const variable_list output =
-        Recompute::apply(stream.residual, stream.branch, anchor, c10::make_intrusive<Recipe>(shared, context));
+    const variable_list output = Recompute::apply(stream.residual, optional(stream.branch), anchor,
+                                                  c10::make_intrusive<Recipe>(shared, context));
     return {output[0], output[1]};
   };
 }

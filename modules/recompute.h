@@ -6,8 +6,8 @@
 
 namespace strata::modules {
 
-// Gradients equal those of `layer` bit for bit, also where the layer's inputs need no gradient themselves: its weights do.
-// Dropout masks are a function of the place, so the second forward drops the same elements.
+// Gradients equal those of `layer` bit for bit, also where the layer's inputs need no gradient themselves: its weights
+// do. Dropout masks are a function of the place, so the second forward drops the same elements.
 Layer recompute(Layer layer);
 
 }  // namespace strata::modules

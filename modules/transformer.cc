@@ -8,7 +8,8 @@
 
 namespace strata::modules {
 
-Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter)
+Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& kernels,
+                         const ParameterLookup& parameter)
     : token_embedding_(parameter("embedding.weight")),
       position_embedding_(config.family == Family::llama ? Tensor() : parameter("position.weight")),
       head_weight_(config.tied ? token_embedding_ : parameter("head.weight")),

@@ -163,11 +163,15 @@ bool report_failure(const Failure& failure) {
 }
 
 void install_crash_handlers() {
+  // A stack that overflowed cannot run a handler: the main thread gets another one.
+  static char stack[1 << 16];
+  const stack_t alternative = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
+  sigaltstack(&alternative, nullptr);
   void* frame;
   backtrace(&frame, 1);  // loads libgcc now: the first call allocates, which a handler must not
   struct sigaction action = {};
   action.sa_handler = report_crash;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) sigaction(signal, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);
 }

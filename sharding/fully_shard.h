@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The decorator that drives a parameter group around one layer: in full while it computes, reduced when its gradients are there.
+// The decorator that drives a parameter group around one layer: in full while it computes, reduced when its gradients
+// are there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +23,8 @@ class ShardedLayers {
       : groups_(std::move(groups)), options_(options) {}
 
   // Runs layer `index`: tensors in, tensors out; undefined ones pass through.
-  // Forward: wait for its parameters, start gathering the next, run, reshard. Backward: the same from the last to the first, then
-  // start reducing. The two hooks are identity autograd nodes behind and in front of the layer.
+  // Forward: wait for its parameters, start gathering the next, run, reshard. Backward: the same from the last to the
+  // first, then start reducing. The two hooks are identity autograd nodes behind and in front of the layer.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   std::vector<Tensor> run(size_t index, const std::vector<Tensor>& inputs, const Function& layer);
 

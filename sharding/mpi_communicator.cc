@@ -138,9 +138,8 @@ PendingCollective MpiCommunicator::start(const Collective& collective, Body body
   const unsigned kind =
       1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % ((1u << 20) - 2));
   const Job job{group_, group_.tag(kind), collective.dtype, static_cast<int64_t>(c10::elementSize(collective.dtype))};
-  return PendingCollective(
-      group_.thread()->submit(group_.name() + ": collective " + std::to_string(sequence_) + ", " + collective.text(),
-                              [job, body] { body(job); }));
+  return PendingCollective(group_.thread()->submit(
+      {group_.name() + ", collective " + std::to_string(sequence_), collective.text()}, [job, body] { body(job); }));
 }
 
 PendingCollective MpiCommunicator::all_gather(Tensor output, const Tensor& input, std::string_view label) {

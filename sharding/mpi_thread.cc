@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <sstream>
 
 #include "configs/errors.h"
 #include "sharding/failure.h"
@@ -39,8 +39,8 @@ std::string position_text() {
 }  // namespace
 
 struct MpiThread::Job : PendingCollective::State {
-  Job(MpiThread& its_thread, std::string its_name, std::function<void()> its_body)
-      : thread(its_thread), what(std::move(its_name)), body(std::move(its_body)) {}
+  Job(MpiThread& its_thread, Watchdog::Wait its_name, std::function<void()> its_body)
+      : thread(its_thread), name(std::move(its_name)), body(std::move(its_body)) {}
 
   void wait() override {
     if (!done) {
@@ -53,7 +53,7 @@ struct MpiThread::Job : PendingCollective::State {
   }
 
   MpiThread& thread;
-  std::string what;
+  Watchdog::Wait name;
   std::function<void()> body;
   std::exception_ptr error;
   std::atomic<bool> done{false};
@@ -65,7 +65,7 @@ struct MpiThread::Answer {
 };
 
 MpiThread::MpiThread(Watchdog& watchdog) : watchdog_(watchdog), incoming_text_(kControlBytes) {
-  auto started = std::make_shared<Job>(*this, "start of MPI", [this] {
+  auto started = std::make_shared<Job>(*this, Watchdog::Wait{"", "the start of MPI"}, [this] {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -88,11 +88,12 @@ MpiThread::~MpiThread() {
   if (thread_.joinable()) abandon();
 }
 
-std::shared_ptr<PendingCollective::State> MpiThread::submit(std::string what, std::function<void()> body) {
-  auto job = std::make_shared<Job>(*this, std::move(what), std::move(body));
+std::shared_ptr<PendingCollective::State> MpiThread::submit(Watchdog::Wait name, std::function<void()> body) {
+  auto job = std::make_shared<Job>(*this, std::move(name), std::move(body));
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) throw Error(ExitCode::communication, job->what + " was started after the end of the communication");
+    if (closing_)
+      throw Error(ExitCode::communication, job->name.text() + " was started after the end of the communication");
     jobs_.push_back(job);
   }
   queued_.notify_one();
@@ -104,7 +105,7 @@ void MpiThread::use_group(int group) { highest_group_ = std::max(highest_group_.
 void MpiThread::finalize() {
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::make_shared<Job>(*this, "end of MPI", [this] {
+    jobs_.push_back(std::make_shared<Job>(*this, Watchdog::Wait{"", "the end of MPI"}, [this] {
       for (Answer& answer : outgoing_) {
         if (answer.request != MPI_REQUEST_NULL) MPI_Request_free(&answer.request);
       }
@@ -155,7 +156,7 @@ void MpiThread::serve() {
     if (!broken && abandoned_)
       broken = std::make_exception_ptr(Error(ExitCode::communication, "the communication was given up after an error"));
     if (!broken) {
-      const int64_t watched = watchdog_.begin(job->what);
+      const int64_t watched = watchdog_.begin(job->name);
       try {
         job->body();
       } catch (...) {
@@ -250,13 +251,17 @@ void MpiThread::answer_peers() {
       MPI_Get_count(&status, MPI_CHAR, &bytes);
       const std::string text(incoming_text_.data(), static_cast<size_t>(bytes));
       if (text == "?") {
-        send(status.MPI_SOURCE, "!" + watchdog_.doing() + "\n" + position_text());
+        const Watchdog::Wait wait = watchdog_.waits_for();
+        send(status.MPI_SOURCE, wait.place + '\n' + wait.what + '\n' + position_text());
       } else {
-        const size_t cut = std::min(text.find('\n'), text.size());
+        std::istringstream lines(text);
+        Watchdog::PeerState state = {status.MPI_SOURCE, true, {}, ""};
+        std::getline(lines, state.wait.place);
+        std::getline(lines, state.wait.what);
+        std::getline(lines, state.where);
         const std::lock_guard lock(peers_mutex_);
         for (auto& peer : peers_) {
-          if (peer.rank == status.MPI_SOURCE)
-            peer = {peer.rank, true, text.substr(1, cut - 1), text.substr(std::min(cut + 1, text.size()))};
+          if (peer.rank == state.rank) peer = state;
         }
       }
     }
@@ -271,7 +276,7 @@ std::vector<Watchdog::PeerState> MpiThread::ask_peers(double seconds) {
     const std::lock_guard lock(peers_mutex_);
     peers_.clear();
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank != rank_) peers_.push_back({.rank = rank, .doing = "", .where = ""});
+      if (rank != rank_) peers_.push_back({rank, false, {}, ""});
     }
   }
   question_ = true;

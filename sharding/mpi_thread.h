@@ -32,10 +32,9 @@ class MpiThread {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Queues a job; it runs after all earlier ones. `what` names it for the watchdogs, by the same text on all ranks. An
-  // error of the job is thrown by wait().
-  std::shared_ptr<PendingCollective::State> submit(std::string what, std::function<void()> job);
-  void run(std::string what, std::function<void()> job) { submit(std::move(what), std::move(job))->wait(); }
+  // Queues a job; it runs after all earlier ones. `name` is for the watchdogs. An error of the job is thrown by wait().
+  std::shared_ptr<PendingCollective::State> submit(Watchdog::Wait name, std::function<void()> job);
+  void run(Watchdog::Wait name, std::function<void()> job) { submit(std::move(name), std::move(job))->wait(); }
 
   // A number for a new group that is larger than any that the members' processes have used: see HostGroup::split.
   int highest_group() const { return highest_group_; }

@@ -19,9 +19,7 @@ Tensor tensor_without_data(int64_t elements, at::TensorOptions options) {
   return at::empty({0}, options).set_(std::move(storage), 0, {elements}, {1});
 }
 
-void point_at(const Tensor& flat, void* data) {
-  flat.storage().set_data_ptr_noswap(at::DataPtr(data, flat.device()));
-}
+void point_at(const Tensor& flat, void* data) { flat.storage().set_data_ptr_noswap(at::DataPtr(data, flat.device())); }
 
 std::vector<Tensor> views_of(const Tensor& flat, const FlatLayout& layout) {
   std::vector<Tensor> views;
@@ -54,7 +52,8 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
       gradient_slots_(gradient_slots),
       written_(layout.entries().size()) {
   const int64_t ranks = shard_group_.size();
-  TORCH_CHECK(layout_.ranks() == ranks, options_.name, ": a layout for ", layout_.ranks(), " ranks, a group of ", ranks);
+  TORCH_CHECK(layout_.ranks() == ranks, options_.name, ": a layout for ", layout_.ranks(), " ranks, a group of ",
+              ranks);
   const auto master_options = at::TensorOptions(at::kFloat).device(options_.device);
   const auto compute_options = master_options.dtype(options_.precision.compute);
   master_ = at::zeros({layout_.shard_elements()}, master_options);

@@ -20,9 +20,9 @@ namespace strata::sharding {
 // Of the n elements of the layout each of the S ranks of a shard group holds n / S:
 //   master fp32 (the optimizer's), compute copy (input of the all-gather; the master itself when compute is fp32),
 //   gradient fp32.
-// The full parameters are views of one storage whose data pointer moves to a slot (unshard) and away (reshard); autograd's
-// saved tensors share that storage and follow. With S = 1 the storage is the compute copy and gradients go straight into
-// the gradient shard: there are no slots and nothing is copied.
+// The full parameters are views of one storage whose data pointer moves to a slot (unshard) and away (reshard);
+// autograd's saved tensors share that storage and follow. With S = 1 the storage is the compute copy and gradients go
+// straight into the gradient shard: there are no slots and nothing is copied.
 class ShardedParameterGroup {
  public:
   struct Options {
@@ -45,7 +45,7 @@ class ShardedParameterGroup {
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
   Tensor& master() { return master_; }
-  Tensor& gradient() { return gradient_; }        // the sum over all ranks after wait_for_reduce of the last micro-batch
+  Tensor& gradient() { return gradient_; }  // the sum over all ranks after wait_for_reduce of the last micro-batch
   Tensor& compute_copy() { return compute_copy_; }  // undefined when compute is fp32: the master serves
   int shard_rank() const { return shard_group_.rank(); }
 
@@ -73,8 +73,8 @@ class ShardedParameterGroup {
   // In full, one per parameter; meaningful inside of that call only.
   const std::vector<Tensor>& full_gradients() const { return gradients_; }
 
-  // visit(entry, first element in the parameter, first element in the shard, count) for each part of a parameter that lies
-  // in this rank's shard.
+  // visit(entry, first element in the parameter, first element in the shard, count) for each part of a parameter that
+  // lies in this rank's shard.
   using VisitPiece = std::function<void(const FlatLayout::Entry&, int64_t, int64_t, int64_t)>;
   void for_each_piece(const VisitPiece& visit) const;
 

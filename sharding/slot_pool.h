@@ -23,7 +23,8 @@ class SlotPool {
   // Throws when every slot is in use: the plan asks for more layers at once than the pool was made for.
   int64_t take();
   void release(int64_t slot);
-  // Releases the slot as soon as `finish` was called, which happens at the next take() that needs it or in finish_all().
+  // Releases the slot as soon as `finish` was called, which happens at the next take() that needs it or in
+  // finish_all().
   void release_after(int64_t slot, std::function<void()> finish);
   void finish_all();
 

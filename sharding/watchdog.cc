@@ -15,6 +15,7 @@ namespace {
 constexpr double kTick = 0.1;           // seconds between two looks
 constexpr double kLongestTick = 0.5;    // what one look may add: a run that was suspended as a whole has not hung
 constexpr double kAnswerSeconds = 0.5;  // for the others to say what they do
+constexpr double kLookSeconds = 0.3;    // the same, while a collective may still end well
 constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang as well
 
 std::string seconds_text(double seconds) {
@@ -29,16 +30,16 @@ std::string named(const std::vector<int>& ranks) {
   return text;
 }
 
-// Who holds `what` up. A rank that does not answer is the cause; else one that waits for nobody and has not come; else
+// Who holds this up. A rank that does not answer is the cause; else one that waits for nobody and has not come; else
 // one that waits for something else.
-std::string diagnosis(const std::string& what, const std::vector<Watchdog::PeerState>& peers) {
+std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::PeerState>& peers) {
   std::vector<int> silent, absent, elsewhere;
   for (const auto& peer : peers) {
     if (!peer.answered)
       silent.push_back(peer.rank);
-    else if (peer.doing.empty())
+    else if (peer.wait == Watchdog::Wait())
       absent.push_back(peer.rank);
-    else if (peer.doing != what)
+    else if (peer.wait != wait)
       elsewhere.push_back(peer.rank);
   }
   if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
@@ -65,9 +66,9 @@ void Watchdog::connect(Peers peers) {
   peers_ = std::move(peers);
 }
 
-int64_t Watchdog::begin(std::string what) {
+int64_t Watchdog::begin(Wait wait) {
   const std::lock_guard lock(mutex_);
-  watched_.emplace(next_id_, Watched{std::move(what)});
+  watched_.emplace(next_id_, Watched{std::move(wait)});
   return next_id_++;
 }
 
@@ -86,9 +87,9 @@ void Watchdog::rest() {
   since_progress_ = -1;
 }
 
-std::string Watchdog::doing() const {
+Watchdog::Wait Watchdog::waits_for() const {
   const std::lock_guard lock(mutex_);
-  return watched_.empty() ? "" : watched_.begin()->second.what;
+  return watched_.empty() ? Wait() : watched_.begin()->second.wait;
 }
 
 void Watchdog::watch() {
@@ -102,46 +103,75 @@ void Watchdog::watch() {
     last = now;
     for (auto& [id, watched] : watched_) {
       watched.seconds += passed;
-      if (watched.seconds > timeout_) {
-        const Watched late = watched;
+      const Watched copy = watched;
+      if (copy.seconds > timeout_) {
         lock.unlock();
-        end_run(late.what, late.seconds, /*in_collective=*/true);
+        const auto states = ask(kAnswerSeconds);
+        end_run(copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
+                    diagnosis(copy.wait, states),
+                "see what the named rank did last; raise run.timeout if it was only slow", states);
+      }
+      if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
+        watched.next_look *= 2;
+        lock.unlock();
+        look_for_mismatch(copy.wait);
+        lock.lock();
+        break;  // the map may have changed meanwhile
       }
     }
     if (since_progress_ >= 0) since_progress_ += passed;
     if (since_progress_ > timeout_ && watched_.empty()) {
       const double seconds = since_progress_;
       lock.unlock();
-      end_run("the training loop of this rank", seconds, /*in_collective=*/false);
+      end_run("the training loop of this rank gave no sign of life for " + seconds_text(seconds),
+              "see what this rank did last; raise run.timeout if it was only slow", {});
     }
   }
 }
 
-void Watchdog::end_run(const std::string& what, double seconds, bool in_collective) {
-  Peers peers;
+void Watchdog::look_for_mismatch(const Wait& wait) {
+  if (wait.place.empty()) return;
+  const auto states = ask(kLookSeconds);
+  if (waits_for() != wait) return;
+  for (const auto& peer : states) {
+    if (peer.wait.place != wait.place || peer.wait.what == wait.what) continue;
+    end_run("ranks do not do the same at " + wait.place + ": rank " + std::to_string(peer.rank) + " starts " +
+                peer.wait.what + ", rank " + std::to_string(failure_here(ExitCode::communication, "").rank) +
+                " starts " + wait.what,
+            "all ranks must start the same collectives in the same order", states);
+  }
+}
+
+std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
+  std::function<std::vector<PeerState>(double)> ask_peers;
   {
     const std::lock_guard lock(mutex_);
-    peers = peers_;
+    ask_peers = peers_.ask;
   }
-  const auto states = in_collective && peers.ask ? peers.ask(kAnswerSeconds) : std::vector<PeerState>();
-  std::string message = what + " did not end within " + seconds_text(seconds);
-  if (in_collective) message += ": " + diagnosis(what, states);
-  Failure failure = failure_here(ExitCode::communication, message,
-                                 "see what the named rank did last; raise run.timeout if it was only slow");
-  report_failure(failure);
+  return ask_peers ? ask_peers(seconds) : std::vector<PeerState>();
+}
 
+void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {
+  const Failure failure = failure_here(ExitCode::communication, message, hint);
+  report_failure(failure);
   std::string lines = "rank " + std::to_string(failure.rank) + ", step " + std::to_string(failure.step) + ", " +
                       failure.phase + ": " + message + "\n";
   for (const auto& state : states) {
     lines += "  rank " + std::to_string(state.rank) + ": ";
-    lines += !state.answered
-                 ? "no answer"
-                 : (state.doing.empty() ? "waits for nobody" : "waits for " + state.doing) + ", " + state.where;
-    lines += "\n";
+    if (!state.answered)
+      lines += "no answer\n";
+    else
+      lines +=
+          (state.wait == Wait() ? "waits for nobody, " : "waits for " + state.wait.text() + ", ") + state.where + "\n";
   }
   if (write(STDERR_FILENO, lines.data(), lines.size()) < 0) _exit(static_cast<int>(failure.code));
-  if (peers.abort) {
-    std::thread([abort = peers.abort, code = failure.code] { abort(static_cast<int>(code)); }).detach();
+  std::function<void(int)> abort;
+  {
+    const std::lock_guard lock(mutex_);
+    abort = peers_.abort;
+  }
+  if (abort) {
+    std::thread([abort, code = failure.code] { abort(static_cast<int>(code)); }).detach();
     std::this_thread::sleep_for(std::chrono::duration<double>(kAbortSeconds));
   }
   _exit(static_cast<int>(failure.code));

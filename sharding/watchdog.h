@@ -16,11 +16,19 @@ namespace strata::sharding {
 
 class Watchdog {
  public:
-  // What another rank answered when it was asked; `answered` is false when nothing came.
+  // What a rank waits for: the same text on all ranks. Two ranks that wait at the same place for different things will
+  // wait for ever; an empty place says nothing of that kind.
+  struct Wait {
+    std::string place;  // "all ranks, collective 17"
+    std::string what;   // "all_gather of blocks.2 (197376 bfloat16)"
+    bool operator==(const Wait&) const = default;
+    std::string text() const { return place.empty() ? what : place + ", " + what; }
+  };
+  // What another rank answered when it was asked.
   struct PeerState {
     int rank;
-    bool answered = false;
-    std::string doing;  // what it waits for, empty when it waits for nobody
+    bool answered;
+    Wait wait;          // empty when it waits for nobody
     std::string where;  // its step and phase
   };
   // How to ask all other ranks (at most `seconds`), and how to end them; both must work while collectives hang.
@@ -33,25 +41,27 @@ class Watchdog {
   ~Watchdog();
   void connect(Peers peers);
 
-  // Between begin and end, at most the timeout may pass. `what` identifies the collective, by the same text on all
-  // ranks.
-  int64_t begin(std::string what);
+  // Between begin and end, at most the timeout may pass.
+  int64_t begin(Wait wait);
   void end(int64_t id);
 
   // A sign of life of the training loop. After the first, at most the timeout may pass until the next or until rest().
   void progress();
   void rest();
 
-  // What this rank says when another one asks: what it waits for, empty when it waits for nobody.
-  std::string doing() const;
+  // What this rank says when another one asks.
+  Wait waits_for() const;
 
  private:
   struct Watched {
-    std::string what;
+    Wait wait;
     double seconds = 0;
+    double next_look = 0.5;  // at what the others do, though it may still end well
   };
   void watch();
-  [[noreturn]] void end_run(const std::string& what, double seconds, bool in_collective);
+  void look_for_mismatch(const Wait& wait);
+  std::vector<PeerState> ask(double seconds);
+  [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
 
   const double timeout_;
   mutable std::mutex mutex_;

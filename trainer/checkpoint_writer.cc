@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -75,7 +76,12 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
     const bool reusable = i < previous.size() && previous[i].data.sizes() == piece.data.sizes() &&
                           previous[i].data.scalar_type() == piece.data.scalar_type();
     copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
-    copy.data.copy_(piece.data);
+    if (piece.data.is_cpu()) {
+      // Not copy_: it wakes the thread pool, which costs more than the copy where ranks share cores.
+      std::memcpy(copy.data.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
+    } else {
+      copy.data.copy_(piece.data);
+    }
     snapshot_.push_back(std::move(copy));
   }
   step_ = step;

@@ -15,7 +15,8 @@ namespace strata::trainer {
 
 using at::Tensor;
 
-// Decay is decoupled and for matrices only: the layout places them first in each group, so a shard has at most two parts.
+// Decay is decoupled and for matrices only: the layout places them first in each group, so a shard has at most two
+// parts.
 class Optimizer {
  public:
   struct Moments {

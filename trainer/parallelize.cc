@@ -28,7 +28,8 @@ FlatLayout layout_of(const modules::ParameterGroup& group, int64_t ranks) {
 }
 
 // Each rank makes the values of its own shard only: the full model exists nowhere.
-void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed, int64_t layers) {
+void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
+                int64_t layers) {
   Tensor shard = group.master().cpu();
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
     const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
@@ -97,9 +98,9 @@ void ShardedModel::add_pools(const TrainerConfig& config) {
   const auto options = at::TensorOptions().device(options_.device);
   pools_.push_back(std::make_unique<SlotPool>(
       weight_slots, largest, options.dtype(scalar_type(config.precision.compute)), options_.poison_slots));
-  pools_.push_back(std::make_unique<SlotPool>(
-      std::min<int64_t>(layers, 2), largest, options.dtype(scalar_type(config.precision.reduce)),
-      options_.poison_slots));
+  pools_.push_back(std::make_unique<SlotPool>(std::min<int64_t>(layers, 2), largest,
+                                              options.dtype(scalar_type(config.precision.reduce)),
+                                              options_.poison_slots));
 }
 
 void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
@@ -120,8 +121,8 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   if (sharded && own_gradient) gradient_slots = own_buffer(precision.reduce);
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout,
-      *mesh_.shard, *mesh_.replicate, weight_slots, gradient_slots));
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout, *mesh_.shard,
+      *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);
   for (size_t i = 0; i < group->parameters().size(); ++i) {

@@ -19,8 +19,8 @@
 
 namespace strata::trainer {
 
-// The parameters of a model in groups, as its table has them: the root (embedding, final norm, tied head) and an untied head
-// are in full from the beginning of a step to its end, in buffers of their own; layers take turns in slots.
+// The parameters of a model in groups, as its table has them: the root (embedding, final norm, tied head) and an untied
+// head are in full from the beginning of a step to its end, in buffers of their own; layers take turns in slots.
 class ShardedModel {
  public:
   struct Options {
@@ -28,8 +28,8 @@ class ShardedModel {
     bool poison_slots = false;  // released slots are filled with NaN: for tests
     Task::WrapLayer around;     // goes around each layer, inside of sharding: timing, faults
   };
-  // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and the
-  // task must outlive this.
+  // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
+  // the task must outlive this.
   ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;

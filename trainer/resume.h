@@ -18,9 +18,9 @@ struct Resumed {
   std::vector<std::string> notes;  // a sentence for each of them
 };
 
-// Fills masters, compute copies and moments. Nothing when there is nothing to go on from and checkpoint.resume allows that.
-// Throws Error (configuration) when the checkpoint was made with another configuration: only run, checkpoint, evaluation,
-// log and profile may differ. Collective.
+// Fills masters, compute copies and moments. Nothing when there is nothing to go on from and checkpoint.resume allows
+// that. Throws Error (configuration) when the checkpoint was made with another configuration: only run, checkpoint,
+// evaluation, log and profile may differ. Collective.
 std::optional<Resumed> resume(const TrainerConfig& config, const std::string& folder, ShardedModel& model,
                               Optimizer& optimizer, const Ranks& ranks, const std::string& data_fingerprint);
 

@@ -103,14 +103,14 @@ void Trainer::fill_inputs() {
   const PhaseTimer::Scope scope(timer_, Phase::data);
   fault_.begin_step(step_);
   inputs_.micro_batches.clear();
-  // Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of them.
+  // Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
+  // them.
   const int64_t first = (step_ - 1) * config_.batch + ranks_.rank * config_.micro_batch;
   for (int64_t i = 0; i < config_.micro_batches(); ++i) {
     inputs_.micro_batches.push_back(
         task_->training_batch(first + i * config_.micro_batch * ranks_.size, config_.micro_batch));
   }
-  inputs_.learning_rate.fill_(
-      learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, step_));
+  inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, step_));
   inputs_.dropout_key.fill_(
       static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(step_))));
   inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
@@ -216,7 +216,8 @@ void Trainer::explain_skipped_update() {
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     for (size_t i = 0; i < group.full_gradients().size() && found.empty(); ++i) {
-      const int64_t bad = group.full_gradients()[i].numel() - at::isfinite(group.full_gradients()[i]).sum().item<int64_t>();
+      const int64_t bad =
+          group.full_gradients()[i].numel() - at::isfinite(group.full_gradients()[i]).sum().item<int64_t>();
       if (bad == 0) continue;
       const auto& entry = group.layout().entries()[i];
       found = "rank " + std::to_string(ranks_.rank) + ": " + std::to_string(bad) + " of " +
@@ -227,10 +228,10 @@ void Trainer::explain_skipped_update() {
   std::string report;
   for (const std::string& text : bootstrap_.gather(found)) report += text.empty() ? "" : "\n  " + text;
   if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
-  throw Error(ExitCode::numerics,
-              "step " + std::to_string(step_) + ": a gradient is not finite; the update was left out. First, in the order of " +
-                  "the backward, on each rank that has one:" + report +
-                  "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip");
+  throw Error(ExitCode::numerics, "step " + std::to_string(step_) +
+                                      ": a gradient is not finite; the update was left out. First, in the order of " +
+                                      "the backward, on each rank that has one:" + report +
+                                      "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip");
 }
 
 }  // namespace strata::trainer

@@ -76,9 +76,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        Activation activation, Level level) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, Activation activation, Level level) {
     const CallScope scope(LinearOp::kName, level);
+    const Tensor bias = given_bias.value_or(Tensor());
     const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
@@ -116,7 +117,8 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
-  if (kernel.backward != nullptr) return LinearFunction::apply(x, weight, bias, activation, level);
+  if (kernel.backward != nullptr)
+    return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, activation, level);
   const CallScope scope(LinearOp::kName, level);
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
 }

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "configs/errors.h"
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/virtual_ranks.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/checkpoint_writer.h"
+#include "trainer/digest.h"
 
 namespace strata::trainer {
 namespace {
@@ -54,6 +56,47 @@ INSTANTIATE_TEST_SUITE_P(Counts, CheckpointRanks,
                          [](const auto& info) {
                            return std::to_string(info.param.saving) + "to" + std::to_string(info.param.loading);
                          });
+
+// Hash of the fp32 tensors over all ranks.
+std::string gathered_hash(const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
+  nlohmann::json sums;
+  for (const TensorPiece& piece : pieces) {
+    if (piece.data.scalar_type() != at::kFloat) continue;
+    const ContentSum sum = sum_of_piece(piece.data.const_data_ptr<float>(), piece.data.numel(), piece.offset);
+    sums[piece.tensor] = {sum.low, sum.high};
+  }
+  std::vector<ParameterContent> contents;
+  for (const std::string& text : ranks.gather(sums.dump())) {
+    size_t i = 0;
+    for (const TensorPiece& piece : pieces) {
+      if (piece.data.scalar_type() != at::kFloat) continue;
+      const nlohmann::json sum = nlohmann::json::parse(text)[piece.tensor];
+      if (i == contents.size()) contents.push_back({piece.tensor, piece.shape, {}});
+      contents[i++].sum += ContentSum{sum[0].get<uint64_t>(), sum[1].get<uint64_t>()};
+    }
+  }
+  return weights_sha256(contents);
+}
+
+TEST(Checkpoint, TheWeightsStayTheSameThroughChangesOfTheNumberOfRanks) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 1, 1);
+  const std::string first = gathered_hash(small_model(0, 1, 1), {});
+  int64_t step = 1;
+  for (const int size : {2, 4, 3, 1}) {
+    run_ranks(size, [&](const Ranks& ranks) {
+      const auto found = find_checkpoint({.folder = folder.path(), .required = true}, ranks);
+      const auto pieces = small_model(ranks.rank, ranks.size, 1, /*filled=*/false);
+      load_checkpoint(*found, pieces, ranks);
+      EXPECT_EQ(gathered_hash(pieces, ranks), first);
+      CheckpointWriter writer({.folder = folder.path(), .resumed_step = step}, ranks);
+      writer.start_save(step + 1, pieces, "");
+      EXPECT_TRUE(writer.finish()->committed);
+    });
+    ++step;
+  }
+  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 5);
+}
 
 TEST(Checkpoint, NothingThereIsNothingUnlessRequired) {
   const TemporaryFolder folder;

@@ -40,8 +40,7 @@ void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at
 }
 
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  const auto [inputs, targets] =
-      train_.training_batch(static_cast<uint64_t>(config_.run.seed), first_sample, count);
+  const auto [inputs, targets] = train_.training_batch(static_cast<uint64_t>(config_.run.seed), first_sample, count);
   return {inputs, targets, first_sample % config_.batch};
 }
 
@@ -50,7 +49,8 @@ MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t coun
   const int64_t missing = count - there;
   const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return {inputs, targets};
-  return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0), at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
+  return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
+          at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
 }
 
 std::map<std::string, double> LanguageModeling::metrics(double mean_loss) const {
@@ -62,8 +62,8 @@ std::map<std::string, double> LanguageModeling::metrics(double mean_loss) const 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
   const Tensor hidden = (*model_)(batch.inputs, context);
-  const Tensor logits = kernels::linear(hidden.flatten(0, 1), model_->head_weight(), /*bias=*/{},
-                                        kernels::Activation::none, head_level_);
+  const Tensor logits =
+      kernels::linear(hidden.flatten(0, 1), model_->head_weight(), /*bias=*/{}, kernels::Activation::none, head_level_);
   return kernels::cross_entropy(logits, batch.targets.flatten(), scale, kIgnored, /*label_smoothing=*/0, loss_level_);
 }
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/bootstrap.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "configs/errors.h"
+#include "sharding/stop_request.h"
+#include "tests/sharding/mpi_main.h"
+
+namespace strata::sharding {
+namespace {
+
+using tests::bootstrap;
+
+int launched(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? std::atoi(text) : otherwise;
+}
+
+TEST(BootstrapTest, KnowsWhoItIs) {
+  EXPECT_EQ(bootstrap().rank(), launched("OMPI_COMM_WORLD_RANK", 0));
+  EXPECT_EQ(bootstrap().ranks(), launched("OMPI_COMM_WORLD_SIZE", 1));
+  EXPECT_EQ(bootstrap().local_rank(), bootstrap().rank());  // all on this machine
+  EXPECT_EQ(bootstrap().local_ranks(), bootstrap().ranks());
+  EXPECT_FALSE(bootstrap().host().empty());
+  EXPECT_EQ(bootstrap().host_group().thread() == nullptr, bootstrap().ranks() == 1) << "a rank alone starts no MPI";
+}
+
+TEST(BootstrapTest, GathersTextsOfAnySize) {
+  // 1000: about where a text no longer fits into its first message.
+  for (const size_t size : {0, 1, 990, 1000, 1010, 5'000'000}) {
+    auto text = [size](int rank) {
+      return std::string(size * static_cast<size_t>(rank + 1), static_cast<char>('a' + rank)) + '\0' + "\n";
+    };
+    const auto texts = bootstrap().gather(text(bootstrap().rank()));
+    ASSERT_EQ(texts.size(), static_cast<size_t>(bootstrap().ranks()));
+    for (int rank = 0; rank < bootstrap().ranks(); ++rank)
+      EXPECT_TRUE(texts[static_cast<size_t>(rank)] == text(rank)) << size;
+  }
+}
+
+TEST(BootstrapTest, BroadcastsFromEveryRank) {
+  for (int root = 0; root < bootstrap().ranks(); ++root)
+    EXPECT_EQ(bootstrap().broadcast("from " + std::to_string(bootstrap().rank()), root),
+              "from " + std::to_string(root));
+  EXPECT_THROW(bootstrap().broadcast("", bootstrap().ranks()), Error);
+}
+
+TEST(BootstrapTest, RanksThatDifferAreNamed) {
+  bootstrap().require_equal("configuration", "a\nb\n");
+  const int last = bootstrap().ranks() - 1;
+  if (last == 0) return;
+  auto message = [&](const std::string& text) -> std::string {
+    try {
+      bootstrap().require_equal("configuration", text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::configuration);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(bootstrap().rank() == last ? "a\nc\n" : "a\nb\n"),
+            "ranks differ in their configuration, line 2: rank 0 has `b`, rank " + std::to_string(last) + " has `c`");
+  EXPECT_EQ(
+      message(bootstrap().rank() == last ? "a" : "a\nb"),
+      "ranks differ in their configuration, line 2: rank 0 has `b`, rank " + std::to_string(last) + " ends before it");
+}
+
+TEST(BootstrapTest, HostMessagesOfDifferentKindsDoNotMix) {
+  const int last = bootstrap().ranks() - 1;
+  if (last == 0) return;
+  std::string message;
+  try {
+    if (bootstrap().rank() == last)
+      bootstrap().barrier();
+    else
+      bootstrap().gather("text");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::communication);
+    message = error.what();
+  }
+  EXPECT_NE(message.find("rank " + std::to_string(last) + " starts a barrier"), std::string::npos) << message;
+  EXPECT_NE(message.find("a gather of texts"), std::string::npos) << message;
+}
+
+TEST(BootstrapTest, HostGroupsSplit) {
+  const HostGroup& all = bootstrap().host_group();
+  const HostGroup part = all.split(all.rank() % 2);
+  EXPECT_EQ(part.rank(), all.rank() / 2);
+  const auto texts = part.gather(std::to_string(all.rank()), "a test");
+  for (size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(texts[i], std::to_string(2 * static_cast<int>(i) + all.rank() % 2));
+}
+
+TEST(BootstrapTest, AStopOfOneRankReachesAll) {
+  install_stop_handlers();
+  EXPECT_FALSE(stop_requested(bootstrap()));
+  const int last = bootstrap().ranks() - 1;
+  if (bootstrap().rank() == last) raise(SIGTERM);
+  EXPECT_TRUE(stop_requested(bootstrap()));
+  EXPECT_EQ(stop_requested_here(), bootstrap().rank() == last);
+}
+
+TEST(BootstrapTest, OptionsThatMakeNoSenseAreRefused) {
+  EXPECT_THROW(Bootstrap({.timeout_seconds = 0}), Error);
+  EXPECT_THROW(Bootstrap({.compare_plans_every = 0}), Error);
+}
+
+}  // namespace
+}  // namespace strata::sharding

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/failure.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace strata::sharding {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FailureTest : public testing::Test {
+ protected:
+  FailureTest() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  nlohmann::json error() const {
+    std::ifstream file(folder_ / "error.json");
+    return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
+  const fs::path folder_ = fs::path(std::getenv("TEST_TMPDIR")) / "run";
+};
+
+TEST_F(FailureTest, KeepsEveryField) {
+  const std::string odd = "quote \" backslash \\ newline \n tab \t escape \x1b not UTF-8 \xff <script>";
+  ASSERT_TRUE(report_failure(folder_, {ExitCode::data, 3, 1234567890123, "forward", odd, "look at it"}));
+  const auto json = error();
+  EXPECT_EQ(json["code"], 3);
+  EXPECT_EQ(json["rank"], 3);
+  EXPECT_EQ(json["step"], 1234567890123);
+  EXPECT_EQ(json["phase"], "forward");
+  EXPECT_EQ(json["message"], "quote \" backslash \\ newline \n tab \t escape \x1b not UTF-8 \xef\xbf\xbd <script>");
+  EXPECT_EQ(json["hint"], "look at it");
+}
+
+TEST_F(FailureTest, TheFirstOfManyWinsAndNothingElseIsLeft) {
+  std::vector<std::thread> ranks;
+  std::atomic<int> winners{0}, winner{-1};
+  for (int rank = 0; rank < 8; ++rank) {
+    ranks.emplace_back([&, rank] {
+      if (!report_failure(folder_, {ExitCode::data, rank, 0, "", "", ""})) return;
+      ++winners;
+      winner = rank;
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  EXPECT_EQ(winners, 1);
+  EXPECT_EQ(error()["rank"], winner.load());
+  EXPECT_FALSE(report_failure(folder_, {ExitCode::data, 9, 0, "", "", ""}));
+  EXPECT_EQ(error()["rank"], winner.load());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(FailureTest, AStaleReportIsRemoved) {
+  report_failure(folder_, {});
+  remove_stale_report(folder_);
+  EXPECT_TRUE(fs::is_empty(folder_));
+  remove_stale_report(folder_);  // none there is fine
+  EXPECT_TRUE(report_failure(folder_, {}));
+}
+
+TEST_F(FailureTest, AFolderThatIsNotThereIsSaid) {
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(report_failure(folder_ / "absent", {}));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("absent/error.json: No such file or directory"),
+            std::string::npos);
+}
+
+TEST_F(FailureTest, ReportsWhereTheProcessIs) {
+  set_report_folder(folder_);
+  set_report_rank(5);
+  set_position(17, "backward");
+  EXPECT_TRUE(report_failure(failure_here(ExitCode::numerics, "not finite", "lower the learning rate")));
+  EXPECT_EQ(error(),
+            nlohmann::json::parse(R"({"code": 5, "rank": 5, "step": 17, "phase": "backward", "message": "not finite",
+                                               "hint": "lower the learning rate"})"));
+}
+
+volatile bool never = false;
+
+[[gnu::noinline]] int overflow_stack(int depth) {
+  volatile char frame[4096];
+  frame[0] = 1;
+  return never ? depth : overflow_stack(depth ^ 1) + frame[0];
+}
+
+TEST_F(FailureTest, CrashesLeaveReportAndBacktrace) {
+  struct Crash {
+    int signal;
+    std::function<void()> cause;
+  };
+  const std::vector<Crash> crashes = {
+      {SIGABRT, [] { std::abort(); }},
+      {SIGABRT, [] { std::thread([] { throw std::runtime_error("uncaught"); }).join(); }},
+      {SIGSEGV, [] { raise(SIGSEGV); }},
+      {SIGSEGV, [] { overflow_stack(0); }},
+      {SIGFPE, [] { raise(SIGFPE); }},
+      {SIGBUS, [] { raise(SIGBUS); }},
+  };
+  for (const auto& [signal, cause] : crashes) {
+    EXPECT_EXIT(
+        {
+          set_report_folder(folder_);
+          set_report_rank(2);
+          set_position(-7, "checkpoint");
+          install_crash_handlers();
+          cause();
+        },
+        testing::KilledBySignal(signal), "rank 2: .*SIG.* in step -7, checkpoint\n(.|\n)*failure_test");
+    EXPECT_EQ(error()["code"], 128 + signal);
+    EXPECT_EQ(error()["rank"], 2);
+    EXPECT_EQ(error()["step"], -7);
+    EXPECT_EQ(error()["phase"], "checkpoint");
+    remove_stale_report(folder_);
+  }
+}
+
+TEST_F(FailureTest, AFullFileIsAnErrorOfTheWriteAndNoSignal) {
+  EXPECT_EXIT(
+      {
+        install_crash_handlers();
+        rlimit limit;
+        limit.rlim_cur = limit.rlim_max = 10;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        const int file = open((folder_ / "data").c_str(), O_CREAT | O_WRONLY, 0644);
+        const char data[20] = {};
+        if (write(file, data, 20) == 10 && write(file, data, 10) == -1 && errno == EFBIG) _exit(42);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
+}  // namespace
+}  // namespace strata::sharding

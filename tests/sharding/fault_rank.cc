@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// A rank of a small run in which something goes wrong: fault_rank SCENARIO FOLDER VICTIM. Started by fault_test.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "configs/errors.h"
+#include "sharding/bootstrap.h"
+#include "sharding/failure.h"
+#include "sharding/stop_request.h"
+
+namespace {
+
+using namespace strata;
+using namespace strata::sharding;
+
+constexpr double kTimeoutSeconds = 3;
+constexpr int kLayers = 4, kStrikeLayer = 2;
+
+struct Run {
+  Bootstrap& bootstrap;
+  Communicator& all;
+  bool victim;
+};
+
+// What every layer does in every step: two collectives, one of them with another label in each layer.
+void layer(Run& run, int index, int64_t count) {
+  at::Tensor full = at::ones({count * run.all.size()}), shard = at::ones({count});
+  run.all.all_gather(full, shard, "blocks." + std::to_string(index)).wait();
+  run.all.reduce_scatter(shard, full, "blocks." + std::to_string(index)).wait();
+}
+
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Faults of the victim, each in place of the layer.
+const std::map<std::string, std::function<void(Run&)>> kFaults = {
+    {"skip", [](Run&) {}},
+    {"resize", [](Run& run) { layer(run, kStrikeLayer, 1001); }},
+    {"reorder",
+     [](Run& run) {
+       at::Tensor full = at::ones({1000 * run.all.size()}), shard = at::ones({1000});
+       run.all.reduce_scatter(shard, full, "blocks.2").wait();
+       run.all.all_gather(full, shard, "blocks.2").wait();
+     }},
+    {"dtype",
+     [](Run& run) {
+       at::Tensor full = at::ones({1000 * run.all.size()}, at::kBFloat16), shard = at::ones({1000}, at::kBFloat16);
+       run.all.all_gather(full, shard, "blocks.2").wait();
+     }},
+    {"counts",
+     [](Run& run) {
+       std::vector<int64_t> expected(static_cast<size_t>(run.all.size()), 3), sent = expected;
+       sent[0] = 4;
+       at::Tensor output = at::ones({3 * run.all.size()}), input = at::ones({3 * run.all.size() + 1});
+       run.all.all_to_all(output, expected, input, sent, "halo").wait();
+     }},
+    {"stop", [](Run&) { raise(SIGSTOP); }},
+    {"hang", [](Run&) { sleep_for(1000); }},
+    {"kill", [](Run&) { raise(SIGKILL); }},
+    {"exit", [](Run&) { std::exit(0); }},
+    {"exit_at_once", [](Run&) { _exit(0); }},
+    {"segfault", [](Run&) { *reinterpret_cast<volatile int*>(sysconf(_SC_PAGESIZE) / 2) = 1; }},
+    {"abort", [](Run&) { std::abort(); }},
+    {"error", [](Run&) { throw Error(ExitCode::data, "tokens.bin is truncated at \"byte 7\"\n"); }},
+};
+
+int run_steps(const std::string& scenario, const std::string& folder, int victim) {
+  Bootstrap bootstrap({.timeout_seconds = kTimeoutSeconds, .compare_plans_every = 5});
+  if (bootstrap.rank() == 0) remove_stale_report(folder);
+  bootstrap.barrier();
+  set_report_folder(folder);
+  install_stop_handlers();
+  const std::string late = "late_";  // the fault strikes in step 7 instead of the first
+  const bool is_late = scenario.compare(0, late.size(), late) == 0;
+  const std::string fault = is_late ? scenario.substr(late.size()) : scenario;
+  if (fault == "configuration")
+    bootstrap.require_equal("configuration", "steps: 3\nseed: " + std::to_string(bootstrap.rank() == victim) + "\n");
+  const auto all = bootstrap.communicator();
+  Run run{bootstrap, *all, bootstrap.rank() == victim};
+  for (int step = 1; step <= 100'000; ++step) {
+    for (int index = 0; index < kLayers; ++index) {
+      set_position(step, "forward");
+      if (run.victim && index == kStrikeLayer && step == (is_late ? 7 : 1) && kFaults.count(fault) > 0) {
+        std::fprintf(stderr, "strikes at %.3f\n",
+                     std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+        kFaults.at(fault)(run);
+      } else if (fault == "counts") {
+        std::vector<int64_t> counts(static_cast<size_t>(all->size()), 3);
+        at::Tensor data = at::ones({3 * all->size()});
+        all->all_to_all(data, counts, data.clone(), counts, "halo").wait();
+      } else {
+        layer(run, index, 1000);
+      }
+    }
+    bootstrap.end_step();
+    if (step == 1) std::fprintf(stderr, "rank %d is process %d\n", bootstrap.rank(), getpid());
+    if (stop_requested(bootstrap)) {
+      std::fprintf(stderr, "rank %d stops after step %d\n", bootstrap.rank(), step);
+      return static_cast<int>(ExitCode::preempted);
+    }
+    if (fault == "none" && step == 20) return 0;
+    sleep_for(1e-3);
+  }
+  return 1;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  try {
+    return run_steps(arguments[1], arguments[2], std::atoi(arguments[3]));
+  } catch (const Error& error) {
+    const Failure failure = failure_here(error.code(), error.what());
+    report_failure(failure);
+    std::fprintf(stderr, "rank %d: %s\n", failure.rank, error.what());
+    return static_cast<int>(error.code());
+  }
+}

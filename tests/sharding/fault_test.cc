@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+// What the other ranks, the exit code and error.json say when one rank goes wrong.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+namespace strata::sharding {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kTimeoutSeconds = 3;  // as in fault_rank
+constexpr double kStartSeconds = 8;    // for mpirun to start and to end ranks on a busy machine
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// One run of fault_rank under mpirun.
+class Job {
+ public:
+  Job(const std::string& scenario, int ranks, int victim) : folder_(fs::path(std::getenv("TEST_TMPDIR")) / scenario) {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "error.json") << "{\"code\": 1, \"message\": \"of an earlier run\"}";
+    const std::string program = fs::absolute("tests/sharding/fault_rank"), count = std::to_string(ranks),
+                      chosen = std::to_string(victim), output = folder_ / "output";
+    process_ = fork();
+    if (process_ == 0) {
+      const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      dup2(file, STDOUT_FILENO);
+      dup2(file, STDERR_FILENO);
+      execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n",
+             count.c_str(), program.c_str(), scenario.c_str(), folder_.c_str(), chosen.c_str(), nullptr);
+      _exit(99);
+    }
+  }
+  ~Job() {
+    if (!exit_code_) kill(process_, SIGKILL);
+  }
+
+  // The exit code of mpirun, or -1 when it did not end in time.
+  int wait(double seconds) {
+    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    while (Clock::now() < until) {
+      int status;
+      if (waitpid(process_, &status, WNOHANG) == process_) {
+        ended_ = now();
+        exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        return *exit_code_;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return -1;
+  }
+  void wait_for_output(const std::string& text) const {
+    const auto until = Clock::now() + std::chrono::duration<double>(kStartSeconds);
+    while (output().find(text) == std::string::npos && Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  void signal(int number) const { kill(process_, number); }
+  std::string output() const { return contents(folder_ / "output"); }
+  nlohmann::json error() const {
+    return nlohmann::json::parse(contents(folder_ / "error.json"), nullptr, /*allow_exceptions=*/false);
+  }
+  // Seconds from the fault to error.json, and to the end of everything.
+  double until_report() const {
+    const auto written = fs::last_write_time(folder_ / "error.json");
+    return std::chrono::duration<double>(std::chrono::file_clock::to_sys(written).time_since_epoch()).count() -
+           strike();
+  }
+  double until_end() const { return ended_ - strike(); }
+  double since_strike() const { return now() - strike(); }
+
+ private:
+  double strike() const {
+    const std::string text = output(), mark = "strikes at ";
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? 0 : std::stod(text.substr(at + mark.size()));
+  }
+
+  const fs::path folder_;
+  pid_t process_;
+  std::optional<int> exit_code_;
+  double ended_ = 0;
+};
+
+// A dead process that nobody has collected yet does not run.
+bool runs(const std::string& process) {
+  const std::string state = contents("/proc/" + process + "/stat");
+  const size_t name_end = state.rfind(") ");
+  return name_end != std::string::npos && state.at(name_end + 2) != 'Z';
+}
+
+void expect_words(const Job& job, const std::vector<std::string>& words) {
+  const std::string message = job.error().value("message", "no message");
+  for (const std::string& word : words)
+    EXPECT_NE(message.find(word), std::string::npos) << "no '" << word << "' in: " << message;
+}
+
+TEST(FaultTest, NothingWrong) {
+  Job job("none", 3, -1);
+  EXPECT_EQ(job.wait(kStartSeconds), 0) << job.output();
+  EXPECT_TRUE(job.error().is_discarded()) << "the stale error.json is still there";
+}
+
+struct Mismatch {
+  const char* scenario;
+  std::vector<std::string> words;
+};
+
+class PlanMismatch : public testing::TestWithParam<Mismatch> {};
+
+TEST_P(PlanMismatch, IsNamedWithinASecond) {
+  const auto& [scenario, words] = GetParam();
+  Job job(scenario, 2, 1);
+  EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
+  EXPECT_LT(job.until_report(), 1.2) << job.output();  // a second, and one tick of the watchdog
+  expect_words(job, words);
+  EXPECT_EQ(job.error().value("code", 0), 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scenarios, PlanMismatch,
+    testing::Values(Mismatch{"skip",
+                             {"rank 0 starts collective 5, all_gather of blocks.2 (2000 float32)",
+                              "rank 1 starts collective 5, all_gather of blocks.3 (2000 float32)"}},
+                    Mismatch{"resize",
+                             {"rank 0 starts collective 5, all_gather of blocks.2 (2000 float32)",
+                              "rank 1 starts collective 5, all_gather of blocks.2 (2002 float32)"}},
+                    Mismatch{"reorder",
+                             {"rank 0 starts collective 5, all_gather of blocks.2",
+                              "rank 1 starts collective 5, reduce_scatter of blocks.2"}},
+                    Mismatch{"dtype",
+                             {"rank 0 starts collective 5, all_gather of blocks.2 (2000 float32)",
+                              "rank 1 starts collective 5, all_gather of blocks.2 (2000 bfloat16)"}},
+                    Mismatch{"counts", {"all_to_all of halo: rank 1 sends 4 elements to rank 0, which expects 3"}},
+                    Mismatch{"late_skip",
+                             {"all_gather of blocks.2 (2000 float32)", "all_gather of blocks.3 (2000 float32)",
+                              "collective 53"}},
+                    Mismatch{"late_resize",
+                             {"rank 1 starts all_gather of blocks.2 (2002 float32)",
+                              "rank 0 starts all_gather of blocks.2 (2000 float32)"}}),
+    [](const auto& info) { return info.param.scenario; });
+
+class HungRank : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(HungRank, IsNamedAfterTheTimeout) {
+  const auto [scenario, victim] = GetParam();
+  Job job(scenario, 3, victim);
+  EXPECT_EQ(job.wait(kStartSeconds + kTimeoutSeconds), 7) << job.output();
+  EXPECT_GT(job.until_report(), kTimeoutSeconds - 0.5) << job.output();
+  EXPECT_LT(job.until_report(), kTimeoutSeconds + 1) << job.output();
+  const int reporter = job.error().value("rank", -1);
+  const std::string name = "rank " + std::to_string(victim);
+  if (reporter != victim)
+    expect_words(job, {"all_gather of blocks.2 (3000 float32) did not end",
+                       std::string(": ") + name +
+                           (scenario == std::string("late_hang") ? " did not arrive" : " did not answer")});
+  else
+    expect_words(job, {"the training loop of this rank"});
+  EXPECT_EQ(job.error().value("step", 0), 7);
+  EXPECT_EQ(job.error().value("phase", ""), "forward");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HungRank,
+                         testing::Values(std::tuple("late_stop", 0), std::tuple("late_stop", 1),
+                                         std::tuple("late_stop", 2), std::tuple("late_hang", 1)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_of_rank_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(FaultTest, KilledRankTakesAllWithItInFiveSeconds) {
+  Job job("late_kill", 3, 1);
+  EXPECT_EQ(job.wait(kStartSeconds + 5), 137) << job.output();
+  EXPECT_LT(job.until_end(), 5);
+  int processes = 0;
+  std::istringstream lines(job.output());
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(" is process ");
+    if (at == std::string::npos) continue;
+    ++processes;
+    // mpirun ends right after it has sent the signals.
+    while (runs(line.substr(at + 12)) && job.since_strike() < 5)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(runs(line.substr(at + 12))) << line;
+  }
+  EXPECT_EQ(processes, 3) << job.output();
+}
+
+TEST(FaultTest, EarlyExitOfARankEndsAll) {
+  Job job("late_exit", 3, 2);
+  EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
+  EXPECT_LT(job.until_report(), 1);
+  EXPECT_EQ(job.error().value("rank", -1), 2);
+  expect_words(job, {"left the run by exit()"});
+}
+
+TEST(FaultTest, ARankThatVanishesWithoutAnErrorEndsAll) {
+  Job job("late_exit_at_once", 3, 1);
+  EXPECT_NE(job.wait(kStartSeconds + kTimeoutSeconds), 0) << job.output();
+  EXPECT_LT(job.until_end(), kTimeoutSeconds + 3) << job.output();
+}
+
+TEST(FaultTest, TheFirstCauseIsReported) {
+  Job job("late_error", 3, 1);
+  EXPECT_EQ(job.wait(kStartSeconds), 3) << job.output();
+  EXPECT_LT(job.until_report(), 1);
+  const auto error = job.error();
+  EXPECT_EQ(error.value("code", 0), 3);
+  EXPECT_EQ(error.value("rank", -1), 1);
+  EXPECT_EQ(error.value("step", 0), 7);
+  EXPECT_EQ(error.value("phase", ""), "forward");
+  EXPECT_EQ(error.value("message", ""), "tokens.bin is truncated at \"byte 7\"\n");
+}
+
+TEST(FaultTest, CrashesNameRankStepAndPhase) {
+  for (const auto& [scenario, code, word] :
+       {std::tuple("late_segfault", 139, "SIGSEGV"), std::tuple("late_abort", 134, "SIGABRT")}) {
+    Job job(scenario, 3, 1);
+    EXPECT_EQ(job.wait(kStartSeconds), code) << job.output();
+    const auto error = job.error();
+    EXPECT_EQ(error.value("code", 0), code);
+    EXPECT_EQ(error.value("rank", -1), 1);
+    EXPECT_EQ(error.value("step", 0), 7);
+    expect_words(job, {word});
+    EXPECT_NE(job.output().find("fault_rank("), std::string::npos) << "no backtrace in: " << job.output();
+  }
+}
+
+TEST(FaultTest, DifferentConfigurationsAreRefused) {
+  Job job("configuration", 3, 2);
+  EXPECT_EQ(job.wait(kStartSeconds), 2) << job.output();
+  expect_words(job, {"ranks differ in their configuration, line 2: rank 0 has `seed: 0`, rank 2 has `seed: 1`"});
+}
+
+TEST(FaultTest, AStopIsAgreedUpon) {
+  Job job("late_none", 3, -1);
+  job.wait_for_output("rank 2 is process");
+  job.signal(SIGUSR1);  // mpirun passes it on to every rank
+  EXPECT_EQ(job.wait(kStartSeconds), 75) << job.output();
+  std::vector<std::string> steps;
+  std::istringstream lines(job.output());
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(" stops after step ");
+    if (at != std::string::npos) steps.push_back(line.substr(at));
+  }
+  ASSERT_EQ(steps.size(), 3u) << job.output();
+  EXPECT_EQ(steps[0], steps[1]);
+  EXPECT_EQ(steps[0], steps[2]);
+}
+
+}  // namespace
+}  // namespace strata::sharding

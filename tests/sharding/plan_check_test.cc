@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// Plans that differ without anything hanging: what only the comparison at a step's end can find.
+#include "sharding/plan_check.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "configs/errors.h"
+#include "sharding/local_communicator.h"
+#include "tests/sharding/mpi_main.h"
+
+namespace strata::sharding {
+namespace {
+
+using tests::bootstrap;
+
+constexpr int kEvery = 3;
+
+// Local copies behind the check of all ranks: the collectives themselves never meet.
+std::unique_ptr<Communicator> compared(PlanCheck& check) {
+  return check.compared(std::make_unique<LocalCommunicator>(), bootstrap().host_group());
+}
+
+std::string refusal(PlanCheck& check) {
+  try {
+    check.end_step();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::communication);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PlanCheckTest, EqualPlansPass) {
+  PlanCheck check(kEvery);
+  const auto all = compared(check);
+  at::Tensor values = at::ones({8});
+  for (int step = 0; step < 4 * kEvery; ++step) {
+    for (int i = 0; i < step; ++i) all->all_reduce(values, "values");
+    EXPECT_EQ(refusal(check), "");
+  }
+}
+
+TEST(PlanCheckTest, TheFirstDifferenceIsNamed) {
+  const int last = bootstrap().ranks() - 1;
+  const bool odd = bootstrap().rank() == last;
+  at::Tensor values = at::ones({8}), longer = at::ones({9});
+  struct Case {
+    const char* name;
+    std::function<void(Communicator&)> step;
+    std::string words;
+  };
+  const std::vector<Case> cases = {
+      {"size", [&](Communicator& all) { all.all_reduce(odd ? longer : values, "norm"); },
+       "started collective 3, all_reduce of norm (9 float32), rank 0 started collective 3, all_reduce of norm (8 "
+       "float32)"},
+      {"label", [&](Communicator& all) { all.all_reduce(values, odd ? "a" : "b"); },
+       "started collective 3, all_reduce of a (8 float32), rank 0 started collective 3, all_reduce of b (8 float32)"},
+      {"skip",
+       [&](Communicator& all) {
+         if (!odd) all.all_reduce(values, "norm");
+       },
+       "started nothing more, rank 0 started collective 3, all_reduce of norm (8 float32)"},
+  };
+  for (const auto& [name, step, words] : cases) {
+    PlanCheck check(kEvery);
+    const auto all = compared(check);
+    all->all_reduce(values, "first");
+    EXPECT_EQ(refusal(check), "");
+    all->all_reduce(values, "second");
+    EXPECT_EQ(refusal(check), "");
+    step(*all);
+    EXPECT_NE(refusal(check).find("rank " + std::to_string(last) + " " + words), std::string::npos) << name;
+  }
+}
+
+TEST(PlanCheckTest, AMissingLastCollectiveOfTheFirstStepIsNamed) {
+  const int last = bootstrap().ranks() - 1;
+  PlanCheck check(kEvery);
+  const auto all = compared(check);
+  at::Tensor values = at::ones({8});
+  all->all_reduce(values, "first");
+  std::string message;
+  try {
+    if (bootstrap().rank() != last) all->all_reduce(values, "second");
+    check.end_step();
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("collective 2, all_reduce of second (8 float32)"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank " + std::to_string(last) + " starts the end of the step after 1 collectives"),
+            std::string::npos)
+      << message;
+}
+
+}  // namespace
+}  // namespace strata::sharding

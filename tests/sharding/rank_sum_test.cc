@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/rank_sum.h"
+
+#include <c10/util/BFloat16.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace strata::sharding {
+namespace {
+
+template <typename Element>
+class RankSumTest : public testing::Test {};
+using Elements = testing::Types<float, c10::BFloat16, double, int64_t>;
+TYPED_TEST_SUITE(RankSumTest, Elements);
+
+TYPED_TEST(RankSumTest, AddsInRankOrder) {
+  using Sum = std::conditional_t<std::is_same_v<TypeParam, c10::BFloat16>, float, TypeParam>;
+  for (const int64_t count : {0, 1, 3, 1023, 1024, 1025, 5000}) {
+    for (const size_t ranks : {1, 2, 3, 7}) {
+      std::vector<std::vector<TypeParam>> inputs(ranks, std::vector<TypeParam>(static_cast<size_t>(count)));
+      std::vector<const void*> parts;
+      uint64_t state = 1;
+      for (auto& input : inputs) {
+        for (auto& element : input) {
+          state = state * 6364136223846793005u + 1442695040888963407u;
+          element = static_cast<TypeParam>(static_cast<double>(static_cast<int32_t>(state >> 32)) *
+                                           (state % 3 == 0 ? 1e-6 : 1e-3));
+        }
+        parts.push_back(input.data());
+      }
+      std::vector<TypeParam> expected(static_cast<size_t>(count));
+      for (size_t i = 0; i < expected.size(); ++i) {
+        Sum sum = static_cast<Sum>(inputs[0][i]);
+        for (size_t rank = 1; rank < ranks; ++rank) sum += static_cast<Sum>(inputs[rank][i]);
+        expected[i] = static_cast<TypeParam>(sum);
+      }
+      // Into one of the parts, as in-place collectives do.
+      sum_in_rank_order(c10::CppTypeToScalarType<TypeParam>::value, parts, inputs[ranks - 1].data(), count);
+      EXPECT_EQ(std::memcmp(inputs[ranks - 1].data(), expected.data(), expected.size() * sizeof(TypeParam)), 0)
+          << count << " of " << ranks;
+    }
+  }
+}
+
+TEST(RankSum, BFloat16IsRoundedOnce) {
+  // 256 + 1 is not a bfloat16 (their distance is 2 there): rounded after each addition, the ones would be lost.
+  const c10::BFloat16 parts[3] = {256, 1, 1};
+  c10::BFloat16 sum;
+  sum_in_rank_order(c10::ScalarType::BFloat16, {&parts[0], &parts[1], &parts[2]}, &sum, 1);
+  EXPECT_EQ(static_cast<float>(sum), 258);
+}
+
+TEST(RankSum, WhatIsNotFiniteStaysSo) {
+  const c10::BFloat16 infinite = std::numeric_limits<float>::infinity(), negative = -infinite, one = 1,
+                      nothing = std::numeric_limits<float>::quiet_NaN();
+  auto sum = [](const c10::BFloat16& a, const c10::BFloat16& b) {
+    c10::BFloat16 result;
+    sum_in_rank_order(c10::ScalarType::BFloat16, {&a, &b}, &result, 1);
+    return static_cast<float>(result);
+  };
+  EXPECT_EQ(sum(infinite, one), std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(sum(infinite, negative)));
+  EXPECT_TRUE(std::isnan(sum(nothing, one)));
+}
+
+}  // namespace
+}  // namespace strata::sharding

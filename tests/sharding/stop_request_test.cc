@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/stop_request.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace strata::sharding {
+namespace {
+
+TEST(StopRequestTest, EachSignalAsksForAStop) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    EXPECT_EXIT(
+        {
+          install_stop_handlers();
+          const bool before = stop_requested_here();
+          raise(signal);
+          _exit(!before && stop_requested_here() ? 42 : 1);
+        },
+        testing::ExitedWithCode(42), "");
+  }
+}
+
+TEST(StopRequestTest, TheSecondInterruptEndsAtOnce) {
+  EXPECT_EXIT(
+      {
+        install_stop_handlers();
+        raise(SIGTERM);  // a second signal of another kind changes nothing
+        raise(SIGINT);
+        raise(SIGTERM);
+        raise(SIGINT);
+        _exit(1);
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+}  // namespace
+}  // namespace strata::sharding

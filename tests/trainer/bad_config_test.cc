@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+// Every kind of bad configuration: the message, word for word, with its place.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "configs/config_errors.h"
+#include "tests/trainer/good_config.h"
+#include "trainer/load_config.h"
+
+namespace strata::trainer {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+std::string report_of(const std::string& text, const Overrides& overrides = {}) {
+  try {
+    parse_trainer_config("run.yaml", text, overrides);
+  } catch (const configs::ConfigErrors& errors) {
+    EXPECT_EQ(errors.code(), ExitCode::configuration);
+    return errors.what();
+  }
+  return "no error";
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+struct BadLine {
+  std::string name;
+  int number;  // of the line that is replaced
+  std::string line;
+  std::string message;
+};
+
+class BadLineTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadLineTest, IsReportedAlone) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string report = report_of(config_with(GetParam().number, GetParam().line));
+  const auto duration = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(first_line(report), GetParam().message);
+  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+  EXPECT_LT(duration, std::chrono::milliseconds(150));
+}
+
+const std::string kModel =
+    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
+    "vocabulary: 256";
+
+const BadLine kBadLines[] = {
+    // Keys.
+    {"misspelt", 2, "stpes: 100", "run.yaml:2:1: stpes: unknown key; did you mean 'steps'?"},
+    {"misspelt_inside", 7, "optimizer: {type: adamw, learning_rte: 1e-3}",
+     "run.yaml:7:26: optimizer.learning_rte: unknown key; did you mean 'learning_rate'?"},
+    {"wrong_case", 3, "Batch: 16", "run.yaml:3:1: Batch: unknown key; did you mean 'batch'?"},
+    {"wrong_section", 1, "run: {folder: runs/test, ranks: 2, gradient_clip: 1}",
+     "run.yaml:1:36: run.gradient_clip: unknown key; did you mean 'optimizer.gradient_clip'?"},
+    {"unknown_section", 14, "wandb: {project: x}",
+     "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
+     "schedule, precision, sharding, gradient_checkpointing, kernels, checkpoint, evaluation, log, profile, fault"},
+    {"include", 14, "include: other.yaml",
+     "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
+     "schedule, precision, sharding, gradient_checkpointing, kernels, checkpoint, evaluation, log, profile, fault"},
+    {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
+    {"duplicate_inside", 8, "schedule: {type: cosine, warmup: 1, warmup: 2}",
+     "run.yaml:8:37: schedule.warmup: duplicate key; it stands already at run.yaml:8:26"},
+    {"merge_key", 14, "<<: {steps: 3}", "run.yaml:14:1: <<: merge keys are not supported; write the keys out"},
+    {"list_as_key", 14, "[a, b]: 3", "run.yaml:14:1: expected a key, got a list of 2"},
+    {"empty_key", 14, "~: 3", "run.yaml:14:1: expected a key, got nothing"},
+    {"missing", 2, "", "run.yaml:1:1: steps: missing; expected an integer, at least 1, at most 1000000000000"},
+    {"missing_section", 7, "", "run.yaml:1:1: optimizer: missing; expected a section (keys and values)"},
+    {"missing_inside", 1, "run: {ranks: 2}", "run.yaml:1:1: run.folder: missing; expected text"},
+    {"missing_type", 8, "schedule: {warmup: 10}",
+     "run.yaml:8:1: schedule.type: missing; expected cosine, linear, wsd or constant"},
+    {"key_of_another_type", 8, "schedule: {type: cosine, decay: 10}",
+     "run.yaml:8:26: schedule.decay: unknown key here; it belongs to type: wsd"},
+    {"key_of_several_other_types", 8, "schedule: {type: constant, final: 0}",
+     "run.yaml:8:28: schedule.final: unknown key here; it belongs to type: cosine or type: linear or type: wsd"},
+    // Types.
+    {"text_for_integer", 2, "steps: many",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got 'many'"},
+    {"real_for_integer", 3, "batch: 16.5",
+     "run.yaml:3:8: batch: expected an integer, at least 1, at most 1000000000, got '16.5'"},
+    {"quoted_integer", 3, "batch: \"16\"",
+     "run.yaml:3:8: batch: expected an integer, at least 1, at most 1000000000, got the text \"16\"; leave the quotes "
+     "out"},
+    {"list_for_integer", 3, "batch: [16]",
+     "run.yaml:3:8: batch: expected an integer, at least 1, at most 1000000000, got a list of 1"},
+    {"section_for_integer", 3, "batch: {a: 1}",
+     "run.yaml:3:8: batch: expected an integer, at least 1, at most 1000000000, got a section with 1 key"},
+    {"integer_for_section", 8, "schedule: 3", "run.yaml:8:11: schedule: expected a section (keys and values), got '3'"},
+    {"null", 3, "batch: null", "run.yaml:3:1: batch: expected an integer, at least 1, at most 1000000000, got nothing"},
+    {"nothing", 3, "batch:", "run.yaml:3:1: batch: expected an integer, at least 1, at most 1000000000, got nothing"},
+    {"empty_section", 12,
+     "checkpoint:", "run.yaml:12:1: checkpoint: expected a section (keys and values), got nothing"},
+    {"number_for_text", 1, "run: {folder: 17, ranks: 2}",
+     "run.yaml:1:15: run.folder: expected text, got the number 17; if you mean text, quote it: \"17\""},
+    {"truth_for_text", 1, "run: {folder: yes, ranks: 2}",
+     "run.yaml:1:15: run.folder: expected text, got the truth value yes; if you mean text, quote it: \"yes\""},
+    {"empty_text", 1, "run: {folder: \"\", ranks: 2}", "run.yaml:1:15: run.folder: expected text, got none"},
+    {"not_a_truth_value", 1, "run: {folder: runs/test, ranks: 2, deterministic: ture}",
+     "run.yaml:1:51: run.deterministic: expected true or false, got 'ture'; did you mean 'true'?"},
+    {"number_for_truth", 1, "run: {folder: runs/test, ranks: 2, deterministic: 1}",
+     "run.yaml:1:51: run.deterministic: expected true or false, got '1'"},
+    {"unknown_word", 10, "sharding: {strategy: ful}",
+     "run.yaml:10:22: sharding.strategy: expected none, full or hybrid, got 'ful'; did you mean 'full'?"},
+    {"unknown_type", 8, "schedule: {type: consine, warmup: 10}",
+     "run.yaml:8:18: schedule.type: expected cosine, linear, wsd or constant, got 'consine'; did you mean 'cosine'?"},
+    {"short_list", 7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9]}",
+     "run.yaml:7:54: optimizer.betas: expected a list of 2, each a number, at least 0, below 1, got a list of 1"},
+    {"number_for_list", 7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: 0.9}",
+     "run.yaml:7:54: optimizer.betas: expected a list of 2, each a number, at least 0, below 1, got '0.9'"},
+    {"wrong_element", 7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9, 1.0]}",
+     "run.yaml:7:60: optimizer.betas.1: expected a number, at least 0, below 1, got '1.0'"},
+    {"tag", 2, "steps: !!int 100",
+     "run.yaml:2:8: expected a plain value, got the tag 'tag:yaml.org,2002:int'; leave tags out"},
+    // Numbers.
+    {"negative", 3, "batch: -16",
+     "run.yaml:3:8: batch: expected an integer, at least 1, at most 1000000000, got '-16'"},
+    {"zero", 2, "steps: 0", "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '0'"},
+    {"above", 8, "schedule: {type: cosine, final: 1.5}",
+     "run.yaml:8:33: schedule.final: expected a number, at least 0, at most 1, got '1.5'"},
+    {"overflow", 2, "steps: 9223372036854775808",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '9223372036854775808'; it does "
+     "not fit into 64 bits"},
+    {"overflow_by_exponent", 2, "steps: 1e999999999999",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '1e999999999999'; its exponent "
+     "is "
+     "out of range"},
+    {"overflow_real", 7, "optimizer: {type: adamw, learning_rate: 1e999}",
+     "run.yaml:7:41: optimizer.learning_rate: expected a number, above 0, got '1e999'; it is too large or too small "
+     "for "
+     "a 64-bit number"},
+    {"octal", 2, "steps: 0100",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '0100'; a leading zero can mean "
+     "octal: write 100"},
+    {"hexadecimal", 2, "steps: 0x64",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '0x64'"},
+    {"not_a_number", 7, "optimizer: {type: adamw, learning_rate: .nan}",
+     "run.yaml:7:41: optimizer.learning_rate: expected a number, above 0, got '.nan'"},
+    {"plain_nan", 7, "optimizer: {type: adamw, learning_rate: nan}",
+     "run.yaml:7:41: optimizer.learning_rate: expected a number, above 0, got 'nan'"},
+    {"infinite", 7, "optimizer: {type: adamw, learning_rate: .inf}",
+     "run.yaml:7:41: optimizer.learning_rate: expected a number, above 0, got '.inf'"},
+    {"decimal_comma", 7, "optimizer: {type: adamw, learning_rate: '0,001'}",
+     "run.yaml:7:41: optimizer.learning_rate: expected a number, above 0, got the text \"0,001\"; leave the quotes "
+     "out"},
+    {"loose_underscore", 2, "steps: 100_",
+     "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '100_'"},
+    {"one_checkpoint", 12, "checkpoint: {keep: 1}",
+     "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, got '1'"},
+    {"no_dropout_left", 5, kModel + ", dropout: 1}",
+     "run.yaml:5:134: model.dropout: expected a number, at least 0, below 1, got '1'"},
+    // Ranges and layers.
+    {"backward_range", 11, "kernels: {default: aten, layers: [{only: 3-1, linear: aten}]}",
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3, got '3-1', which is empty: its "
+     "end is before its start"},
+    {"no_range", 11, "kernels: {default: aten, layers: [{only: first, linear: aten}]}",
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3, got 'first'"},
+    {"layers_of_no_list", 11, "kernels: {layers: {only: 1, linear: aten}}",
+     "run.yaml:11:19: kernels.layers: expected a list of sections, got a section with 2 keys"},
+    {"line_without_layers", 11, "kernels: {layers: [{linear: aten}]}",
+     "run.yaml:11:20: kernels.layers.0.only: missing; expected a number or a range such as 0-3"},
+    {"layer_past_the_model", 11, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
+     "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
+    {"unknown_op", 11, "kernels: {rms_nomr: aten}",
+     "run.yaml:11:11: kernels.rms_nomr: unknown key; did you mean 'rms_norm'?"},
+    {"unknown_level", 11, "kernels: {rms_norm: trtion}",
+     "run.yaml:11:21: kernels.rms_norm: expected aten, torchscript, aot_inductor, triton or cuda, got 'trtion'; did "
+     "you "
+     "mean 'triton'?"},
+    {"best_without_plan", 11, "kernels: {default: best}",
+     "run.yaml:11:11: kernels.default: best needs a measured plan of this model on this machine, and there is none; "
+     "name "
+     "a level"},
+    {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
+     "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
+    {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
+     "run.yaml:14:25: gradient_checkpointing: expected none or full, got 'ful'; did you mean 'full'?"},
+    {"profile_past_the_end", 14, "profile: {steps: 90-110}",
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 90-110"},
+    {"profile_nothing", 14, "profile: {steps: nnoe}",
+     "run.yaml:14:18: profile.steps: expected 'none', or a number or a range such as 0-3, got 'nnoe'; did you mean "
+     "'none'?"},
+    // Between fields.
+    {"batch_not_divisible", 3, "batch: 20",
+     "run.yaml:3:1: batch: 20 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 16 and 24"},
+    {"batch_too_small", 3, "batch: 4",
+     "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 8"},
+    {"heads_do_not_divide", 5,
+     "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 5, feed_forward: 128, sequence: 32, "
+     "vocabulary: 256}",
+     "run.yaml:5:65: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8"},
+    {"odd_head_width", 5,
+     "model: {type: transformer, family: llama, layers: 4, width: 63, heads: 9, feed_forward: 128, sequence: 32, "
+     "vocabulary: 256}",
+     "run.yaml:5:65: model.heads: rotary positions turn pairs: width 63 / heads 9 = 7 must be even"},
+    {"key_value_heads_do_not_divide", 5, kModel + ", key_value_heads: 3}",
+     "run.yaml:5:125: model.key_value_heads: heads 4 is not a multiple of key_value_heads 3; the nearest that divide "
+     "it "
+     "are 2 and 4"},
+    {"llama_without_feed_forward", 5,
+     "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256}",
+     "run.yaml:5:1: model.feed_forward: expected a width, because the llama family has no usual one, got none"},
+    {"rotary_in_gpt2", 5,
+     "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
+     "rotary_scaling: {type: llama3}}",
+     "run.yaml:5:122: model.rotary_scaling.type: expected none, because the gpt2 family has learned positions, got "
+     "llama3"},
+    {"rotary_frequencies", 5, kModel + ", rotary_scaling: {type: llama3, low_frequency: 4}}",
+     "run.yaml:5:125: model.rotary_scaling.high_frequency: expected a number above low_frequency"},
+    {"warmup_past_the_end", 8, "schedule: {type: cosine, warmup: 101}",
+     "run.yaml:8:26: schedule.warmup: expected at most steps 100, got 101"},
+    {"decay_and_warmup_too_long", 8, "schedule: {type: wsd, warmup: 50, decay: 60}",
+     "run.yaml:8:35: schedule.decay: warmup 50 + decay 60 is more than steps 100"},
+    {"decay_missing", 8, "schedule: {type: wsd, warmup: 50}",
+     "run.yaml:8:1: schedule.decay: missing; expected an integer, above 0"},
+    {"stop_past_the_end", 1, "run: {folder: runs/test, ranks: 2, stop_after: 101}",
+     "run.yaml:1:36: run.stop_after: expected at most steps 100, got 101"},
+    {"reduce_below_compute", 9, "precision: {reduce: bfloat16}",
+     "run.yaml:9:13: precision.reduce: bfloat16 would round gradients that compute: float32 made exactly; expected "
+     "float32"},
+    {"shard_ranks_without_hybrid", 10, "sharding: {strategy: full, shard_ranks: 2}",
+     "run.yaml:10:28: sharding.shard_ranks: belongs to strategy: hybrid; leave it out, or set 0"},
+    {"hybrid_without_shard_ranks", 10, "sharding: {strategy: hybrid}",
+     "run.yaml:10:1: sharding.shard_ranks: missing; strategy: hybrid needs the number of ranks that share one copy"},
+    {"hybrid_does_not_divide", 10, "sharding: {strategy: hybrid, shard_ranks: 3}",
+     "run.yaml:10:30: sharding.shard_ranks: run.ranks 2 = copies x shard_ranks 3 has no whole number of copies"},
+    {"evaluation_below_one_sample", 13, "evaluation: {tokens: 31}",
+     "run.yaml:13:14: evaluation.tokens: expected 0 (all) or at least model.sequence 32, got 31"},
+    {"fault_without_permission", 14, "fault: {at: step 7 rank 1, do: nan}",
+     "run.yaml:14:28: fault.do: faults are for tests; refused because STRATA_FAULTS=1 is not in the environment"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, BadLineTest, testing::ValuesIn(kBadLines),
+                         [](const auto& info) { return info.param.name; });
+
+struct BadText {
+  std::string name, text, message;
+};
+
+class BadTextTest : public testing::TestWithParam<BadText> {};
+
+TEST_P(BadTextTest, IsReported) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string report = report_of(GetParam().text);
+  const auto duration = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(first_line(report), GetParam().message);
+  EXPECT_LT(duration, std::chrono::milliseconds(200));
+}
+
+std::string alias_bomb() {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int k = 0; k < 9; ++k) text += before + ", ";
+    text += before + "]\n";
+  }
+  return text;
+}
+
+const BadText kBadTexts[] = {
+    {"empty", "", "run.yaml:1:1: expected keys and values, got an empty file"},
+    {"only_comments", "# nothing\n", "run.yaml:1:1: expected keys and values, got an empty file"},
+    {"list", "[1, 2]\n", "run.yaml:1:1: expected a section (keys and values), got a list of 2"},
+    {"scalar", "hello\n", "run.yaml:1:1: expected a section (keys and values), got 'hello'"},
+    {"two_documents", config_with(14, "---") + "steps: 3\n",
+     "run.yaml:14:1: expected one document, got a second one after '---'"},
+    {"tab_as_indentation", config_with(14, "profile:") + "\tsteps: none\n",
+     "run.yaml:15:1: expected spaces as indentation, got a tab"},
+    {"not_utf8", config_with(1, "run: {folder: runs/t\xe4st}"), "run.yaml:1:21: expected UTF-8, got the byte 0xe4"},
+    {"overlong_utf8", config_with(1, "run: {folder: runs/\xc0\xaf}"),
+     "run.yaml:1:20: expected UTF-8, got the byte 0xc0"},
+    {"byte_order_mark", "\xef\xbb\xbf" + config_with(0, ""),
+     "run.yaml:1:1: expected plain UTF-8, got a byte order mark; save the file without it"},
+    {"utf16", std::string("\xff\xfes\0t\0", 6), "run.yaml:1:1: expected UTF-8, got UTF-16; save the file as UTF-8"},
+    {"nul", config_with(2, std::string("steps: 1\0", 9)),
+     "run.yaml:2:9: expected text, got the control character 0x00"},
+    {"escape", config_with(2, "steps: \x1b[31m1"), "run.yaml:2:8: expected text, got the control character 0x1b"},
+    {"open_list", config_with(14, "gradient_checkpointing: [0, 1"),
+     "run.yaml:15:1: expected YAML: end of sequence flow not found"},
+    {"two_colons", config_with(2, "steps: a: b"), "run.yaml:2:9: expected YAML: illegal map value"},
+    {"unknown_alias", config_with(2, "steps: *nothing"),
+     "run.yaml:2:8: expected YAML: the referenced anchor is not defined"},
+    {"alias_to_itself", config_with(2, "steps: &a [*a]"),
+     "run.yaml:2:12: expected a value, got an alias inside its own anchor"},
+    {"alias_bomb", alias_bomb(), "run.yaml:5:55: expected at most 100000 values, aliases counted each time"},
+    {"deep_lists", "steps: " + std::string(100'000, '['), "run.yaml:1:40: expected at most 64 levels of nesting"},
+    {"deep_maps", "steps: " + std::string(100'000, '{'), "run.yaml:1:71: expected at most 64 levels of nesting"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, BadTextTest, testing::ValuesIn(kBadTexts),
+                         [](const auto& info) { return info.param.name; });
+
+struct BadOverride {
+  std::string name, text, message;
+};
+
+class BadOverrideTest : public testing::TestWithParam<BadOverride> {};
+
+TEST_P(BadOverrideTest, IsReportedAlone) {
+  const std::string report = report_of(config_with(0, ""), {GetParam().text});
+  EXPECT_EQ(report, "override '" + GetParam().text + "': " + GetParam().message + "\n");
+}
+
+const BadOverride kBadOverrides[] = {
+    {"no_equals", "steps", "expected key=value, got no '='"},
+    {"no_value", "steps=", "steps: expected a value after '=', got none"},
+    {"no_key", "=3", "expected a key such as optimizer.learning_rate before '=', got ''"},
+    {"dashes", "--steps=3", "expected a key such as optimizer.learning_rate before '=', without dashes"},
+    {"empty_part", "run..ranks=3", "expected a key such as optimizer.learning_rate before '=', got 'run..ranks'"},
+    {"spaces", "run ranks=3", "expected a key such as optimizer.learning_rate before '=', got 'run ranks'"},
+    {"bad_yaml", "optimizer.betas=[0.9", "optimizer.betas: expected YAML: end of sequence flow not found"},
+    {"unknown", "optimizer.learning_rat=1", "optimizer.learning_rat: unknown key; did you mean 'learning_rate'?"},
+    {"wrong_section", "run.weight_decay=1", "run.weight_decay: unknown key; did you mean 'optimizer.weight_decay'?"},
+    {"wrong_type", "batch=abc", "batch: expected an integer, at least 1, at most 1000000000, got 'abc'"},
+    {"below_a_value", "steps.x=3", "steps.x: expected a section or a list at steps, got '100'"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, BadOverrideTest, testing::ValuesIn(kBadOverrides),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(BadConfig, OverridesAreCheckedAgainstTheFile) {
+  EXPECT_EQ(
+      first_line(report_of(config_with(0, ""), {"run.ranks=3"})),
+      "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 4 x run.ranks 3 = 12; nearest that are: 12 and 24");
+}
+
+TEST(BadConfig, ElementPastTheEndOfAList) {
+  const std::string text = config_with(7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9, 0.95]}");
+  EXPECT_EQ(report_of(text, {"optimizer.betas.2=0.5"}),
+            "override 'optimizer.betas.2=0.5': optimizer.betas.2: expected an element of optimizer.betas, a list of 2 "
+            "counted from 0, got '2'\n");
+}
+
+TEST(BadConfig, AllErrorsAtOnceInTheOrderOfTheFile) {
+  std::string text = config_with(2, "stpes: 100");
+  text.replace(text.find("family: llama"), 13, "family: lama");
+  text.replace(text.find("warmup: 10"), 10, "warmup: -1");
+  text += "log: {evry: 10}\n";
+  const std::string report = report_of(text, {"batch=x", "nothing"});
+  const std::vector<std::string> expected = {
+      "run.yaml:2:1: stpes: unknown key; did you mean 'steps'?",
+      "run.yaml:5:36: model.family: expected gpt2 or llama, got 'lama'; did you mean 'llama'?",
+      "run.yaml:8:34: schedule.warmup: expected an integer, at least 0, got '-1'",
+      "run.yaml:14:7: log.evry: unknown key; did you mean 'every'?",
+      "override 'nothing': expected key=value, got no '='",
+      "override 'batch=x': batch: expected an integer, at least 1, at most 1000000000, got 'x'",
+      "6 errors in the configuration",
+  };
+  size_t from = 0;
+  for (const std::string& line : expected) {
+    const size_t at = report.find(line + "\n", from);
+    ASSERT_NE(at, std::string::npos) << "no line, or not in this order: " << line << "\n" << report;
+    from = at + line.size();
+  }
+}
+
+TEST(BadConfig, ACaretStandsUnderThePlace) {
+  EXPECT_EQ(report_of(config_with(8, "schedule: {type: cosine, wramup: 10}")),
+            "run.yaml:8:26: schedule.wramup: unknown key; did you mean 'warmup'?\n"
+            "    schedule: {type: cosine, wramup: 10}\n"
+            "                             ^\n");
+  // Columns count characters, not bytes.
+  const std::string report = report_of(config_with(1, "run: {folder: \"\xc3\xa4\xc3\xb6\", rnaks: 2}"));
+  EXPECT_EQ(first_line(report), "run.yaml:1:21: run.rnaks: unknown key; did you mean 'ranks'?");
+}
+
+TEST(BadConfig, ThousandsOfErrorsAreCountedAndCutShort) {
+  std::string text = config_with(0, "");
+  for (int i = 0; i < 20'000; ++i) text += "unknown" + std::to_string(i) + ": 1\n";
+  const auto start = std::chrono::steady_clock::now();
+  const std::string report = report_of(text);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000));
+  EXPECT_NE(report.find("and 19900 more\n20000 errors in the configuration\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Says of every file named on its input whether it is a safetensors file: "accepted", or why not.
+#include <iostream>
+#include <string>
+
+#include "configs/errors.h"
+#include "trainer/safetensors.h"
+
+int main() {
+  for (std::string path; std::getline(std::cin, path);) {
+    try {
+      const strata::trainer::SafetensorsFile file(path);
+      std::cout << "accepted" << std::endl;
+    } catch (const strata::Error& error) {
+      std::cout << std::string(error.what()).substr(path.size()) << std::endl;
+    }
+  }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A small configuration without errors, whose lines the tests of errors replace.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace strata::trainer {
+
+inline const std::vector<std::string>& good_lines() {
+  static const std::vector<std::string> kLines = {
+      "run: {folder: runs/test, ranks: 2}",                                        // 1
+      "steps: 100",                                                                // 2
+      "batch: 16",                                                                 // 3
+      "micro_batch: 4",                                                            // 4
+      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4,"  // 5
+      " feed_forward: 128, sequence: 32, vocabulary: 256}",
+      "data: {type: text, train: train.bin, validation: validation.bin}",  // 6
+      "optimizer: {type: adamw, learning_rate: 1e-3}",                     // 7
+      "schedule: {type: cosine, warmup: 10}",                              // 8
+      "precision: {compute: float32, reduce: float32}",                    // 9
+      "sharding: {strategy: full}",                                        // 10
+      "kernels: {default: aten}",                                          // 11
+      "checkpoint: {every: 50}",                                           // 12
+      "evaluation: {every: 50, tokens: 64}",                               // 13
+  };
+  return kLines;
+}
+
+// The good configuration with line `number` (from 1) replaced by `line`; 14 adds one at the end; 0 changes nothing.
+inline std::string config_with(int number, const std::string& line) {
+  std::vector<std::string> lines = good_lines();
+  if (number > static_cast<int>(lines.size())) lines.push_back(line);
+  if (number > 0) lines[static_cast<size_t>(number) - 1] = line;
+  std::string text;
+  for (const std::string& each : lines) text += each + "\n";
+  return text;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/load_config.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "configs/config_errors.h"
+#include "tests/trainer/good_config.h"
+
+namespace strata::trainer {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+TrainerConfig parsed(const std::string& text, const Overrides& overrides = {}) {
+  return parse_trainer_config("run.yaml", text, overrides).config;
+}
+
+const modules::TransformerConfig& transformer(const TrainerConfig& config) {
+  return std::get<modules::TransformerConfig>(config.model.type);
+}
+
+TEST(LoadConfig, ReadsEveryKindOfValue) {
+  const TrainerConfig config =
+      parsed(config_with(14, "fault: {do: none}"),
+             {"run.seed=7",
+              "kernels={rms_norm: torchscript, layers: [{only: 0-1, linear: "
+              "aten}, {only: 3, linear: torchscript}]}",
+              "gradient_checkpointing=[0-1, 3]", "profile.steps=10-20", "schedule={type: wsd, decay: 20}"});
+  EXPECT_EQ(config.run.folder, "runs/test");
+  EXPECT_EQ(config.run.seed, 7);
+  EXPECT_EQ(config.run.timeout, 300);
+  EXPECT_EQ(config.optimizer.learning_rate, 1e-3);
+  EXPECT_EQ(transformer(config).layers, 4);
+  EXPECT_EQ(transformer(config).head_width(), 16);
+  EXPECT_EQ(std::get<WsdSchedule>(config.schedule.type).decay, 20);
+  EXPECT_EQ(config.kernels.default_level, kernels::Level::aten);
+  EXPECT_EQ(config.kernels.levels.rms_norm, kernels::Level::torchscript);
+  EXPECT_EQ(config.kernels.levels.linear, std::nullopt);
+  ASSERT_EQ(config.kernels.layers.size(), 2u);
+  EXPECT_EQ(config.kernels.layers[0].only, (Range{0, 1}));
+  EXPECT_EQ(config.kernels.layers[1].only, (Range{3, 3}));
+  EXPECT_EQ(config.kernels.layers[1].levels.linear, kernels::Level::torchscript);
+  EXPECT_TRUE(config.gradient_checkpointing.includes(1));
+  EXPECT_FALSE(config.gradient_checkpointing.includes(2));
+  EXPECT_EQ(config.profile.steps, (Range{10, 20}));
+  EXPECT_EQ(config.micro_batches(), 2);
+}
+
+TEST(LoadConfig, NumbersAsPeopleWriteThem) {
+  EXPECT_EQ(parsed(config_with(2, "steps: 1e9")).steps, 1'000'000'000);
+  EXPECT_EQ(parsed(config_with(2, "steps: 10_000")).steps, 10'000);
+  EXPECT_EQ(parsed(config_with(2, "steps: 1.5e3")).steps, 1500);
+  EXPECT_EQ(parsed(config_with(2, "steps: +100")).steps, 100);
+  EXPECT_EQ(parsed(config_with(0, ""), {"optimizer.learning_rate=.5"}).optimizer.learning_rate, 0.5);
+  EXPECT_EQ(parsed(config_with(0, ""), {"optimizer.learning_rate=1"}).optimizer.learning_rate, 1);
+  EXPECT_TRUE(parsed(config_with(0, ""), {"run.deterministic=yes"}).run.deterministic);
+}
+
+TEST(LoadConfig, WindowsLineEndsAndAnchorsAreFine) {
+  std::string text = config_with(0, "");
+  for (size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 2)) text.insert(at, "\r");
+  EXPECT_EQ(parsed(text).batch, 16);
+  const TrainerConfig config = parsed(config_with(13, "evaluation: {every: &often 25}\nlog: {every: *often}"));
+  EXPECT_EQ(config.evaluation.every, 25);
+  EXPECT_EQ(config.log.every, 25);
+}
+
+TEST(LoadConfig, LaterOverridesWin) {
+  EXPECT_EQ(parsed(config_with(0, ""), {"steps=200", "steps=300"}).steps, 300);
+  const TrainerConfig config = parsed(config_with(0, ""), {"optimizer.betas=[0.8, 0.9]", "optimizer.betas.1=0.99"});
+  EXPECT_EQ(std::get<AdamW>(config.optimizer.type).betas, (std::array<double, 2>{0.8, 0.99}));
+}
+
+TEST(LoadConfig, AnOverrideReplacesAWrongValue) {
+  EXPECT_EQ(parsed(config_with(2, "steps: many"), {"steps=5", "schedule.warmup=1"}).steps, 5);
+}
+
+TEST(LoadConfig, EveryValueHasItsOrigin) {
+  const LoadedConfig loaded = parse_trainer_config("run.yaml", config_with(0, ""), {"optimizer.betas=[0.8, 0.9]"});
+  std::map<std::string, configs::Line> lines;
+  for (const configs::Line& line : loaded.lines()) lines[line.path] = line;
+  EXPECT_EQ(lines.at("steps").origin, "run.yaml:2");
+  EXPECT_EQ(lines.at("schedule.type").value, "cosine");
+  EXPECT_EQ(lines.at("schedule.type").origin, "run.yaml:8");
+  EXPECT_EQ(lines.at("optimizer.betas").value, "[0.8, 0.9]");
+  EXPECT_EQ(lines.at("optimizer.betas").origin, "override");
+  EXPECT_EQ(lines.at("run.seed").origin, "default");
+}
+
+TEST(LoadConfig, FaultsNeedTheEnvironment) {
+  const std::string text = config_with(14, "fault: {at: step 7 rank 1, do: kill}");
+  ::setenv("STRATA_FAULTS", "1", 1);
+  EXPECT_EQ(parsed(text).fault.kind, Fault::kill);
+  EXPECT_THROW(parsed(text, {"fault.at=tomorrow"}), configs::ConfigErrors);
+  ::setenv("STRATA_FAULTS", "0", 1);
+  EXPECT_THROW(parsed(text), configs::ConfigErrors);
+  ::unsetenv("STRATA_FAULTS");
+  EXPECT_THROW(parsed(text), configs::ConfigErrors);
+}
+
+TEST(LoadConfig, FilesThatCannotBeRead) {
+  const auto report = [](const std::string& path) {
+    try {
+      load_trainer_config(path, {});
+    } catch (const configs::ConfigErrors& errors) {
+      return std::string(errors.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(report("nowhere.yaml"), "nowhere.yaml:1:1: cannot read the configuration: No such file or directory\n");
+  EXPECT_EQ(report("/"), "/:1:1: expected a file, got a folder or a device\n");
+  const std::string large = testing::TempDir() + "/large.yaml";
+  std::ofstream(large) << std::string(10'000'000, '#');
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(report(large), large + ":1:1: expected a configuration of at most 256 KiB, got 10000000 bytes\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+}
+
+// Resolved and read again, everything is as it was; also the strange things.
+TEST(ResolvedConfig, RoundTrip) {
+  std::vector<std::pair<std::string, Overrides>> cases = {
+      {config_with(0, ""), {}},
+      {config_with(0, ""), {"run.folder=\"a: \\\"b\\\" #\\\\c\"", "data.train=\"data/[0-9]*.bin\"", "run.seed=1e15"}},
+      {config_with(0, ""), {"run.folder='12'", "data.train='null'", "data.validation=' yes '"}},
+      {config_with(0, ""),
+       {"kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
+        "gradient_checkpointing=[0-1, 3]", "profile.steps=3-4"}},
+      {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.epsilon=3e-300"}},
+      {config_with(0, ""), {"schedule={type: constant}", "gradient_checkpointing=full", "gradient_checkpointing=[]"}},
+  };
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    std::ifstream file(entry.path());
+    cases.push_back({{std::istreambuf_iterator<char>(file), {}}, {}});
+  }
+  EXPECT_GE(cases.size(), 11u);
+  for (const auto& [text, overrides] : cases) {
+    const LoadedConfig loaded = parse_trainer_config("run.yaml", text, overrides);
+    const std::string resolved = loaded.resolved();
+    const LoadedConfig again = parse_trainer_config("resolved.yaml", resolved, {});
+    EXPECT_EQ(all_differences(resolved, again.resolved()), std::vector<std::string>{}) << resolved;
+    EXPECT_EQ(config_hash(loaded.config), config_hash(again.config));
+    ASSERT_EQ(loaded.lines().size(), again.lines().size());
+    for (size_t i = 0; i < loaded.lines().size(); ++i) {
+      EXPECT_EQ(loaded.lines()[i].path, again.lines()[i].path);
+      EXPECT_EQ(loaded.lines()[i].value, again.lines()[i].value);
+      EXPECT_EQ(loaded.lines()[i].plain, again.lines()[i].plain);
+    }
+  }
+}
+
+TEST(ResolvedConfig, NestedYamlWithOrigins) {
+  const LoadedConfig loaded = parse_trainer_config(
+      "run.yaml", config_with(11, "kernels: {layers: [{only: 0-1, linear: aten}]}"), {"run.seed=3"});
+  const std::string resolved = loaded.resolved();
+  EXPECT_NE(resolved.find("run:\n  folder: runs/test  # run.yaml:1\n  seed: 3  # override\n"), std::string::npos);
+  EXPECT_NE(resolved.find("  layers:\n    - only: 0-1  # run.yaml:11\n      linear: aten  # run.yaml:11\n"),
+            std::string::npos)
+      << resolved;
+}
+
+TEST(ConfigDifferences, WhatForbidsResuming) {
+  const std::string before = parse_trainer_config("run.yaml", config_with(0, ""), {}).resolved();
+  const auto differences = [&](const Overrides& overrides) {
+    return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides));
+  };
+  EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
+                         "log.every=1", "profile.steps=2"}),
+            std::vector<std::string>{});
+  EXPECT_EQ(differences({"steps=200", "kernels.layers=[{only: 1, linear: torchscript}]"}),
+            (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
+                                      "kernels.layers.0.linear: was absent, now torchscript",
+                                      "kernels.layers: was [], now absent"}));
+  EXPECT_EQ(
+      differences({"schedule={type: constant, warmup: 10}"}),
+      (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));
+}
+
+TEST(ConfigDifferences, HashFollowsWhatForbidsResuming) {
+  const std::string hash = config_hash(parsed(config_with(0, "")));
+  EXPECT_EQ(hash.size(), 64u);
+  EXPECT_EQ(config_hash(parsed(config_with(0, ""), {"run.seed=9", "log.every=3"})), hash);
+  EXPECT_NE(config_hash(parsed(config_with(0, ""), {"optimizer.weight_decay=0.2"})), hash);
+}
+
+TEST(ConfigDifferences, AgainstAFolder) {
+  const std::string path = testing::TempDir() + "/resolved.yaml";
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path + ".none"), "");
+  std::ofstream(path) << parse_trainer_config("run.yaml", config_with(0, ""), {}).resolved();
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path), "");
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, ""), {"batch=24"}), path), "batch: was 16, now 24");
+}
+
+TEST(Manual, HasEveryKey) {
+  TrainerConfig config;
+  for (const std::string& text : {help_text(), reference_page()}) {
+    for (const configs::Line& line : LoadedConfig{config, {}}.lines()) {
+      EXPECT_NE(text.find(line.path), std::string::npos) << line.path;
+    }
+    EXPECT_NE(text.find("schedule.decay"), std::string::npos);
+    EXPECT_NE(text.find("kernels.layers.N.only"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace strata::trainer

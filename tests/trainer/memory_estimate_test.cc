@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/memory_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/trainer/good_config.h"
+#include "trainer/load_config.h"
+
+namespace strata::trainer {
+namespace {
+
+TEST(MemoryEstimate, FollowsTheFormula) {
+  // One block: norms 2 x 64, qkv 192 x 64, output 64 x 64, gate_up 256 x 64, down 64 x 128: 41,088 elements, all
+  // aligned. Root: embedding 256 x 64 and a norm of 64: 16,448, padded to 16,512 for two ranks.
+  const int64_t block = 41'088, root = 16'512, all = 4 * block + root, unpadded = all - 64;
+  const auto bytes = [](const std::vector<std::string>& overrides) {
+    const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
+    std::map<std::string, int64_t> result;
+    for (const MemoryClass& part :
+         memory_per_rank(config, modules::parameter_table(std::get<modules::TransformerConfig>(config.model.type)))) {
+      result[part.name] = part.bytes;
+    }
+    return result;
+  };
+  using Classes = std::map<std::string, int64_t>;
+  EXPECT_EQ(bytes({"run.ranks=1"}),
+            (Classes{{"master weights", 4 * unpadded}, {"moments", 8 * unpadded}, {"gradients", 4 * unpadded}}));
+  EXPECT_EQ(bytes({"run.ranks=2", "precision={compute: bfloat16, reduce: float32}"}),
+            (Classes{{"master weights", 2 * all},
+                     {"moments", 4 * all},
+                     {"gradients", 2 * all},
+                     {"compute copy", all},
+                     {"weight slots", 2 * block * 2},
+                     {"gradient slots", 2 * block * 4},
+                     {"weights outside of blocks, in full", root * 2},
+                     {"gradients outside of blocks, in full", root * 4}}));
+  EXPECT_EQ(bytes({"sharding.reshard_after_forward=false"}).at("weight slots"), 4 * block * 4);
+  EXPECT_EQ(bytes({"sharding.accumulate=full"}).at("gradient slots"), 4 * block * 4);
+  EXPECT_EQ(bytes({"sharding.prefetch=9"}).at("weight slots"), 4 * block * 4);
+  EXPECT_EQ(bytes({"run.ranks=4", "sharding={strategy: hybrid, shard_ranks: 2}"}).at("moments"), 4 * all);
+  EXPECT_EQ(bytes({"sharding.strategy=none"}).at("moments"), 8 * unpadded);
+}
+
+}  // namespace
+}  // namespace strata::trainer
