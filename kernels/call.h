@@ -6,6 +6,7 @@
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,11 @@ inline constexpr std::string_view kBackward = "/backward";
 template <class... Parts>
 void require(bool condition, std::string_view op, Level level, const Parts&... parts) {
   if (!condition) TORCH_CHECK_VALUE(false, op, "/", name(level), ": ", parts...);
+}
+
+// How an argument that may be undefined is given to an autograd function, which refuses undefined tensors.
+inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
 }
 
 // Two tensors of one shape, type and device.

@@ -11,7 +11,8 @@ namespace strata::kernels {
 
 enum class Level { aten, torchscript, aot_inductor, triton, cuda };
 
-inline constexpr std::array<std::string_view, 5> kLevelNames = {"aten", "torchscript", "aot_inductor", "triton", "cuda"};
+inline constexpr std::array<std::string_view, 5> kLevelNames = {"aten", "torchscript", "aot_inductor", "triton",
+                                                                "cuda"};
 
 constexpr std::string_view name(Level level) { return kLevelNames[static_cast<size_t>(level)]; }
 

@@ -6,7 +6,7 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         name = name + "_formula",
         srcs = [name + ".py"],
         outs = [name + "_formula.h"],
-        cmd = "{ echo '#pragma once'; echo 'inline constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
+        cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
     )
     native.cc_library(
         name = name,

@@ -29,10 +29,9 @@ class Formula {
   // For functions that return a tuple of tensors.
   template <class... Arguments>
   std::vector<at::Tensor> tuple(const Arguments&... arguments) const {
+    const at::IValue result = call({value(arguments)...});
     std::vector<at::Tensor> tensors;
-    for (const at::IValue& element : call({value(arguments)...}).toTupleRef().elements()) {
-      tensors.push_back(element.toTensor());
-    }
+    for (const at::IValue& element : result.toTupleRef().elements()) tensors.push_back(element.toTensor());
     return tensors;
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the gradient of a weight goes: returned to autograd, or written straight into a buffer that somebody routed it to.
+// Where the gradient of a weight goes: returned to autograd, or written straight into a buffer that somebody routed it
+// to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +31,8 @@ WeightGradient claim_weight_gradient(const Tensor& weight);
 // For levels that autograd differentiates: an alias of `weight` whose gradient is delivered as above.
 Tensor deliver_weight_gradient(const Tensor& weight);
 
-// Writes or adds `gradient` as `where` says and returns an undefined tensor; returns `gradient` where nothing is routed.
+// Writes or adds `gradient` as `where` says and returns an undefined tensor; returns `gradient` where nothing is
+// routed.
 Tensor deliver(const Tensor& gradient, const WeightGradient& where);
 
 }  // namespace strata::kernels

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-# Definition of dropout. Integers are int64; every product of a 32-bit number and a constant stays below 2^63.
+# Definition of dropout. Integers are int64; every product of a 32-bit number and a constant stays within 63 bits.
+# TorchScript knows no hexadecimal: 4294967295 = 2^32 - 1, 2654435769 = 0x9e3779b9, 2146121005 = 0x7feb352d and
+# -2073254261 = 0x846ca68b - 2^32.
 import torch
 
 
 def mix(hash: torch.Tensor) -> torch.Tensor:
     hash = hash ^ (hash >> 16)
-    hash = (hash * 0x7FEB352D) & 0xFFFFFFFF
+    hash = (hash * 2146121005) & 4294967295
     hash = hash ^ (hash >> 15)
-    hash = (hash * (0x846CA68B - 0x100000000)) & 0xFFFFFFFF
+    hash = (hash * -2073254261) & 4294967295
     return hash ^ (hash >> 16)
 
 
@@ -18,12 +20,12 @@ def dropout(
     rows = x.numel() // max(columns, 1)
     row = torch.arange(rows, device=x.device, dtype=torch.int64) + first_row
     column = torch.arange(columns, device=x.device, dtype=torch.int64)
-    hash = mix((key & 0xFFFFFFFF) ^ 0x9E3779B9)
-    hash = mix(((key >> 32) & 0xFFFFFFFF) ^ hash)
-    hash = mix(hash ^ (site & 0xFFFFFFFF))
-    hash = mix((row & 0xFFFFFFFF) ^ hash)
-    hash = mix(((row >> 32) & 0xFFFFFFFF) ^ hash)
-    column_hash = mix((column + 0x9E3779B9) & 0xFFFFFFFF)
+    hash = mix((key & 4294967295) ^ 2654435769)
+    hash = mix(((key >> 32) & 4294967295) ^ hash)
+    hash = mix(hash ^ (site & 4294967295))
+    hash = mix((row & 4294967295) ^ hash)
+    hash = mix(((row >> 32) & 4294967295) ^ hash)
+    column_hash = mix((column + 2654435769) & 4294967295)
     hash = mix(hash.unsqueeze(1) ^ column_hash)
     kept = (hash >= int(probability * 4294967296.0)).reshape(x.shape)
     return torch.where(kept, x * (1.0 / (1.0 - probability)), torch.zeros_like(x))

@@ -80,9 +80,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                        Level level) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, double eps, Level level) {
     const CallScope scope(LayerNormOp::kName, level);
+    const Tensor bias = given_bias.value_or(Tensor());
     const auto [y, mean, rstd] = LayerNormOp::kKernels.slot(level).forward(x, weight, bias, eps);
     context->save_for_backward({x, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -101,8 +102,9 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
 
 struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
-                               const Tensor& weight, const Tensor& bias, double eps, Level level) {
+                               const Tensor& weight, const std::optional<Tensor>& given_bias, double eps, Level level) {
     const CallScope scope(AddLayerNormOp::kName, level);
+    const Tensor bias = given_bias.value_or(Tensor());
     const auto [y, sum, mean, rstd] = AddLayerNormOp::kKernels.slot(level).forward(residual, branch, weight, bias, eps);
     context->save_for_backward({sum, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -136,7 +138,7 @@ void check(std::string_view op, const Tensor& x, const Tensor& weight, const Ten
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
   const Kernel<LayerNormOp>& kernel = LayerNormOp::kKernels.at(level, x.device());
   check(LayerNormOp::kName, x, weight, bias, level);
-  if (kernel.backward != nullptr) return LayerNormFunction::apply(x, weight, bias, eps, level);
+  if (kernel.backward != nullptr) return LayerNormFunction::apply(x, weight, if_defined(bias), eps, level);
   const CallScope scope(LayerNormOp::kName, level);
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
 }
@@ -148,7 +150,7 @@ NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Ten
   require_alike(op, level, "residual", residual, "branch", branch);
   check(op, residual, weight, bias, level);
   if (kernel.backward != nullptr) {
-    const variable_list outputs = AddLayerNormFunction::apply(residual, branch, weight, bias, eps, level);
+    const variable_list outputs = AddLayerNormFunction::apply(residual, branch, weight, if_defined(bias), eps, level);
     return {outputs[0], outputs[1]};
   }
   const CallScope scope(op, level);

@@ -117,8 +117,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
-  if (kernel.backward != nullptr)
-    return LinearFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, activation, level);
+  if (kernel.backward != nullptr) return LinearFunction::apply(x, weight, if_defined(bias), activation, level);
   const CallScope scope(LinearOp::kName, level);
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
 }
