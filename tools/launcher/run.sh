@@ -25,3 +25,8 @@ command_export() {
   make_ready
   exec "$(binary tools/export)" "$@"
 }
+
+command_levels() {
+  make_ready
+  exec "$(binary tools/levels)"
+}
