@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses and gradients of a sharded model against one rank that holds everything, in every way that sharding can be done.
+// Losses and gradients of a sharded model against one rank that holds everything, in every way that sharding can be
+// done.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
@@ -49,7 +50,9 @@ TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
       "micro_batch: 2\n"
       "model: {type: transformer, family: llama, layers: 5, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, "
       "sequence: 10, vocabulary: 37, tied: true}\n"
-      "data: {type: text, train: " + path + ", validation: " + path + "}\n"
+      "data: {type: text, train: " +
+      path + ", validation: " + path +
+      "}\n"
       "optimizer: {type: adamw, learning_rate: 1e-2}\n"
       "schedule: {type: constant}\n";
   std::vector<std::string> all = overrides;
@@ -165,8 +168,9 @@ TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
 TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
   const Result with = on_one_rank({"model.dropout=0.2"});
   expect_close(on_all_ranks({"model.dropout=0.2"}), with, kRounding);
-  EXPECT_GT(relative_difference(with.gradients.at("embedding.weight"), on_one_rank({}).gradients.at("embedding.weight")),
-            1e-2);
+  EXPECT_GT(
+      relative_difference(with.gradients.at("embedding.weight"), on_one_rank({}).gradients.at("embedding.weight")),
+      1e-2);
 }
 
 TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
