@@ -29,7 +29,8 @@ class Archive:
 
     def start(self, *arguments, before=(), environment=None):
         return subprocess.Popen([*before, "tools/strata", *arguments], cwd=self.folder, env={**self.environment, **(environment or {})},
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                errors="replace")
 
     def run(self, *arguments, before=(), environment=None):
         """(exit code, all that was said)"""

@@ -23,6 +23,9 @@ class DistTest(unittest.TestCase):
         self.assertLess(losses[2], losses[0])
         self.assertIn("step: 3  loss: ", words)
         self.assertIn("bits_per_byte", words)
+        sample = words[words.index("\nIn the beginning"):]
+        self.assertGreater(len(sample), 100)
+        self.assertNotRegex(sample, "[\x00-\x08\x0b-\x1f\x7f]", "control characters in front of a person")
         self.assertTrue(os.path.isdir(self.archive.path("runs/quickstart/checkpoints/step-00000003")))
 
     def test_train_and_export(self):
@@ -31,6 +34,19 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("export", "runs/small", "weights")
         self.assertEqual(code, 0, words)
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+
+    def test_byte_pairs_become_text_again(self):
+        words, code = self.archive.run("prepare", "text", "--input", "text", "--output", "data/pairs", "--tokenizer", "bpe", "--vocabulary", "300")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=2", "run.folder=runs/pairs", "--ranks", "1",
+                                       "model.vocabulary=300", "data.train=data/pairs/train.bin", "data.validation=data/pairs/validation.bin")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt", "7 times 8", "--tokens", "20")
+        self.assertEqual(code, 0, words)
+        self.assertTrue(words.startswith("7 times 8"), words)
+        self.assertGreater(len(words), len("7 times 8") + 10)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
+        self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
 
     def test_bad_data(self):
         """The exit code of a rank is that of the command, and the cause is in the run's folder."""
