@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <regex>
 
 #include "configs/nearest_name.h"
 #include "configs/number.h"
@@ -63,6 +63,10 @@ ValueOrProblem parse_range(const Node& node, const ValueType& type) {
 
 ValueOrProblem parse_text(const Node& node, const ValueType& type) {
   if (node.text.empty() && !type.may_be_empty) return {std::nullopt, "expected " + type.expected() + ", got none"};
+  const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::any_of(node.text.begin(), node.text.end(), control)) {
+    return {std::nullopt, "expected text on one line and without control characters"};
+  }
   const bool is_number = parse_real(node.text).value.has_value();
   if (!node.quoted && (is_number || parse_boolean(node.text))) {
     const std::string kind = is_number ? "the number " : "the truth value ";
@@ -70,6 +74,18 @@ ValueOrProblem parse_text(const Node& node, const ValueType& type) {
             "expected text, got " + kind + node.text + "; if you mean text, quote it: \"" + node.text + "\""};
   }
   return {Value(node.text), ""};
+}
+
+// Without quotes, any YAML reader takes it for this text.
+bool reads_as_itself(const std::string& text) {
+  const auto ordinary = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '/'; };
+  const auto allowed = [&](unsigned char c) { return ordinary(c) || c == '*' || c == '+' || c == '-'; };
+  if (text.empty() || !ordinary(static_cast<unsigned char>(text[0]))) return false;
+  if (!std::all_of(text.begin(), text.end(), allowed)) return false;
+  const std::string word = lower_case(text);
+  const bool special = word == "null" || word == "y" || word == "n" || word == ".nan" || word == ".inf";
+  const bool begins_as_number = std::isdigit(static_cast<unsigned char>(text[0])) || parse_real(text).value;
+  return !special && !begins_as_number && !parse_boolean(text);
 }
 
 }  // namespace
@@ -146,21 +162,11 @@ std::string yaml_of(const Value& value) {
   if (const double* real = std::get_if<double>(&value)) return text_of(*real);
   if (const Range* range = std::get_if<Range>(&value)) return text_of(*range);
   const std::string& text = std::get<std::string>(value);
-  static const std::regex kPlain("[A-Za-z_./][A-Za-z0-9_./*+-]*");
-  static const std::regex kSpecial("true|false|yes|no|on|off|null|y|n|[.](inf|nan)", std::regex::icase);
-  if (std::regex_match(text, kPlain) && !std::regex_match(text, kSpecial) && !parse_real(text).value) return text;
+  if (reads_as_itself(text)) return text;
   std::string quoted = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n') {
-      quoted += "\\n";
-    } else if (c == '\t') {
-      quoted += "\\t";
-    } else if (c == '\r') {
-      quoted += "\\r";
-    } else {
-      quoted += c;
-    }
+    quoted += c;
   }
   return quoted + "\"";
 }

@@ -94,7 +94,7 @@ Collective all_reduce_of(const Tensor& tensor, std::string_view label) {
 Collective broadcast_of(const Tensor& tensor, int root, int size, std::string_view label) {
   check_tensor(tensor, "broadcast", label);
   TORCH_CHECK(root >= 0 && root < size, "broadcast of ", label, " over ", size, " ranks: there is no rank ", root);
-  return {"broadcast", std::string(label), tensor.scalar_type(), tensor.numel()};
+  return {"broadcast", std::string(label) + " from rank " + std::to_string(root), tensor.scalar_type(), tensor.numel()};
 }
 
 Collective all_to_all_of(const Tensor& output, const std::vector<int64_t>& output_counts, const Tensor& input,

@@ -102,7 +102,8 @@ HostGroup HostGroup::split(int color) const {
   if (part.id_ >= kGroups)
     throw Error(ExitCode::communication, "more than " + std::to_string(kGroups) + " groups of ranks");
   thread_->use_group(part.id_);
-  part.name_ = name_of(part.members_);
+  // The number tells groups of the same ranks apart.
+  part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";
   return part;
 }
 

@@ -23,7 +23,7 @@ class HostGroup {
   int size() const { return static_cast<int>(members_.size()); }
   // Ranks of the whole run, in the order of this group.
   const std::vector<int>& members() const { return members_; }
-  // "all ranks", "ranks 0-3", "ranks 1, 3": the same on all ranks of the group.
+  // "all ranks", "ranks 0-3 (group 1)", "ranks 1, 3 (group 2)": the same on all ranks of the group.
   const std::string& name() const { return name_; }
 
   // The texts of all ranks, in rank order, on every rank.

@@ -20,7 +20,7 @@ constexpr size_t kControlBytes = 1024;
 constexpr auto kIdle = std::chrono::milliseconds(100);  // how long a question of another rank may wait
 constexpr int kPollsPerAnswer = 64;                     // polls between two looks for questions
 constexpr int kYieldingPolls = 2000;  // about 1 ms: then the peer is computing, and sleeping costs little
-constexpr timespec kNap = {.tv_sec = 0, .tv_nsec = 20'000};
+constexpr long kNap = 20'000;         // nanoseconds; up to ten times that, the longer nothing comes
 
 void check(int result, const char* what) {
   if (result == MPI_SUCCESS) return;
@@ -29,6 +29,14 @@ void check(int result, const char* what) {
   MPI_Error_string(result, text, &length);
   throw Error(ExitCode::communication,
               std::string(what) + " failed: " + std::string(text, static_cast<size_t>(length)));
+}
+
+[[noreturn]] void throw_first_of(const std::vector<MPI_Status>& statuses) {
+  for (const MPI_Status& status : statuses) {
+    if (status.MPI_ERROR != MPI_ERR_PENDING)
+      check(status.MPI_ERROR, ("a message from rank " + std::to_string(status.MPI_SOURCE)).c_str());
+  }
+  throw Error(ExitCode::communication, "a message failed");
 }
 
 std::string position_text() {
@@ -180,6 +188,7 @@ void MpiThread::Exchange::send(int rank, int tag, const void* data, size_t bytes
     check(MPI_Isend(static_cast<const std::byte*>(data) + sent, static_cast<int>(part), MPI_BYTE, rank, tag,
                     MPI_COMM_WORLD, &requests_.emplace_back()),
           "MPI_Isend");
+    expected_.push_back(-1);
     sent += part;
   }
 }
@@ -190,13 +199,27 @@ void MpiThread::Exchange::receive(int rank, int tag, void* data, size_t bytes) {
     check(MPI_Irecv(static_cast<std::byte*>(data) + received, static_cast<int>(part), MPI_BYTE, rank, tag,
                     MPI_COMM_WORLD, &requests_.emplace_back()),
           "MPI_Irecv");
+    expected_.push_back(static_cast<int>(part));
     received += part;
   }
 }
 
 void MpiThread::Exchange::complete() {
-  thread_.complete(requests_);
+  check_sizes(thread_.complete(requests_));
   requests_.clear();
+  expected_.clear();
+}
+
+void MpiThread::Exchange::check_sizes(const std::vector<MPI_Status>& statuses) const {
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    int bytes = 0;
+    MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+    if (expected_[i] >= 0 && bytes != expected_[i])
+      throw Error(ExitCode::communication, thread_.watchdog_.waits_for().text() + ": rank " +
+                                               std::to_string(statuses[i].MPI_SOURCE) + " sent " +
+                                               std::to_string(bytes) + " bytes, rank " + std::to_string(thread_.rank_) +
+                                               " expected " + std::to_string(expected_[i]));
+  }
 }
 
 std::byte* MpiThread::staging(size_t bytes) {
@@ -204,11 +227,14 @@ std::byte* MpiThread::staging(size_t bytes) {
   return staging_.data();
 }
 
-void MpiThread::complete(std::vector<MPI_Request>& requests) {
+std::vector<MPI_Status> MpiThread::complete(std::vector<MPI_Request>& requests) {
+  std::vector<MPI_Status> statuses(requests.size());
   for (int polls = 0;; ++polls) {
     int all = 0;
-    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "a message");
-    if (all) return;
+    const int result = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, statuses.data());
+    if (result == MPI_ERR_IN_STATUS) throw_first_of(statuses);
+    check(result, "MPI_Testall");
+    if (all) return statuses;
     if (abandoned_) throw Error(ExitCode::communication, "the communication was given up after an error");
     if (polls % kPollsPerAnswer == kPollsPerAnswer - 1) answer_peers();
     pause(polls);
@@ -218,10 +244,13 @@ void MpiThread::complete(std::vector<MPI_Request>& requests) {
 // While a caller is blocked, its core is free: yield to whoever wants it. Otherwise the core belongs to the
 // computation.
 void MpiThread::pause(int polls) {
-  if (waiters_ > 0 && polls < kYieldingPolls)
+  const int yields = waiters_ > 0 ? kYieldingPolls : 0;
+  if (polls < yields) {
     sched_yield();
-  else
-    nanosleep(&kNap, nullptr);
+  } else {
+    const timespec nap = {.tv_sec = 0, .tv_nsec = kNap * (1 + std::min(polls - yields, 180) / 20)};
+    nanosleep(&nap, nullptr);
+  }
 }
 
 void MpiThread::answer_peers() {

@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
@@ -47,7 +46,8 @@ class MpiThread {
   // MPI_Abort: ends all ranks. From any thread; may hang.
   static void abort(int exit_code);
 
-  // The messages of one job, called by jobs only. The data must stay where it is until complete() returns.
+  // The messages of one job, called by jobs only. The data must stay where it is until complete() returns, which throws
+  // when a rank sent more or less than was expected of it.
   class Exchange {
    public:
     explicit Exchange(MpiThread& thread) : thread_(thread) {}
@@ -56,8 +56,11 @@ class MpiThread {
     void complete();
 
    private:
+    void check_sizes(const std::vector<MPI_Status>& statuses) const;
+
     MpiThread& thread_;
     std::vector<MPI_Request> requests_;
+    std::vector<int> expected_;  // bytes for each request; -1 for what is sent
   };
   // Memory for jobs, kept between them; one job at a time.
   std::byte* staging(size_t bytes);
@@ -69,7 +72,7 @@ class MpiThread {
   struct Job;
   struct Answer;
   void serve();
-  void complete(std::vector<MPI_Request>& requests);
+  std::vector<MPI_Status> complete(std::vector<MPI_Request>& requests);
   void pause(int polls);
   void answer_peers();
   std::vector<Watchdog::PeerState> ask_peers(double seconds);
@@ -96,7 +99,6 @@ class MpiThread {
   std::vector<char> incoming_text_;
   std::list<Answer> outgoing_;
 
-  std::exception_ptr start_error_;
   std::thread thread_;
 };
 

@@ -111,7 +111,7 @@ class ComparedCommunicator : public Communicator {
     return inner_->all_reduce(tensor, label);
   }
   PendingCollective broadcast(Tensor tensor, int root, std::string_view label) override {
-    plan_->start(broadcast_of(tensor, root, size(), label), std::to_string(root));
+    plan_->start(broadcast_of(tensor, root, size(), label));
     return inner_->broadcast(tensor, root, label);
   }
   PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Prints which op exists at which level, from the kernel tables themselves.
+// Prints which op exists at which level, as a table in Markdown, from the kernel tables themselves.
 #include "kernels/levels.h"
 
 #include <cstdio>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,15 +10,15 @@
 
 namespace {
 
+using strata::kernels::kLevelNames;
 using strata::kernels::LevelRow;
 
-// "CPU, GPU", "CPU (forward)", "-"
-std::string cell(const std::vector<const LevelRow*>& rows) {
+// "CPU, GPU", or "-" where the slot is empty.
+std::string cell(const std::vector<LevelRow>& matrix, std::string_view op, size_t level) {
   std::string text;
-  for (const LevelRow* row : rows) {
-    if (!row->forward && !row->backward) continue;
-    text += (text.empty() ? "" : ", ") + std::string(row->device == c10::DeviceType::CPU ? "CPU" : "GPU");
-    if (!row->backward) text += " (forward)";
+  for (const LevelRow& row : matrix) {
+    if (row.op != op || static_cast<size_t>(row.level) != level || !row.forward) continue;
+    text += (text.empty() ? "" : ", ") + std::string(row.device == c10::DeviceType::CPU ? "CPU" : "GPU");
   }
   return text.empty() ? "-" : text;
 }
@@ -29,27 +27,18 @@ std::string cell(const std::vector<const LevelRow*>& rows) {
 
 int main() {
   const std::vector<LevelRow> matrix = strata::kernels::level_matrix();
-  std::vector<std::string_view> ops;
-  std::map<std::string_view, std::vector<std::vector<const LevelRow*>>> rows;
-  std::set<std::string> reasons;
-  for (const LevelRow& row : matrix) {
-    auto& levels = rows[row.op];
-    if (levels.empty()) {
-      ops.push_back(row.op);
-      levels.resize(strata::kernels::kLevelNames.size());
-    }
-    levels[static_cast<size_t>(row.level)].push_back(&row);
-    if (!row.reason.empty()) reasons.insert(row.reason);
+  std::string head = "| op |", line = "| --- |";
+  for (const std::string_view level : kLevelNames) {
+    head += " " + std::string(level) + " |";
+    line += " --- |";
   }
-  std::printf("| op |");
-  for (const std::string_view level : strata::kernels::kLevelNames)
-    std::printf(" %.*s |", int(level.size()), level.data());
-  std::printf("\n|%s\n", " --- | --- | --- | --- | --- | --- |");
-  for (const std::string_view op : ops) {
-    std::printf("| %.*s |", int(op.size()), op.data());
-    for (const auto& levels : rows[op]) std::printf(" %s |", cell(levels).c_str());
-    std::printf("\n");
+  std::printf("%s\n%s\n", head.c_str(), line.c_str());
+  std::string_view last;
+  for (const LevelRow& row : matrix) {  // the rows of an op stand together
+    if (row.op == last) continue;
+    last = row.op;
+    std::string cells;
+    for (size_t level = 0; level < kLevelNames.size(); ++level) cells += " " + cell(matrix, row.op, level) + " |";
+    std::printf("| %s |%s\n", std::string(row.op).c_str(), cells.c_str());
   }
-  std::printf("\nReasons for what is missing:\n");
-  for (const std::string& reason : reasons) std::printf("- %s\n", reason.c_str());
 }

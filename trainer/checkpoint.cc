@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "configs/errors.h"
 
@@ -18,19 +19,28 @@ std::string padded(int64_t number, size_t width) {
 }  // namespace
 
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work) {
-  std::string mine;  // '+' and the result, or '-' and the reason
+  std::string mine;  // '+' and the result, or the exit code as one byte behind '-', and the reason
+  const auto failure = [](ExitCode code, const char* reason) {
+    return std::string{'-', static_cast<char>(code)} + reason;
+  };
   try {
     mine = '+' + work();
+  } catch (const Error& error) {
+    mine = failure(error.code(), error.what());
   } catch (const std::exception& error) {
-    mine = std::string("-") + error.what();
+    mine = failure(ExitCode::storage, error.what());
   }
   std::vector<std::string> results = ranks.gather(mine);
+  std::optional<ExitCode> code;
   std::string problems;
   for (std::string& result : results) {
-    if (result.starts_with('-')) problems += (problems.empty() ? "" : "; ") + result.substr(1);
+    if (result.starts_with('-')) {
+      if (!code) code = static_cast<ExitCode>(static_cast<unsigned char>(result[1]));
+      problems += (problems.empty() ? "" : "; ") + result.substr(2);
+    }
     result.erase(0, 1);
   }
-  if (!problems.empty()) throw Error(ExitCode::storage, problems);
+  if (code) throw Error(*code, problems);
   return results;
 }
 

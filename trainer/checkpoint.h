@@ -33,8 +33,9 @@ struct Ranks {
   };
 };
 
-// Runs `work` on every rank and gathers the results. When it threw on some rank, every rank throws Error(storage) with
-// all that was said, so that none waits for another. Collective.
+// Runs `work` on every rank and gathers the results. When it threw on some rank, every rank throws an Error with the
+// exit code of the first (storage, when it was no Error) and all that was said, so that none waits for another.
+// Collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
 std::string dtype_name(const at::Tensor& data);    // as safetensors writes it

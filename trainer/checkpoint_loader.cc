@@ -113,6 +113,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
     try {
       found.manifest = verify_checkpoint(found.path, options.verify_hashes, ranks);
     } catch (const Error& error) {
+      if (error.code() != ExitCode::storage) throw;  // a rank that is lost says nothing about the files
       found.rejected.push_back(step);
       found.notes.push_back("checkpoint of step " + std::to_string(step) + " rejected: " + error.what());
       continue;

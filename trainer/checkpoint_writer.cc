@@ -143,17 +143,17 @@ std::optional<SaveOutcome> CheckpointWriter::advance(bool wait) {
   }
 
   phase_ = Phase::idle;
-  const std::string message = results[0].substr(1);
+  const std::string name = "checkpoint of step " + std::to_string(step_), said = results[0].substr(1);
   if (results[0][0] == kDone) {
     failures_in_a_row_ = 0;
     last_step_ = step_;
-    return SaveOutcome{step_, /*committed=*/true, message};
+    return SaveOutcome{step_, /*committed=*/true, said.empty() ? "" : name + " saved, but not tidied up: " + said};
   }
   if (++failures_in_a_row_ == kMostFailures) {
-    throw Error(ExitCode::storage, std::to_string(kMostFailures) + " saves in a row failed, the last at step " +
-                                       std::to_string(step_) + ": " + message);
+    throw Error(ExitCode::storage,
+                std::to_string(kMostFailures) + " saves in a row failed; the last, " + name + ": " + said);
   }
-  return SaveOutcome{step_, /*committed=*/false, message};
+  return SaveOutcome{step_, /*committed=*/false, name + " not saved, older ones are as they were: " + said};
 }
 
 // All ranks have written their files, or have failed to.

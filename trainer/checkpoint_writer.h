@@ -15,7 +15,8 @@ namespace strata::trainer {
 struct SaveOutcome {
   int64_t step = 0;
   bool committed = false;
-  std::string message;  // why not; or, of a committed one, what could not be tidied up; empty: nothing to say
+  std::string
+      message;  // a sentence: why not; or, of a committed one, what could not be tidied up; empty: nothing to say
 };
 
 // One save at a time, in three moves. start_save copies the pieces and begins to write them in a thread. At later step

@@ -8,13 +8,23 @@
 #include <new>
 
 #include "configs/errors.h"
-#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {
 
 void check(bool done) {
   if (!done) throw Error(ExitCode::internal, "OpenSSL could not compute a SHA-256");
+}
+
+constexpr uint64_t kIndex = 0xa0761d6478bd642f, kValue = 0xe7037ed1a0b428db;  // odd, half of their bits set
+
+struct Product {
+  uint64_t low, high;
+};
+
+inline Product multiply(uint64_t a, uint64_t b) {
+  const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return {static_cast<uint64_t>(product), static_cast<uint64_t>(product >> 64)};
 }
 
 }  // namespace
@@ -48,10 +58,13 @@ std::string sha256(std::string_view bytes) {
 ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset) {
   ContentSum sum;
   for (int64_t i = 0; i < count; ++i) {
-    const uint64_t place = mix(static_cast<uint64_t>(offset + i) + 0x9e3779b97f4a7c15);
+    // Two rounds of a 128-bit product, as in wyhash: no factor of the first one is ever 0, since an index is below 2^63
+    // and the two halves of kValue differ.
     const uint64_t bits = std::bit_cast<uint32_t>(values[i]);
-    sum.low += mix(place ^ bits);
-    sum.high += mix(place + (bits << 32));
+    const Product first = multiply(static_cast<uint64_t>(offset + i) ^ kIndex, (bits << 32 | bits) ^ kValue);
+    const Product second = multiply(first.low ^ kValue, first.high ^ kIndex);
+    sum.low += second.low ^ first.high;
+    sum.high += second.high ^ first.low;
   }
   return sum;
 }

@@ -19,6 +19,11 @@ const std::vector<std::string> kFreeSections = {"run", "checkpoint", "evaluation
 
 const char kTitle[] = "Strata: the configuration of a run";
 
+// A configuration that ran once; its fault, if it had one, needs no permission to be compared.
+std::vector<configs::Line> lines_of_resolved(const std::string& name, const std::string& text) {
+  return parse_trainer_config(name, text, {"fault={do: none}"}).lines();
+}
+
 // Sections bind to members that describe() may write, so listing works on a copy.
 std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places& places) {
   return configs::list_values(configs::section_of(config), places);
@@ -76,8 +81,8 @@ std::string config_hash(const TrainerConfig& config) {
 
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
                                                           const TrainerConfig& now) {
-  const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {});
-  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
+  return configs::differences(lines_of_resolved("the saved configuration", resolved_before), lines_of(now, {}),
+                              kFreeSections);
 }
 
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
@@ -92,8 +97,7 @@ std::string difference_from_folder(const TrainerConfig& now, const std::string& 
 }
 
 std::vector<std::string> all_differences(const std::string& resolved_before, const std::string& resolved_now) {
-  return configs::differences(parse_trainer_config("before", resolved_before, {}).lines(),
-                              parse_trainer_config("now", resolved_now, {}).lines(), {});
+  return configs::differences(lines_of_resolved("before", resolved_before), lines_of_resolved("now", resolved_now), {});
 }
 
 std::string help_text() {

@@ -36,7 +36,8 @@ std::vector<std::string> differences_that_forbid_resuming(const std::string& res
 // The same as one text, against a file; empty when the file does not exist or nothing differs.
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path);
 
-// "key: was X, now Y" for every value that differs between two resolved configurations, such as those of two ranks.
+// "key: was X, now Y" for every value that differs between two resolved configurations, such as those of two ranks;
+// faults left out.
 std::vector<std::string> all_differences(const std::string& resolved_before, const std::string& resolved_now);
 
 // All keys explained: for a terminal, as Markdown, as a JSON Schema.

@@ -95,12 +95,15 @@ void ShardedModel::add_pools(const TrainerConfig& config) {
   if (mesh_.shard->size() == 1 || layers == 0) return;
   const auto& sharding = config.sharding;
   const int64_t weight_slots = sharding.reshard_after_forward ? std::min(layers, sharding.prefetch + 1) : layers;
-  const auto options = at::TensorOptions().device(options_.device);
-  pools_.push_back(std::make_unique<SlotPool>(
-      weight_slots, largest, options.dtype(scalar_type(config.precision.compute)), options_.poison_slots));
-  pools_.push_back(std::make_unique<SlotPool>(std::min<int64_t>(layers, 2), largest,
-                                              options.dtype(scalar_type(config.precision.reduce)),
-                                              options_.poison_slots));
+  const auto add = [&](int64_t slots, FloatType type) {
+    const auto options = at::TensorOptions().device(options_.device).dtype(scalar_type(type));
+    pools_.push_back(std::make_unique<SlotPool>(slots, largest, options, options_.poison_slots));
+    return pools_.back().get();
+  };
+  weight_slots_ = add(weight_slots, config.precision.compute);
+  if (sharding.accumulate == sharding::Accumulate::reduced) {
+    gradient_slots_ = add(std::min<int64_t>(layers, 2), config.precision.reduce);
+  }
 }
 
 void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
@@ -113,8 +116,8 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
     pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
     return pools_.back().get();
   };
-  SlotPool* weight_slots = sharded && is_layer(parameters) ? pools_[0].get() : nullptr;
-  SlotPool* gradient_slots = sharded && is_layer(parameters) ? pools_[1].get() : nullptr;
+  SlotPool* weight_slots = sharded && is_layer(parameters) ? weight_slots_ : nullptr;
+  SlotPool* gradient_slots = sharded && is_layer(parameters) ? gradient_slots_ : nullptr;
   // A group whose gradient has a buffer of its own is reduced once a step.
   const bool own_gradient = !is_layer(parameters) || config.sharding.accumulate == sharding::Accumulate::full;
   if (sharded && !is_layer(parameters)) weight_slots = own_buffer(precision.compute);

@@ -25,8 +25,8 @@ class ShardedModel {
  public:
   struct Options {
     at::Device device = at::kCPU;
-    bool poison_slots = false;  // released slots are filled with NaN: for tests
-    Task::WrapLayer around;     // goes around each layer, inside of sharding: timing, faults
+    bool poison_slots = false;    // released slots are filled with NaN: for tests
+    Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
   // the task must outlive this.
@@ -59,6 +59,7 @@ class ShardedModel {
   const sharding::DeviceMesh& mesh_;
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
+  sharding::SlotPool *weight_slots_ = nullptr, *gradient_slots_ = nullptr;  // those that layers share
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
   std::unique_ptr<sharding::ShardedLayers> layers_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reading of the header, event by event: nothing is built for what will be refused, so that a hostile header costs
-// no more memory than its own bytes.
+// The reading of the header, event by event: no tree is built of what will be refused, and no number of the header is
+// believed before it is checked, so that a hostile header costs a small multiple of its own bytes.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>

@@ -39,6 +39,14 @@ void layer(Run& run, int index, int64_t count) {
   run.all.reduce_scatter(shard, full, "blocks." + std::to_string(index)).wait();
 }
 
+// Three elements from each to each; rank 0 expects three, whatever this rank sends it.
+void exchange(Run& run, int64_t to_rank_0) {
+  std::vector<int64_t> expected(static_cast<size_t>(run.all.size()), 3), sent = expected;
+  sent[0] = run.all.rank() == 0 ? 3 : to_rank_0;
+  at::Tensor output = at::ones({3 * run.all.size()}), input = at::ones({3 * (run.all.size() - 1) + sent[0]});
+  run.all.all_to_all(output, expected, input, sent, "halo").wait();
+}
+
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 // Faults of the victim, each in place of the layer.
@@ -56,13 +64,8 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
        at::Tensor full = at::ones({1000 * run.all.size()}, at::kBFloat16), shard = at::ones({1000}, at::kBFloat16);
        run.all.all_gather(full, shard, "blocks.2").wait();
      }},
-    {"counts",
-     [](Run& run) {
-       std::vector<int64_t> expected(static_cast<size_t>(run.all.size()), 3), sent = expected;
-       sent[0] = 4;
-       at::Tensor output = at::ones({3 * run.all.size()}), input = at::ones({3 * run.all.size() + 1});
-       run.all.all_to_all(output, expected, input, sent, "halo").wait();
-     }},
+    {"counts", [](Run& run) { exchange(run, 4); }},
+    {"fewer", [](Run& run) { exchange(run, 2); }},
     {"stop", [](Run&) { raise(SIGSTOP); }},
     {"hang", [](Run&) { sleep_for(1000); }},
     {"kill", [](Run&) { raise(SIGKILL); }},
@@ -93,10 +96,8 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
         std::fprintf(stderr, "strikes at %.3f\n",
                      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
         kFaults.at(fault)(run);
-      } else if (fault == "counts") {
-        std::vector<int64_t> counts(static_cast<size_t>(all->size()), 3);
-        at::Tensor data = at::ones({3 * all->size()});
-        all->all_to_all(data, counts, data.clone(), counts, "halo").wait();
+      } else if (fault == "counts" || fault == "fewer") {
+        exchange(run, 3);
       } else {
         layer(run, index, 1000);
       }

@@ -37,6 +37,7 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 class Job {
  public:
   Job(const std::string& scenario, int ranks, int victim) : folder_(fs::path(std::getenv("TEST_TMPDIR")) / scenario) {
+    fs::remove_all(folder_);
     fs::create_directories(folder_);
     std::ofstream(folder_ / "error.json") << "{\"code\": 1, \"message\": \"of an earlier run\"}";
     const std::string program = fs::absolute("tests/sharding/fault_rank"), count = std::to_string(ranks),
@@ -76,6 +77,16 @@ class Job {
   }
   void signal(int number) const { kill(process_, number); }
   std::string output() const { return contents(folder_ / "output"); }
+  // Of all ranks.
+  std::vector<std::string> processes() const {
+    std::vector<std::string> found;
+    std::istringstream lines(output());
+    for (std::string line; std::getline(lines, line);) {
+      const size_t at = line.find(" is process ");
+      if (at != std::string::npos) found.push_back(line.substr(at + 12));
+    }
+    return found;
+  }
   nlohmann::json error() const {
     return nlohmann::json::parse(contents(folder_ / "error.json"), nullptr, /*allow_exceptions=*/false);
   }
@@ -151,6 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
                              {"rank 0 starts collective 5, all_gather of blocks.2 (2000 float32)",
                               "rank 1 starts collective 5, all_gather of blocks.2 (2000 bfloat16)"}},
                     Mismatch{"counts", {"all_to_all of halo: rank 1 sends 4 elements to rank 0, which expects 3"}},
+                    Mismatch{"late_counts", {"a message from rank 1 failed", "truncated"}},
+                    Mismatch{"late_fewer", {"all_to_all of halo (float32): rank 1 sent 8 bytes, rank 0 expected 12"}},
                     Mismatch{"late_skip",
                              {"all_gather of blocks.2 (2000 float32)", "all_gather of blocks.3 (2000 float32)",
                               "collective 53"}},
@@ -187,22 +200,30 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HungRank,
                                   std::to_string(std::get<1>(info.param));
                          });
 
+TEST(FaultTest, ARunThatIsSuspendedAsAWholeGoesOn) {
+  Job job("endless", 3, -1);
+  for (const char* rank : {"rank 0", "rank 1", "rank 2"}) job.wait_for_output(std::string(rank) + " is process");
+  const auto processes = job.processes();
+  ASSERT_EQ(processes.size(), 3u) << job.output();
+  for (const auto& process : processes) kill(std::stoi(process), SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::duration<double>(kTimeoutSeconds + 1));
+  for (const auto& process : processes) kill(std::stoi(process), SIGCONT);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  job.signal(SIGUSR1);
+  EXPECT_EQ(job.wait(kStartSeconds), 75) << job.output();
+}
+
 TEST(FaultTest, KilledRankTakesAllWithItInFiveSeconds) {
   Job job("late_kill", 3, 1);
   EXPECT_EQ(job.wait(kStartSeconds + 5), 137) << job.output();
   EXPECT_LT(job.until_end(), 5);
-  int processes = 0;
-  std::istringstream lines(job.output());
-  for (std::string line; std::getline(lines, line);) {
-    const size_t at = line.find(" is process ");
-    if (at == std::string::npos) continue;
-    ++processes;
+  const auto processes = job.processes();
+  EXPECT_EQ(processes.size(), 3u) << job.output();
+  for (const auto& process : processes) {
     // mpirun ends right after it has sent the signals.
-    while (runs(line.substr(at + 12)) && job.since_strike() < 5)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_FALSE(runs(line.substr(at + 12))) << line;
+    while (runs(process) && job.since_strike() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(runs(process)) << process;
   }
-  EXPECT_EQ(processes, 3) << job.output();
 }
 
 TEST(FaultTest, EarlyExitOfARankEndsAll) {
@@ -252,7 +273,7 @@ TEST(FaultTest, DifferentConfigurationsAreRefused) {
 }
 
 TEST(FaultTest, AStopIsAgreedUpon) {
-  Job job("late_none", 3, -1);
+  Job job("endless", 3, -1);
   job.wait_for_output("rank 2 is process");
   job.signal(SIGUSR1);  // mpirun passes it on to every rank
   EXPECT_EQ(job.wait(kStartSeconds), 75) << job.output();

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Every kind of bad configuration: the message, word for word, with its place.
+// Every kind of bad value, key and override: the message, word for word, with its place.
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "configs/config_errors.h"
-#include "tests/trainer/good_config.h"
-#include "trainer/load_config.h"
+#include "tests/trainer/config_texts.h"
 
 namespace strata::trainer {
 namespace {
-
-using Overrides = std::vector<std::string>;
-
-std::string report_of(const std::string& text, const Overrides& overrides = {}) {
-  try {
-    parse_trainer_config("run.yaml", text, overrides);
-  } catch (const configs::ConfigErrors& errors) {
-    EXPECT_EQ(errors.code(), ExitCode::configuration);
-    return errors.what();
-  }
-  return "no error";
-}
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 struct BadLine {
   std::string name;
@@ -98,6 +82,8 @@ const BadLine kBadLines[] = {
     {"truth_for_text", 1, "run: {folder: yes, ranks: 2}",
      "run.yaml:1:15: run.folder: expected text, got the truth value yes; if you mean text, quote it: \"yes\""},
     {"empty_text", 1, "run: {folder: \"\", ranks: 2}", "run.yaml:1:15: run.folder: expected text, got none"},
+    {"control_character", 1, "run: {folder: \"runs\\n\", ranks: 2}",
+     "run.yaml:1:15: run.folder: expected text on one line and without control characters"},
     {"not_a_truth_value", 1, "run: {folder: runs/test, ranks: 2, deterministic: ture}",
      "run.yaml:1:51: run.deterministic: expected true or false, got 'ture'; did you mean 'true'?"},
     {"number_for_truth", 1, "run: {folder: runs/test, ranks: 2, deterministic: 1}",
@@ -235,64 +221,6 @@ const BadLine kBadLines[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BadLineTest, testing::ValuesIn(kBadLines),
                          [](const auto& info) { return info.param.name; });
 
-struct BadText {
-  std::string name, text, message;
-};
-
-class BadTextTest : public testing::TestWithParam<BadText> {};
-
-TEST_P(BadTextTest, IsReported) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::string report = report_of(GetParam().text);
-  const auto duration = std::chrono::steady_clock::now() - start;
-  EXPECT_EQ(first_line(report), GetParam().message);
-  EXPECT_LT(duration, std::chrono::milliseconds(200));
-}
-
-std::string alias_bomb() {
-  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
-  for (int i = 1; i < 40; ++i) {
-    const std::string before = "*a" + std::to_string(i - 1);
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
-    for (int k = 0; k < 9; ++k) text += before + ", ";
-    text += before + "]\n";
-  }
-  return text;
-}
-
-const BadText kBadTexts[] = {
-    {"empty", "", "run.yaml:1:1: expected keys and values, got an empty file"},
-    {"only_comments", "# nothing\n", "run.yaml:1:1: expected keys and values, got an empty file"},
-    {"list", "[1, 2]\n", "run.yaml:1:1: expected a section (keys and values), got a list of 2"},
-    {"scalar", "hello\n", "run.yaml:1:1: expected a section (keys and values), got 'hello'"},
-    {"two_documents", config_with(14, "---") + "steps: 3\n",
-     "run.yaml:14:1: expected one document, got a second one after '---'"},
-    {"tab_as_indentation", config_with(14, "profile:") + "\tsteps: none\n",
-     "run.yaml:15:1: expected spaces as indentation, got a tab"},
-    {"not_utf8", config_with(1, "run: {folder: runs/t\xe4st}"), "run.yaml:1:21: expected UTF-8, got the byte 0xe4"},
-    {"overlong_utf8", config_with(1, "run: {folder: runs/\xc0\xaf}"),
-     "run.yaml:1:20: expected UTF-8, got the byte 0xc0"},
-    {"byte_order_mark", "\xef\xbb\xbf" + config_with(0, ""),
-     "run.yaml:1:1: expected plain UTF-8, got a byte order mark; save the file without it"},
-    {"utf16", std::string("\xff\xfes\0t\0", 6), "run.yaml:1:1: expected UTF-8, got UTF-16; save the file as UTF-8"},
-    {"nul", config_with(2, std::string("steps: 1\0", 9)),
-     "run.yaml:2:9: expected text, got the control character 0x00"},
-    {"escape", config_with(2, "steps: \x1b[31m1"), "run.yaml:2:8: expected text, got the control character 0x1b"},
-    {"open_list", config_with(14, "gradient_checkpointing: [0, 1"),
-     "run.yaml:15:1: expected YAML: end of sequence flow not found"},
-    {"two_colons", config_with(2, "steps: a: b"), "run.yaml:2:9: expected YAML: illegal map value"},
-    {"unknown_alias", config_with(2, "steps: *nothing"),
-     "run.yaml:2:8: expected YAML: the referenced anchor is not defined"},
-    {"alias_to_itself", config_with(2, "steps: &a [*a]"),
-     "run.yaml:2:12: expected a value, got an alias inside its own anchor"},
-    {"alias_bomb", alias_bomb(), "run.yaml:5:55: expected at most 100000 values, aliases counted each time"},
-    {"deep_lists", "steps: " + std::string(100'000, '['), "run.yaml:1:40: expected at most 64 levels of nesting"},
-    {"deep_maps", "steps: " + std::string(100'000, '{'), "run.yaml:1:71: expected at most 64 levels of nesting"},
-};
-
-INSTANTIATE_TEST_SUITE_P(Table, BadTextTest, testing::ValuesIn(kBadTexts),
-                         [](const auto& info) { return info.param.name; });
-
 struct BadOverride {
   std::string name, text, message;
 };
@@ -365,15 +293,6 @@ TEST(BadConfig, ACaretStandsUnderThePlace) {
   // Columns count characters, not bytes.
   const std::string report = report_of(config_with(1, "run: {folder: \"\xc3\xa4\xc3\xb6\", rnaks: 2}"));
   EXPECT_EQ(first_line(report), "run.yaml:1:21: run.rnaks: unknown key; did you mean 'ranks'?");
-}
-
-TEST(BadConfig, ThousandsOfErrorsAreCountedAndCutShort) {
-  std::string text = config_with(0, "");
-  for (int i = 0; i < 20'000; ++i) text += "unknown" + std::to_string(i) + ": 1\n";
-  const auto start = std::chrono::steady_clock::now();
-  const std::string report = report_of(text);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000));
-  EXPECT_NE(report.find("and 19900 more\n20000 errors in the configuration\n"), std::string::npos);
 }
 
 }  // namespace

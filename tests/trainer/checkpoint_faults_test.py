@@ -162,5 +162,6 @@ class CheckpointFaultsTest(unittest.TestCase):
         words = answers[0].split()
         times = dict(zip(words[0::2], map(float, words[1::2])))
         print(times)
-        self.assertGreater(times["total"], 2000)  # four calls wait for the disk
-        self.assertLess(times["longest"], 250)
+        self.assertGreater(times.pop("both_saves"), 4000)  # each waits for the disk four times
+        for name, milliseconds in times.items():
+            self.assertLess(milliseconds, 250, name)

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "configs/config_errors.h"
-#include "tests/trainer/good_config.h"
+#include "tests/trainer/config_texts.h"
 
 namespace strata::trainer {
 namespace {
@@ -179,6 +179,14 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
   EXPECT_EQ(
       differences({"schedule={type: constant, warmup: 10}"}),
       (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));
+}
+
+TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
+  ::setenv("STRATA_FAULTS", "1", 1);
+  const std::string before =
+      parse_trainer_config("run.yaml", config_with(14, "fault: {at: step 7 rank 1, do: kill}"), {}).resolved();
+  ::unsetenv("STRATA_FAULTS");
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(config_with(0, ""))), std::vector<std::string>{});
 }
 
 TEST(ConfigDifferences, HashFollowsWhatForbidsResuming) {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "tests/trainer/good_config.h"
+#include "tests/trainer/config_texts.h"
 #include "trainer/load_config.h"
 
 namespace strata::trainer {

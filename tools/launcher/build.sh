@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The build, left out when nothing has changed: asking Bazel costs 1 s, looking at the files 20 ms.
 
-readonly PROGRAMS=(trainer/check trainer/train trainer/generate tools/export)
+readonly PROGRAMS=(trainer/check trainer/train trainer/generate tools/export tools/levels)
 
 bazel() { (cd "$ROOT" && command bazel "$@"); }
 
@@ -23,7 +23,7 @@ build() {
   local begun program labels=()
   for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
   begun=$(mktemp)
-  say "building; the first time takes about 15 minutes on two cores"
+  if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes about 15 minutes on two cores"; fi
   if ! bazel build "${labels[@]}"; then
     rm -f "$begun"
     stop 70 "the build failed; the words of the compiler are above"

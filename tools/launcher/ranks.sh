@@ -128,7 +128,7 @@ forward_messages() {
       inside=''
       if [[ $block =~ process\ rank\ ([0-9]+)\ .*on\ node\ ([^ ]+)\ exited\ on\ signal ]]; then
         echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
-      elif [[ $block != *"Primary job  terminated normally"* && $block != *"mpirun detected that one or more processes exited"* ]]; then
+      elif [[ ! $block =~ Primary\ job\ \ terminated|mpirun\ detected\ that\ one|MPI_ABORT\ was\ invoked ]]; then
         printf '%s\n%s\n' "$block" "$line" >&2
       fi
     elif [[ -n $inside ]]; then

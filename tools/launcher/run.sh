@@ -17,11 +17,42 @@ command_validate() {
 command_generate() {
   (($#)) || stop 2 "of which run? tools/strata generate runs/quickstart --prompt 'In the beginning'"
   make_ready
-  exec "$(binary trainer/generate)" "$@"
+  sample "$@"
+}
+
+# sample RUN OPTIONS...: the program knows bytes and ids; a prompt for a model of byte pairs is translated here.
+sample() {
+  local run=$1 arguments=() prompt='' has_prompt='' tokenizer ids
+  tokenizer=$(dirname "$(config_value data.train "$run/resolved.yaml")")/tokenizer.json
+  if [[ ! -e $tokenizer ]]; then
+    "$(binary trainer/generate)" "$@"
+    return
+  fi
+  while (($#)); do
+    case $1 in
+      --prompt) has_prompt=1 prompt=${2:-} && shift ;;
+      --prompt=*) has_prompt=1 prompt=${1#*=} ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift || break
+  done
+  if [[ -z $has_prompt ]]; then
+    "$(binary trainer/generate)" "${arguments[@]}"
+    return
+  fi
+  ids=$(python "$ROOT/tools/bpe_text.py" encode "$tokenizer" "$prompt") || exit
+  # shellcheck disable=SC2086
+  ids=$("$(binary trainer/generate)" "${arguments[@]}" --prompt-ids $ids) || exit
+  python "$ROOT/tools/bpe_text.py" decode "$tokenizer" <<<"$ids"
 }
 
 command_export() {
   (($# == 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER"
   make_ready
   exec "$(binary tools/export)" "$@"
+}
+
+command_levels() {
+  make_ready
+  exec "$(binary tools/levels)"
 }

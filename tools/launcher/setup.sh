@@ -18,7 +18,7 @@ setup() {
 
 check_machine() {
   [[ $(uname -sm) == "Linux x86_64" ]] || stop 70 "this is $(uname -sm); Strata is built for Linux on x86_64, because the wheels of LibTorch with CUDA are"
-  command -v apt-get dpkg-query >/dev/null || stop 70 "there is no apt-get here; set-up installs packages of Debian 12. Elsewhere build an archive with tools/strata dist on Debian and unpack it here"
+  command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || stop 70 "there is no apt-get here; set-up installs packages of Debian 12. Elsewhere build an archive with tools/strata dist on Debian and unpack it here"
 }
 
 missing_packages() {

@@ -68,10 +68,13 @@ prepare_missing_text() {
 
 show_sample() {
   local prompt='In the beginning' text
-  if text=$("$(binary trainer/generate)" "$1" --prompt "$prompt" 2>&1); then
+  if text=$(sample "$1" --prompt "$prompt" 2>&1 | printable); then
     printf '\n%s\n\n' "$text"
     say "more of it: tools/strata generate $1 --prompt '$prompt'"
   else
     say "no sample could be drawn: $text"
   fi
 }
+
+# A young model of bytes writes anything, also what terminals take for commands.
+printable() { iconv -c -f UTF-8 -t UTF-8 | tr -d '\000-\010\013-\037\177'; }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A small configuration without errors, whose lines the tests of errors replace.
+// A small configuration without errors, whose lines the tests of errors replace, and what is said about it then.
 #pragma once
 
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "configs/config_errors.h"
+#include "trainer/load_config.h"
 
 namespace strata::trainer {
 
@@ -37,5 +39,17 @@ inline std::string config_with(int number, const std::string& line) {
   for (const std::string& each : lines) text += each + "\n";
   return text;
 }
+
+// All errors of a text, which is called run.yaml; "no error" when there is none.
+inline std::string report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_trainer_config("run.yaml", text, overrides);
+    return "no error";
+  } catch (const configs::ConfigErrors& errors) {
+    return errors.what();
+  }
+}
+
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace strata::trainer

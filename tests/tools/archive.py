@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The archive of `tools/strata dist`, unpacked in an empty folder as on a machine without Bazel, and a small run in it."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+
+# A model and a text so small that a run takes seconds.
+SMALL = ["model.layers=2", "model.width=32", "model.heads=2", "model.feed_forward=64", "model.sequence=32", "batch=24", "micro_batch=4",
+         "data.train=data/small/train.bin", "data.validation=data/small/validation.bin", "log.every=1", "schedule.warmup=1",
+         "checkpoint.every=0", "evaluation.every=0"]
+
+
+class Archive:
+    """The unpacked folder; commands run in it and know of no build."""
+
+    def __init__(self, folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        with tarfile.open("tools/strata.tar.gz") as archive:
+            archive.extractall(folder)
+        self.folder = os.path.join(folder, "strata")
+        self.environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "STRATA_PYTHON": sys.executable, "TMPDIR": os.environ["TEST_TMPDIR"]}
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, *arguments, before=(), environment=None):
+        return subprocess.Popen([*before, "tools/strata", *arguments], cwd=self.folder, env={**self.environment, **(environment or {})},
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                errors="replace")
+
+    def run(self, *arguments, before=(), environment=None):
+        """(exit code, all that was said)"""
+        process = self.start(*arguments, before=before, environment=environment)
+        return process.communicate(timeout=240)[0], process.returncode
+
+    def prepare_small_text(self):
+        with open(self.path("text"), "w", encoding="utf-8") as file:
+            file.write("".join(f"{i} times {i} is {i * i}.\n" for i in range(1500)))
+        words, code = self.run("prepare", "text", "--input", "text", "--output", "data/small")
+        assert code == 0, words
+
+    def losses(self, run):
+        """Of the steps of a run, as they are written."""
+        with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        return [line["loss"] for line in lines if "loss" in line]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""The archive does in an empty folder all that a user of it does."""
+import json
+import os
+import subprocess
+import unittest
+
+from archive import SMALL, Archive
+
+
+class DistTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.archive = Archive(os.path.join(os.environ["TEST_TMPDIR"], "dist"))
+        cls.archive.prepare_small_text()
+
+    def test_quick_start(self):
+        """The very command of the README, at a few steps: with its own text, two ranks and the whole model."""
+        words, code = self.archive.run("train", "configs/quickstart.yaml", "steps=3", "schedule.warmup=1", "evaluation.tokens=4096", "log.every=1")
+        self.assertEqual(code, 0, words)
+        losses = self.archive.losses("runs/quickstart")
+        self.assertEqual(len(losses), 3)
+        self.assertLess(losses[2], losses[0])
+        self.assertIn("step: 3  loss: ", words)
+        self.assertIn("bits_per_byte", words)
+        sample = words[words.index("\nIn the beginning"):]
+        self.assertGreater(len(sample), 100)
+        self.assertNotRegex(sample, "[\x00-\x08\x0b-\x1f\x7f]", "control characters in front of a person")
+        self.assertTrue(os.path.isdir(self.archive.path("runs/quickstart/checkpoints/step-00000003")))
+
+    def test_train_and_export(self):
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=3", "run.folder=runs/small", "--ranks", "2")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("export", "runs/small", "weights")
+        self.assertEqual(code, 0, words)
+        self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+
+    def test_byte_pairs_become_text_again(self):
+        words, code = self.archive.run("prepare", "text", "--input", "text", "--output", "data/pairs", "--tokenizer", "bpe", "--vocabulary", "300")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=2", "run.folder=runs/pairs", "--ranks", "1",
+                                       "model.vocabulary=300", "data.train=data/pairs/train.bin", "data.validation=data/pairs/validation.bin")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt", "7 times 8", "--tokens", "20")
+        self.assertEqual(code, 0, words)
+        self.assertTrue(words.startswith("7 times 8"), words)
+        self.assertGreater(len(words), len("7 times 8") + 10)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
+        self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
+
+    def test_bad_data(self):
+        """The exit code of a rank is that of the command, and the cause is in the run's folder."""
+        os.makedirs(self.archive.path("data/bad"), exist_ok=True)
+        for name in ("train.bin", "validation.bin"):
+            with open(self.archive.path(f"data/small/{name}"), "rb") as good, open(self.archive.path(f"data/bad/{name}"), "wb") as bad:
+                bad.write(good.read()[:-1])
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=3", "run.folder=runs/bad", "--ranks", "2",
+                                       "data.train=data/bad/train.bin")
+        self.assertEqual(code, 3, words)
+        self.assertIn("data/bad/train.bin", words)
+        self.assertIn("it was truncated", words)
+        with open(self.archive.path("runs/bad/error.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(report["code"], 3)
+        self.assertIn("data/bad/train.bin", report["message"])
+
+    def test_programs_ask_the_loader_for_nothing_of_bazel(self):
+        for name in os.listdir(self.archive.path("bin")):
+            needs = subprocess.run(["readelf", "-d", self.archive.path(f"bin/{name}")], check=True, capture_output=True, text=True).stdout
+            self.assertNotIn("_solib", needs)
+            self.assertNotIn("bazel", needs)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Set-up does what is needed once, and says in one sentence what is missing when it cannot."""
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+TMP = os.environ["TEST_TMPDIR"]
+NOBODY = 65534
+
+
+class SetupTest(unittest.TestCase):
+    """A checkout with nothing but the launcher, with small scripts in place of the system's commands."""
+
+    def setUp(self):
+        self.folder = os.path.join(TMP, self._testMethodName)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree("tools", os.path.join(self.folder, "tools"))
+        for name in ("bin", "home"):
+            os.makedirs(os.path.join(self.folder, name))
+        self.write("WORKSPACE", "")
+        self.write("tools/packages.txt", "bash coreutils # there on every machine\n")
+        self.write("tools/requirements.txt", "# nothing but comments\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text, mode=0o644):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+
+    def stub(self, name, script):
+        self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n", 0o755)
+
+    def link_commands(self, names):
+        """bin/ as a PATH that has these commands and no others."""
+        for name in names.split():
+            os.symlink(shutil.which(name, path="/usr/bin:/bin"), self.path(f"bin/{name}"))
+
+    def setup(self, environment=None, path=None, **options):
+        """(exit code, what was said)"""
+        variables = {"PATH": path or f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home"), **(environment or {})}
+        result = subprocess.run([self.path("tools/strata"), "setup"], env={k: v for k, v in variables.items() if v is not None},
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120, **options)
+        self.assertEqual(result.stdout, "")
+        return result.returncode, result.stderr
+
+    def environment_path(self):
+        return os.readlink(self.path(".venv"))
+
+    def assert_stops(self, code, words, **arguments):
+        found, said = self.setup(**arguments)
+        self.assertEqual(found, code, said)
+        self.assertIn(words, said)
+        self.assertTrue(said.splitlines()[-1].startswith("strata: "), said)
+        return said
+
+    def test_makes_an_environment_once(self):
+        code, said = self.setup()
+        self.assertEqual(code, 0, said)
+        self.assertIn("Python packages into", said)
+        self.assertTrue(os.path.exists(os.path.join(self.environment_path(), ".complete")))
+        self.assertTrue(self.environment_path().startswith(self.path("home/.cache/strata/python-")))
+        begin = time.monotonic()
+        code, said = self.setup()
+        self.assertLess(time.monotonic() - begin, 1)
+        self.assertEqual(code, 0, said)
+        self.assertNotIn("installing", said)
+
+    def test_other_requirements_are_another_environment(self):
+        self.setup()
+        first = self.environment_path()
+        self.write("tools/requirements.txt", "# other comments\n")
+        self.setup()
+        self.assertNotEqual(self.environment_path(), first)
+        self.assertTrue(os.path.exists(first), "other checkouts may use it")
+
+    def test_a_half_made_environment_is_made_again(self):
+        self.setup()
+        os.unlink(os.path.join(self.environment_path(), ".complete"))
+        self.write(os.path.join(self.environment_path(), "rest"), "")
+        code, said = self.setup()
+        self.assertEqual(code, 0, said)
+        self.assertFalse(os.path.exists(os.path.join(self.environment_path(), "rest")))
+
+    def test_two_at_once_make_one(self):
+        results = []
+        threads = [threading.Thread(target=lambda: results.append(self.setup())) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([code for code, _ in results], [0, 0], results)
+        self.assertEqual(sum(said.count("Python packages into") for _, said in results), 1)
+
+    def test_without_home_and_user(self):
+        code, said = self.setup(environment={"HOME": None, "XDG_CACHE_HOME": self.path("cache")})
+        self.assertEqual(code, 0, said)
+        self.assertTrue(self.environment_path().startswith(self.path("cache/strata")))
+
+    def test_another_machine(self):
+        self.stub("uname", "echo Linux aarch64")
+        self.assert_stops(70, "this is Linux aarch64")
+
+    def test_not_debian(self):
+        self.link_commands("bash readlink dirname uname id env")
+        self.assert_stops(70, "there is no apt-get here", path=self.path("bin"))
+
+    def test_installs_what_is_missing(self):
+        self.write("tools/packages.txt", "bash strata-no-such-package\n")
+        self.stub("apt-get", f'echo "$@" >> {self.path("apt")}')
+        said = self.assert_stops(70, "these are still not there: strata-no-such-package")
+        self.assertIn("installing Debian packages: strata-no-such-package", said)
+        with open(self.path("apt"), encoding="utf-8") as file:
+            update, install = file.read().splitlines()
+        self.assertTrue(update.endswith("update"))
+        self.assertTrue(install.endswith("install -y --no-install-recommends strata-no-such-package"))
+
+    def test_apt_fails(self):
+        self.write("tools/packages.txt", "strata-no-such-package\n")
+        self.stub("apt-get", "echo E: no network; exit 100")
+        self.assertIn("E: no network", self.assert_stops(70, "apt-get could not install the packages"))
+
+    def test_little_space(self):
+        self.stub("df", 'echo Avail; echo 5000000')
+        self.assert_stops(4, "needs 12 GiB, and")
+
+    def test_pip_fails(self):
+        self.write("tools/requirements.txt", "strata-no-such-package==1\n")
+        self.assert_stops(70, "pip could not install", environment={"PIP_NO_INDEX": "1"})
+        self.assertFalse(os.path.lexists(self.path(".venv")))
+
+    def test_environment_of_somebody_else(self):
+        os.makedirs(self.path(".venv"))
+        self.assert_stops(70, "move it away")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
+    def test_without_root(self):
+        with tempfile.TemporaryDirectory() as folder:  # the test's own folder may lie in root's home
+            self.folder = shutil.copytree(self.folder, os.path.join(folder, "checkout"))
+            for place in (folder, self.folder):
+                os.chmod(place, 0o755)
+            os.chown(self.path("home"), NOBODY, NOBODY)
+            self.write("tools/packages.txt", "strata-no-such-package\n")
+            self.link_commands("bash readlink dirname uname id env sed tr grep dpkg-query cut apt-get true")
+            somebody = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "path": self.path("bin")}
+            self.assert_stops(70, "there is no sudo here; as root run: apt-get install", **somebody)
+            self.stub("sudo", "exit 1")
+            self.assert_stops(70, "sudo asks for a password", **somebody)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Runs over two hosts for real: two network namespaces that only a pair of virtual Ethernet devices joins."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from archive import SMALL, Archive
+
+NETWORK = "10.77.0.0/24"
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+# Stands for ssh: enters the namespace of the host that it is asked for.
+AGENT = """#!/bin/sh
+host=$1; shift
+case $host in
+  {0[0]}) exec ip netns exec {1[0]} sh -c "$*" ;;
+  {0[1]}) exec ip netns exec {1[1]} sh -c "$*" ;;
+esac
+echo "agent: unknown host $host" >&2; exit 1
+"""
+
+
+def ip(*arguments, check=True):
+    subprocess.run(["ip", *arguments], check=check, stdout=subprocess.DEVNULL, stderr=None if check else subprocess.DEVNULL)
+
+
+def can_make_namespaces():
+    return os.geteuid() == 0 and subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(can_make_namespaces(), "needs root, to make network namespaces")
+class TwoHostsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.archive = Archive(os.path.join(os.environ["TEST_TMPDIR"], "hosts"))
+        cls.archive.prepare_small_text()
+        cls.names = [f"strata-{os.getpid()}-{letter}" for letter in "ab"]
+        devices = [f"strata{os.getpid() % 1000000}{letter}" for letter in "ab"]
+        for name in cls.names:
+            ip("netns", "add", name)
+            cls.addClassCleanup(ip, "netns", "delete", name, check=False)  # takes its device along
+        ip("link", "add", devices[0], "type", "veth", "peer", "name", devices[1])
+        for name, device, address in zip(cls.names, devices, ADDRESSES):
+            ip("link", "set", device, "netns", name)
+            ip("-n", name, "address", "add", f"{address}/24", "dev", device)
+            ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        agent = cls.archive.path("agent")
+        with open(agent, "w", encoding="utf-8") as file:
+            file.write(AGENT.format(ADDRESSES, cls.names))
+        os.chmod(agent, 0o755)
+        cls.on_two_hosts = {
+            "before": ("ip", "netns", "exec", cls.names[0]),
+            "environment": {"STRATA_MPIRUN_FLAGS": f"--mca plm_rsh_agent {agent} --mca oob_tcp_if_include {NETWORK} "
+                                                   f"--mca btl_tcp_if_include {NETWORK} --mca btl tcp,self"}}
+
+    def arguments(self, folder, ranks, *more):
+        return ["train", "configs/quickstart.yaml", *SMALL, f"run.folder={folder}", f"run.ranks={ranks}", *more]
+
+    def bytes_sent(self):
+        """Through the wire between the two hosts, so far."""
+        link = subprocess.run(["ip", "-n", self.names[0], "-s", "-o", "link", "show", "type", "veth"], check=True, capture_output=True, text=True)
+        return int(link.stdout.split("TX:")[1].split("\\")[1].split()[0])
+
+    def compare(self, slots):
+        ranks = sum(slots)
+        hosts = ",".join(f"{address}:{count}" for address, count in zip(ADDRESSES, slots))
+        words, code = self.archive.run(*self.arguments(f"runs/one{ranks}", ranks, "steps=4"))
+        self.assertEqual(code, 0, words)
+        before = self.bytes_sent()
+        words, code = self.archive.run(*self.arguments(f"runs/two{ranks}", ranks, "steps=4", "--hosts", hosts), **self.on_two_hosts)
+        self.assertEqual(code, 0, words)
+        self.assertGreater(self.bytes_sent() - before, 100_000, "the ranks did not talk over the wire")
+        self.assertEqual(self.archive.losses(f"runs/two{ranks}"), self.archive.losses(f"runs/one{ranks}"))
+        self.assertEqual(len(self.archive.losses(f"runs/two{ranks}")), 4)
+
+    def test_one_and_one(self):
+        self.compare((1, 1))
+
+    def test_two_and_one(self):
+        self.compare((2, 1))
+
+    def test_hosts_file(self):
+        with open(self.archive.path("hosts"), "w", encoding="utf-8") as file:
+            file.writelines(f"{address} slots=1\n" for address in ADDRESSES)
+        words, code = self.archive.run(*self.arguments("runs/file", 2, "steps=2", "--hosts", "hosts"), **self.on_two_hosts)
+        self.assertEqual(code, 0, words)
+
+    def test_stops_on_both(self):
+        process = self.archive.start(*self.arguments("runs/stop", 2, "steps=100000", "--hosts", ",".join(f"{a}:1" for a in ADDRESSES)),
+                                     **self.on_two_hosts)
+        metrics = self.archive.path("runs/stop/metrics.jsonl")
+        end = time.monotonic() + 60
+        while not (os.path.exists(metrics) and len(self.archive.losses("runs/stop")) > 2):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), end, "the run did not begin")
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        words = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, 75, words)
+        self.assertTrue(os.listdir(self.archive.path("runs/stop/checkpoints")))
+
+    def test_unknown_host(self):
+        words, code = self.archive.run(*self.arguments("runs/none", 2, "steps=2", "--hosts", f"{ADDRESSES[0]}:1,10.77.0.9:1"), **self.on_two_hosts)
+        self.assertNotEqual(code, 0)
+        self.assertIn("unknown host 10.77.0.9", words)
+
+
+if __name__ == "__main__":
+    unittest.main()

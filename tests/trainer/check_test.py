@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""The check of configurations as a program: exit codes, time, what it prints, and its JSON Schema against another validator."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CHECK = "trainer/check"
+SHIPPED = sorted(glob.glob("configs/*.yaml"))
+QUICKSTART = "configs/quickstart.yaml"
+
+
+def check(*arguments, **options):
+    return subprocess.run([CHECK, *arguments], capture_output=True, text=True, timeout=20, **options)
+
+
+class CheckTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_shipped_configurations_are_good_and_silent(self):
+        self.assertGreaterEqual(len(SHIPPED), 5)
+        for path in SHIPPED:
+            result = check(path)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""), path)
+
+    def test_errors_go_to_stderr_with_exit_code_2(self):
+        result = check(QUICKSTART, "stpes=3", "batch=17")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("override 'stpes=3': stpes: unknown key; did you mean 'steps'?\n", result.stderr)
+        self.assertIn("override 'batch=17': batch: 17 is not a multiple of micro_batch 8 x run.ranks 2 = 16", result.stderr)
+        self.assertLess(len(result.stderr.splitlines()), 10)
+
+    def test_usage_errors(self):
+        for arguments in [[], ["--validate"], ["--frobnicate", QUICKSTART], [QUICKSTART, "--ranks"],
+                          ["--validate", "--resolved", QUICKSTART]]:
+            result = check(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn("check CONFIG", result.stderr, arguments)
+
+    def test_takes_less_than_200_milliseconds(self):
+        bad = self.write("bad.yaml", "stpes: 3\nmodel: 7\n")
+        for path in [QUICKSTART, bad]:
+            times = []
+            for _ in range(5):
+                start = time.monotonic()
+                check(path)
+                times.append(time.monotonic() - start)
+            self.assertLess(sorted(times)[2], 0.2, path)
+
+    def test_links_neither_mpi_nor_libtorch(self):
+        libraries = subprocess.run(["ldd", CHECK], capture_output=True, text=True, check=True).stdout
+        self.assertIn("libc.so", libraries)
+        self.assertIsNone(re.search("mpi|torch|c10|cuda|nccl", libraries), libraries)
+
+    def test_validate_counts_parameters(self):
+        published = {"gpt2_124m": 124439808, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448}
+        for name, count in published.items():
+            result = check("--validate", f"configs/{name}.yaml")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"parameters: {count:,}\n", result.stdout)
+
+    def test_validate_prints_origins_and_memory(self):
+        output = check("--validate", QUICKSTART, "--ranks", "1", "optimizer.learning_rate=1e-2").stdout
+        self.assertRegex(output, r"optimizer.learning_rate +0.01 +override\n")
+        self.assertRegex(output, r"steps +1200 +configs/quickstart.yaml:3\n")
+        self.assertRegex(output, r"run.timeout +300 +default\n")
+        self.assertIn("FLOPs per token, forward and backward: 5.333e+06 (5,332,992)\n", output)
+        self.assertRegex(output, r"sum +13,191,168 ")  # 16 bytes x 824,448 parameters, all aligned
+
+    def test_print_gives_one_value(self):
+        self.assertEqual(check("--print", "run.folder", QUICKSTART, "run.folder='a b'").stdout, "a b\n")
+        self.assertEqual(check("--print", "run.ranks", QUICKSTART, "--ranks", "1").stdout, "1\n")
+        result = check("--print", "run.rank", QUICKSTART)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("did you mean 'run.ranks'?", result.stderr)
+
+    def test_resolved_reads_back(self):
+        for path in SHIPPED:
+            resolved = check("--resolved", path).stdout
+            again = check("--resolved", self.write("resolved.yaml", resolved)).stdout
+            values = [[line.split("  # ")[0] for line in text.splitlines()] for text in (resolved, again)]
+            self.assertEqual(values[0], values[1])
+            self.assertGreater(len(values[0]), 50)
+
+    def test_manual(self):
+        self.assertIn("optimizer.learning_rate", check("--help-keys").stdout)
+        self.assertIn("| `optimizer.learning_rate` |", check("--reference").stdout)
+
+
+class SchemaTest(unittest.TestCase):
+    """What the schema says is compared with what the check says."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        self.schema = os.path.join(self.folder, "schema.json")
+        with open(self.schema, "w", encoding="utf-8") as file:
+            file.write(check("--schema").stdout)
+
+    def accepted(self, *paths):
+        command = [sys.executable, "-m", "check_jsonschema", "--schemafile", self.schema, *paths]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertIn(result.returncode, (0, 1), result.stdout + result.stderr)
+        return result.returncode == 0, result.stdout
+
+    def test_is_a_schema(self):
+        command = [sys.executable, "-m", "check_jsonschema", "--check-metaschema", self.schema]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        with open(self.schema, encoding="utf-8") as file:
+            self.assertFalse(json.load(file)["additionalProperties"])
+
+    def test_accepts_shipped_configurations(self):
+        good, output = self.accepted(*SHIPPED)
+        self.assertTrue(good, output)
+
+    def test_refuses_what_the_check_refuses(self):
+        with open(QUICKSTART, encoding="utf-8") as file:
+            text = file.read()
+        changes = [("steps: 1200", "stpes: 1200"), ("steps: 1200", "steps: many"), ("steps: 1200", "steps: 0"),
+                   ("batch: 16 ", "batch: 16.5 "), ("family: llama", "family: lama"), ("keep: 2", "keep: 1"),
+                   ("type: cosine", "type: wsd"), ("final: 0.1", "decay: 3"), ("warmup: 50", "warmup: -1"),
+                   ("[0.9, 0.95]", "[0.9]"), ("[0.9, 0.95]", "[0.9, 1.0]"), ("steps: none", "steps: nothing"),
+                   ("gradient_checkpointing: none", "gradient_checkpointing: some"),
+                   ("kernels: {default: aten}", "kernels: {layers: [{linear: aten}]}"), ("ranks: 2", "ranks: two"),
+                   ("tied: true", "tied: 3"), ("folder: runs/quickstart", "folder: 3"), ("data: {type: text", "data: {type: txt")]
+        paths = []
+        for number, (before, after) in enumerate(changes):
+            self.assertEqual(text.count(before), 1, before)
+            path = os.path.join(self.folder, f"{number:02}.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(before, after))
+            self.assertEqual(check(path).returncode, 2, after)
+            paths.append(path)
+        good, output = self.accepted(*paths)
+        self.assertFalse(good)
+        for path, (_, after) in zip(paths, changes):
+            self.assertIn(path + "::", output, after)
+
+    def test_accepts_every_form_of_a_value(self):
+        with open(QUICKSTART, encoding="utf-8") as file:
+            text = file.read()
+        text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 3]")
+        text = text.replace("steps: none", "steps: 10-20").replace("{type: cosine, warmup: 50, final: 0.1}",
+                                                                  "{type: wsd, warmup: 50, decay: 100}")
+        text = text.replace("kernels: {default: aten}", "kernels: {rms_norm: torchscript, layers: [{only: 1, linear: aten}]}")
+        path = os.path.join(self.folder, "forms.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.assertEqual(check(path).returncode, 0, check(path).stderr)
+        good, output = self.accepted(path)
+        self.assertTrue(good, output)

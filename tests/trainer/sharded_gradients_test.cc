@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// Losses and gradients of a sharded model against one rank that holds everything, in every way that sharding can be
+// done.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "sharding/local_communicator.h"
+#include "tests/sharding/mpi_main.h"
+#include "trainer/load_config.h"
+#include "trainer/parallelize.h"
+#include "trainer/task.h"
+
+namespace strata::trainer {
+namespace {
+
+using tests::bootstrap;
+
+// A token file of 37 different tokens, made by this process.
+std::string token_file() {
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/tokens-" + std::to_string(::getpid()) + ".bin";
+  std::ofstream file(path, std::ios::binary);
+  constexpr int32_t kTokens = 600;
+  int32_t header[256] = {20240520, 1, kTokens};
+  file.write(reinterpret_cast<const char*>(header), sizeof header);
+  for (int32_t i = 0; i < kTokens; ++i) {
+    const auto token = static_cast<uint16_t>((i * i + 7 * i) % 37);
+    file.write(reinterpret_cast<const char*>(&token), sizeof token);
+  }
+  return path;
+}
+
+// Sizes that divide by no number of ranks; five layers, so that slots are taken in turn.
+TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
+  static const std::string path = token_file();
+  const std::string text =
+      "run: {folder: unused, seed: 3}\n"
+      "steps: 1\n"
+      "batch: 24\n"
+      "micro_batch: 2\n"
+      "model: {type: transformer, family: llama, layers: 5, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, "
+      "sequence: 10, vocabulary: 37, tied: true}\n"
+      "data: {type: text, train: " +
+      path + ", validation: " + path +
+      "}\n"
+      "optimizer: {type: adamw, learning_rate: 1e-2}\n"
+      "schedule: {type: constant}\n";
+  std::vector<std::string> all = overrides;
+  all.push_back("run.ranks=" + std::to_string(ranks));
+  return parse_trainer_config("test.yaml", text, all).config;
+}
+
+struct Result {
+  float loss = 0;
+  std::map<std::string, Tensor> gradients;  // in full
+  int64_t bytes = 0;
+};
+
+// One step's forward and backward on the ranks of `world`, with NaN in every released slot.
+Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) {
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(world, config.sharding);
+  const auto task = make_task(config);
+  ShardedModel model(config, *task, mesh, {.poison_slots = true});
+  const Tensor scale = at::full({}, 1.0 / static_cast<double>(config.batch * task->items_per_sample()));
+  const Tensor dropout_key = at::full({1}, 11, at::kLong);
+
+  Tensor loss = at::zeros({});
+  model.begin_step();
+  for (int64_t i = 0; i < config.micro_batches(); ++i) {
+    model.set_last_micro_batch(i + 1 == config.micro_batches());
+    const int64_t first = (i * world.size() + world.rank()) * config.micro_batch;
+    const Tensor part = task->loss(task->training_batch(first, config.micro_batch), scale, dropout_key);
+    part.backward();
+    model.finish_backward();
+    loss.add_(part.detach());
+  }
+  model.reshard();
+  world.all_reduce(loss, "loss").wait();
+
+  Result result{loss.item<float>(), {}, model.bytes()};
+  for (auto* group : model.groups()) {
+    std::map<std::string, Tensor> full;
+    for (const auto& entry : group->layout().entries()) full[entry.name] = at::zeros({entry.elements});
+    group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+      full[entry.name].narrow(0, in_parameter, count).copy_(group->gradient().narrow(0, in_shard, count));
+    });
+    for (auto& [name, gradient] : full) {
+      mesh.shard->all_reduce(gradient, "test").wait();
+      result.gradients[name] = gradient;
+    }
+  }
+  return result;
+}
+
+Result on_one_rank(const std::vector<std::string>& overrides) {
+  sharding::LocalCommunicator alone;
+  return gradients_of(config_for(overrides, 1), alone);
+}
+
+Result on_all_ranks(const std::vector<std::string>& overrides) {
+  const auto world = bootstrap().communicator();
+  return gradients_of(config_for(overrides, bootstrap().ranks()), *world);
+}
+
+double relative_difference(const Tensor& a, const Tensor& b) {
+  const double scale = b.abs().max().item<double>();
+  return (a - b).abs().max().item<double>() / (scale > 0 ? scale : 1);
+}
+
+void expect_close(const Result& actual, const Result& expected, double tolerance) {
+  EXPECT_NEAR(actual.loss, expected.loss, tolerance * expected.loss);
+  ASSERT_EQ(actual.gradients.size(), expected.gradients.size());
+  for (const auto& [name, gradient] : expected.gradients) {
+    EXPECT_GT(gradient.abs().max().item<double>(), 0) << name << " has no gradient";
+    EXPECT_LT(relative_difference(actual.gradients.at(name), gradient), tolerance) << name;
+  }
+}
+
+void expect_same_bits(const Result& actual, const Result& expected) {
+  EXPECT_EQ(actual.loss, expected.loss);
+  for (const auto& [name, gradient] : expected.gradients) {
+    EXPECT_TRUE(at::equal(actual.gradients.at(name), gradient)) << name;
+  }
+}
+
+// 5 layers of fp32: what reordering sums of 240 tokens can change.
+constexpr double kRounding = 2e-5;
+
+class ShardedGradients : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(ShardedGradients, EqualThoseOfOneRank) {
+  std::vector<std::string> overrides = GetParam();
+  const bool hybrid = overrides[0] == "sharding.strategy=hybrid";
+  if (hybrid) overrides.push_back("sharding.shard_ranks=" + std::to_string(bootstrap().ranks() % 2 == 0 ? 2 : 1));
+  expect_close(on_all_ranks(overrides), on_one_rank({}), kRounding);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, ShardedGradients,
+    testing::Values(std::vector<std::string>{"sharding.strategy=none"},
+                    std::vector<std::string>{"sharding.strategy=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "sharding.prefetch=0"},
+                    std::vector<std::string>{"sharding.strategy=full", "sharding.prefetch=3"},
+                    std::vector<std::string>{"sharding.strategy=full", "sharding.reshard_after_forward=false"},
+                    std::vector<std::string>{"sharding.strategy=full", "sharding.accumulate=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "micro_batch=1"},
+                    std::vector<std::string>{"sharding.strategy=hybrid"},
+                    std::vector<std::string>{"sharding.strategy=hybrid", "sharding.accumulate=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript"}));
+
+TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
+  const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
+  expect_close(on_all_ranks(gpt2), on_one_rank(gpt2), kRounding);
+  expect_close(on_all_ranks({"model.tied=false"}), on_one_rank({"model.tied=false"}), kRounding);
+}
+
+TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
+  const Result with = on_one_rank({"model.dropout=0.2"});
+  expect_close(on_all_ranks({"model.dropout=0.2"}), with, kRounding);
+  EXPECT_GT(
+      relative_difference(with.gradients.at("embedding.weight"), on_one_rank({}).gradients.at("embedding.weight")),
+      1e-2);
+}
+
+TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
+  const Result exact = on_one_rank({});
+  for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
+    const Result rounded = on_all_ranks({"precision.compute=bfloat16", reduce});
+    EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
+    for (const auto& [name, gradient] : exact.gradients) {
+      EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+    }
+  }
+}
+
+TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
+  expect_same_bits(on_all_ranks({"sharding.strategy=full"}), on_all_ranks({"sharding.strategy=full"}));
+}
+
+TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
+  for (const char* family : {"model.family=llama", "model.family=gpt2"}) {
+    const std::vector<std::string> plain = {family, "model.dropout=0.1"};
+    const Result without = on_all_ranks(plain);
+    for (const char* layers : {"gradient_checkpointing=full", "gradient_checkpointing=[0, 3-4]"}) {
+      std::vector<std::string> checkpointed = plain;
+      checkpointed.push_back(layers);
+      expect_same_bits(on_all_ranks(checkpointed), without);
+    }
+  }
+}
+
+// design: shards of weights and gradients (moments are the optimizer's), slots of the largest block, the root in full.
+TEST(ShardedGradients, TakeTheMemoryThatThePlanSays) {
+  const TrainerConfig config = config_for({"sharding.strategy=full"}, bootstrap().ranks());
+  const auto task = make_task(config);
+  int64_t all = 0, largest = 0, root = 0;
+  const auto padded = [](int64_t elements) { return (elements + 63) / 64 * 64; };
+  for (const auto& group : task->parameter_table()) {
+    int64_t elements = 0;
+    for (const auto& parameter : group.parameters) elements += padded(parameter.elements());
+    elements = (elements + 64 * bootstrap().ranks() - 1) / (64 * bootstrap().ranks()) * 64 * bootstrap().ranks();
+    all += elements;
+    (group.name == "root" ? root : largest) = elements;
+  }
+  const bool sharded = bootstrap().ranks() > 1;
+  const int64_t expected = 4 * (2 * all / bootstrap().ranks() + (sharded ? 4 * largest + 2 * root : 0));
+  EXPECT_EQ(on_all_ranks({"sharding.strategy=full"}).bytes, expected);
+}
+
+}  // namespace
+}  // namespace strata::trainer

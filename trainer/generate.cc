@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// generate RUN: samples from the newest checkpoint of a language model; text for byte tokens, ids for others.
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
+#include <c10/core/GradMode.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/errors.h"
+#include "kernels/linear/linear.h"
+#include "modules/parameter_table.h"
+#include "modules/rotary_tables.h"
+#include "modules/transformer.h"
+#include "trainer/checkpoint_loader.h"
+#include "trainer/load_config.h"
+
+namespace strata::trainer {
+namespace {
+
+struct Request {
+  std::string run;
+  std::optional<std::string> prompt;
+  std::vector<int64_t> prompt_ids;
+  int64_t tokens = 300;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  uint64_t seed = 1;
+  std::optional<int64_t> step;
+};
+
+// The weights of a checkpoint by name, in full and without gradients.
+std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config, const FoundCheckpoint& found) {
+  std::map<std::string, at::Tensor> weights;
+  std::vector<TensorPiece> pieces;
+  for (const auto& group : modules::parameter_table(config)) {
+    for (const auto& parameter : group.parameters) {
+      const at::Tensor flat = at::empty({parameter.elements()}, at::kFloat);
+      pieces.push_back({parameter.name + "/master", parameter.shape, 0, flat});
+      weights[parameter.name] = flat.view(parameter.shape);
+    }
+  }
+  read_pieces(found, pieces);
+  return weights;
+}
+
+// One more token at a time, from the last `sequence` ones.
+class Sampler {
+ public:
+  Sampler(const TrainerConfig& config, const FoundCheckpoint& found)
+      : config_(std::get<modules::TransformerConfig>(config.model.type)),
+        level_(modules::kernels_for_root(config.kernels).linear),
+        weights_(load_weights(config_, found)),
+        model_(config_, config.kernels, [this](const std::string& name) { return weights_.at(name); }) {
+    if (config_.family == modules::Family::llama) rotary_ = modules::rotary_tables(config_, config_.sequence);
+  }
+
+  int64_t next(const std::vector<int64_t>& ids, const Request& request) const {
+    const auto length = std::min<int64_t>(static_cast<int64_t>(ids.size()), config_.sequence);
+    const at::Tensor input =
+        at::tensor(at::ArrayRef<int64_t>(ids).slice(ids.size() - static_cast<size_t>(length)), at::kLong).unsqueeze(0);
+    modules::StepContext context;
+    if (rotary_.cosine.defined()) {
+      context.rotary_cosine = rotary_.cosine.narrow(0, 0, length);
+      context.rotary_sine = rotary_.sine.narrow(0, 0, length);
+    }
+    const at::Tensor hidden = model_(input, context).select(1, length - 1);
+    const at::Tensor logits =
+        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, level_).squeeze(0);
+    if (request.temperature == 0) return logits.argmax().item<int64_t>();
+    const int64_t candidates = request.top_k > 0 ? std::min(request.top_k, logits.size(0)) : logits.size(0);
+    const auto [values, indices] = at::topk(logits, candidates);
+    const at::Tensor chosen = at::multinomial(at::softmax(values.div(request.temperature), 0), 1);
+    return indices.index_select(0, chosen).item<int64_t>();
+  }
+
+  void require_ids(const std::vector<int64_t>& ids) const {
+    for (const int64_t id : ids) {
+      if (id >= 0 && id < config_.vocabulary) continue;
+      throw Error(ExitCode::data, "token " + std::to_string(id) + " of the prompt is outside of the vocabulary of " +
+                                      std::to_string(config_.vocabulary));
+    }
+  }
+
+  int64_t vocabulary() const { return config_.vocabulary; }
+
+ private:
+  modules::TransformerConfig config_;
+  kernels::Level level_;
+  std::map<std::string, at::Tensor> weights_;
+  modules::Transformer model_;
+  modules::RotaryTables rotary_;
+};
+
+void generate(const Request& request) {
+  const at::NoGradGuard no_gradients;
+  const TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  const auto found =
+      find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
+  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  const Sampler sampler(config, *found);
+  at::manual_seed(request.seed);
+
+  const bool as_text = request.prompt.has_value();
+  if (as_text && sampler.vocabulary() != 256) {
+    throw Error(ExitCode::configuration, "--prompt wants a model of bytes, and this one has a vocabulary of " +
+                                             std::to_string(sampler.vocabulary()) + "; give --prompt-ids");
+  }
+  std::vector<int64_t> ids = request.prompt_ids;
+  if (as_text) {
+    for (const char letter : *request.prompt) ids.push_back(static_cast<unsigned char>(letter));
+  }
+  if (ids.empty()) throw Error(ExitCode::configuration, "the prompt is empty; it has one token at least");
+  sampler.require_ids(ids);
+  const auto print = [&](int64_t id) {
+    if (as_text) {
+      std::putchar(static_cast<int>(id));
+    } else {
+      std::printf("%lld\n", static_cast<long long>(id));
+    }
+  };
+  for (const int64_t id : ids) print(id);
+  for (int64_t i = 0; i < request.tokens; ++i) {
+    ids.push_back(sampler.next(ids, request));
+    print(ids.back());
+    std::fflush(stdout);
+  }
+  if (as_text) std::putchar('\n');
+}
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int count, char** arguments) {
+  using namespace strata;
+  trainer::Request request;
+  CLI::App app("Samples from the newest checkpoint of a run.", "generate");
+  app.add_option("RUN", request.run, "folder of the run")->required();
+  auto* text = app.add_option("--prompt", request.prompt, "text to go on from, for models of bytes");
+  app.add_option("--prompt-ids", request.prompt_ids, "token ids to go on from; ids are printed, one a line")
+      ->excludes(text);
+  app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str()->check(CLI::NonNegativeNumber);
+  app.add_option("--temperature", request.temperature, "0: the likeliest token")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top-k", request.top_k, "choose among so many; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", request.seed, "of the choices")->capture_default_str();
+  app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
+  }
+  try {
+    trainer::generate(request);
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return static_cast<int>(ExitCode::internal);
+  }
+}
