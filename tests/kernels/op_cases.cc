@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/kernels/op_cases.h"
 
-#include <ATen/ops/arange.h>
+#include <ATen/Context.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -43,7 +43,7 @@ std::string text(const Sizes& sizes) {
 }
 
 // Small, odd, one row, no row, narrow, and wide. Not of width 1, where the gradients of norms are nothing but rounding.
-std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 3}, {2, 1000}}; }
+std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
 // Small integers, whose sums of products are exact in every dtype, and one half in each sum: what falls beside the kink
 // of relu does not depend on rounding.
@@ -181,7 +181,7 @@ std::vector<OpCase> vocabulary_cases() {
                        return {embedding(indices.to(leaves[0].device()), leaves[0], level)};
                      }});
   }
-  for (const Sizes& shape : {Sizes{9, 5}, Sizes{40, 257}, Sizes{1, 3}, Sizes{0, 7}}) {
+  for (const Sizes& shape : {Sizes{9, 5}, Sizes{40, 257}, Sizes{1, 11}, Sizes{0, 7}}) {
     for (const double smoothing : {0.0, 0.1}) {
       const Tensor targets = at::randint(0, shape[1], {shape[0]}, at::kLong);
       if (shape[0] > 2) targets[2].fill_(-100);
@@ -250,6 +250,7 @@ Tolerance tolerance(const std::string& op) {
 }
 
 std::vector<OpCase> op_cases() {
+  at::manual_seed(1);  // the same numbers in every run and on every machine
   std::vector<OpCase> cases;
   for (const auto& make :
        {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, optimizer_cases}) {
