@@ -33,18 +33,20 @@ std::string named(const std::vector<int>& ranks) {
 // Who holds this up. A rank that does not answer is the cause; else one that waits for nobody and has not come; else
 // one that waits for something else.
 std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::PeerState>& peers) {
-  std::vector<int> silent, absent, elsewhere;
+  std::vector<int> silent, absent;
+  std::string elsewhere;
   for (const auto& peer : peers) {
     if (!peer.answered)
       silent.push_back(peer.rank);
     else if (peer.wait == Watchdog::Wait())
       absent.push_back(peer.rank);
     else if (peer.wait != wait)
-      elsewhere.push_back(peer.rank);
+      elsewhere +=
+          (elsewhere.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " waits in " + peer.wait.text();
   }
   if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
   if (!absent.empty()) return named(absent) + " did not arrive (busy or hung)";
-  if (!elsewhere.empty()) return named(elsewhere) + " waited for something else";
+  if (!elsewhere.empty()) return elsewhere;
   return peers.empty() ? "the other ranks could not be asked" : "all ranks have arrived: the transport hangs";
 }
 

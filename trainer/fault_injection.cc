@@ -13,15 +13,15 @@
 
 namespace strata::trainer {
 
-FaultInjection::FaultInjection(const FaultConfig& config, sharding::Communicator& world)
-    : kind_(config.kind), world_(world) {
+FaultInjection::FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator)
+    : kind_(config.kind), communicator_(communicator) {
   long long step = 0;
-  int rank = 0;
+  int struck = 0;
   if (kind_ == Fault::none) return;
-  if (std::sscanf(config.at.c_str(), "step %lld rank %d", &step, &rank) != 2) {
+  if (std::sscanf(config.at.c_str(), "step %lld rank %d", &step, &struck) != 2) {
     throw Error(ExitCode::configuration, "fault.at: expected 'step 7 rank 1', got '" + config.at + "'");
   }
-  armed_ = rank == world.rank();
+  armed_ = rank == struck;
   step_ = step;
 }
 
@@ -36,7 +36,7 @@ void FaultInjection::strike() {
     case Fault::exception:
       throw std::runtime_error("the exception that fault.do asked for");
     case Fault::extra_collective:
-      world_.all_reduce(at::zeros({1}), "fault").wait();
+      communicator_.all_reduce(at::zeros({1}), "fault").wait();
       return;
     case Fault::nan:
     case Fault::none:

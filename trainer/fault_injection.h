@@ -14,7 +14,8 @@ namespace strata::trainer {
 
 class FaultInjection {
  public:
-  FaultInjection(const FaultConfig& config, sharding::Communicator& world);
+  // `communicator` is where an additional collective goes.
+  FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator);
 
   bool armed() const { return armed_; }  // on this rank
   void begin_step(int64_t step) { now_ = armed_ && step == step_; }
@@ -28,7 +29,7 @@ class FaultInjection {
   void strike();
 
   Fault kind_;
-  sharding::Communicator& world_;
+  sharding::Communicator& communicator_;
   bool armed_ = false, now_ = false;
   int64_t step_ = 0;
 };

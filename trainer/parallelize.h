@@ -25,7 +25,7 @@ class ShardedModel {
  public:
   struct Options {
     at::Device device = at::kCPU;
-    bool poison_slots = false;  // released slots are filled with NaN: for tests
+    bool poison_slots = false;    // released slots are filled with NaN: for tests
     Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and

@@ -41,7 +41,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       world_(bootstrap.communicator(), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
-      fault_(config.fault, world_),
+      fault_(config.fault, ranks_.rank, *mesh_.shard),
       model_(config, *task_, mesh_,
              {.around = [this](int64_t, modules::Layer layer) { return fault_.around(std::move(layer)); }}),
       kernels_(modules::kernels_for_root(config.kernels)),
@@ -86,6 +86,10 @@ void Trainer::start() {
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
                        ranks_);
   const std::string hash = weights_sha256(model_, *mesh_.shard);
+  if (resumed && hash != resumed->state.weights_sha256) {
+    throw Error(ExitCode::storage, "the weights of step " + std::to_string(step_) + " have the hash " + hash +
+                                       ", and their checkpoint says " + resumed->state.weights_sha256);
+  }
   if (ranks_.rank != 0) return;
   metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
                                     .resumed_step = resumed ? step_ : -1,
@@ -93,7 +97,8 @@ void Trainer::start() {
                                     .log_every = config_.log.every,
                                     .item = task_->item_name(),
                                     .console = Console::options_from_environment()});
-  if (!resumed) return metrics_->weights(0, hash);
+  metrics_->weights(step_, hash);
+  if (!resumed) return;
   for (const std::string& note : resumed->notes) metrics_->warn(note);
   metrics_->note("resumed from step " + std::to_string(step_));
 }
@@ -206,7 +211,12 @@ void Trainer::finish_save(bool wait) {
   if (!checkpoints_->in_flight()) return;
   const PhaseTimer::Scope scope(timer_, Phase::checkpoint);
   const std::optional<SaveOutcome> outcome = wait ? checkpoints_->finish() : checkpoints_->try_finish();
-  if (outcome && !outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
+  if (!outcome) return;
+  if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
+  // While the run goes on there will be another save; the last one has to be there.
+  if (!outcome->committed && outcome->step == step_ && (step_ == last_step_ || stop_)) {
+    throw Error(ExitCode::storage, "the last checkpoint could not be saved: " + outcome->message);
+  }
 }
 
 // The weights are still those before the step, so the same inputs give the same gradients: look at them before they are

@@ -10,7 +10,7 @@ def activation(x: torch.Tensor, kind: str) -> torch.Tensor:
     elif kind == "gelu_tanh":
         y = wide * 0.5 * (1.0 + torch.tanh(0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)))
     elif kind == "relu":
-        y = torch.clamp(wide, min=0.0)
+        y = torch.relu(wide)
     else:
         y = wide * torch.sigmoid(wide)
     return y.to(x.dtype)

@@ -85,7 +85,7 @@ constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
     .torchscript = {rms_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {rms_norm_forward_cuda, rms_norm_backward_cuda},
 };
 
 constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {

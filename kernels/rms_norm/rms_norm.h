@@ -32,6 +32,9 @@ struct RmsNormOp {
   static const KernelTable<RmsNormOp> kKernels;
 };
 
+RmsNormOp::Forward rms_norm_forward_cuda;
+RmsNormOp::Backward rms_norm_backward_cuda;
+
 struct AddRmsNormOp {
   static constexpr std::string_view kName = "add_rms_norm";
   struct Output {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "tests/kernels/evaluation.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Generator.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "kernels/weight_gradient.h"
+
+namespace strata::kernels {
+namespace {
+
+// The same values in memory that is not contiguous: a column and a row of every matrix are left out.
+Tensor strided(const Tensor& tensor) {
+  if (tensor.dim() < 2) return tensor;
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes[0] *= 2;
+  sizes.back() += 3;
+  const Tensor memory = at::empty(sizes, tensor.options());
+  const Tensor view = memory.slice(0, 0, sizes[0], /*step=*/2).narrow(-1, 1, tensor.size(-1));
+  return view.copy_(tensor).detach();
+}
+
+std::vector<Tensor> leaves_of(const OpCase& op_case, const Setting& setting) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& original : op_case.leaves) {
+    const bool is_weight = leaves.size() >= op_case.leaves.size() - op_case.weights;
+    Tensor leaf = original.to(setting.device, setting.dtype, /*non_blocking=*/false, /*copy=*/true);
+    if (setting.layout == Layout::strided && !is_weight) leaf = strided(leaf);
+    leaves.push_back(leaf.requires_grad_(op_case.differentiable));
+  }
+  return leaves;
+}
+
+Value value(const std::string& name, const Tensor& tensor) {
+  return {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type()};
+}
+
+constexpr double kBefore = 1.0;  // what is in a buffer before a gradient is written or added
+
+}  // namespace
+
+std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& setting) {
+  const std::vector<Tensor> leaves = leaves_of(op_case, setting);
+  const size_t first_weight = leaves.size() - op_case.weights;
+  std::vector<Tensor> buffers(leaves.size());
+  if (setting.routing.routed) {
+    for (size_t i = first_weight; i < leaves.size(); ++i) {
+      buffers[i] =
+          at::full(leaves[i].sizes(), kBefore, leaves[i].options().dtype(setting.routing.dtype).requires_grad(false));
+      route_weight_gradient(leaves[i], [&, i] { return WeightGradient{buffers[i], setting.routing.add}; });
+    }
+  }
+
+  std::vector<Value> values;
+  const std::vector<Tensor> outputs = op_case.run(leaves, level);
+  for (size_t i = 0; i < outputs.size(); ++i) values.push_back(value("output " + std::to_string(i), outputs[i]));
+  if (!op_case.differentiable) return values;
+
+  std::vector<Tensor> gradients = output_gradients(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    gradients[i] = gradients[i].to(outputs[i].device(), outputs[i].scalar_type());
+  torch::autograd::backward(outputs, gradients);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const std::string name = "gradient of leaf " + std::to_string(i);
+    if (!buffers[i].defined()) {
+      TORCH_CHECK(leaves[i].grad().defined(), op_case.name, ": no ", name);
+      values.push_back(value(name, leaves[i].grad()));
+      continue;
+    }
+    unroute_weight_gradient(leaves[i]);
+    TORCH_CHECK(!leaves[i].grad().defined(), op_case.name, ": ", name, " was returned although it was routed");
+    values.push_back(value(name, buffers[i]));
+    if (setting.routing.add) values.back().value.sub_(kBefore);
+  }
+  return values;
+}
+
+std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
+  auto generator = at::detail::createCPUGenerator(/*seed_val=*/17);
+  std::vector<Tensor> gradients;
+  for (const Tensor& output : outputs) {
+    // Rounded to bf16, so that they are the same in every dtype.
+    gradients.push_back(at::randn(output.sizes(), generator, at::kDouble).to(at::kBFloat16).to(at::kDouble));
+  }
+  return gradients;
+}
+
+OpCase rounded(const OpCase& op_case, at::ScalarType dtype) {
+  OpCase result = op_case;
+  for (Tensor& leaf : result.leaves) leaf = leaf.to(dtype).to(at::kDouble);
+  return result;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// The formulas, which every level is measured against, against plain loops: formula and level cannot be wrong together.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/activation/activation.h"
+#include "kernels/activation/activation_kind.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/global_norm/global_norm.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/linear/linear.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rotary/rotary.h"
+#include "kernels/swiglu/swiglu.h"
+#include "tests/kernels/plain_tensor.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr Level kFormula = Level::torchscript;
+
+double plain_activation(double x, Activation kind) {
+  switch (kind) {
+    case Activation::none:
+      return x;
+    case Activation::gelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::gelu_tanh:
+      return x / (1.0 + std::exp(-2.0 * std::sqrt(2.0 / M_PI) * (x + 0.044715 * std::pow(x, 3))));
+    case Activation::relu:
+      return x > 0 ? x : 0;
+    case Activation::silu:
+      return x / (1.0 + std::exp(-x));
+  }
+  return NAN;
+}
+
+TEST(Formula, Linear) {
+  const int64_t rows = 3, in = 4, out = 2;
+  const Plain x = ramp(rows * in), weight = ramp(out * in), bias = ramp(out);
+  for (const Activation kind : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    Plain expected;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < out; ++j) {
+        double sum = bias[j];
+        for (int64_t k = 0; k < in; ++k) sum += x[i * in + k] * weight[j * in + k];
+        expected.push_back(plain_activation(sum, kind));
+      }
+    }
+    expect_equal(linear(tensor(x, {rows, in}), tensor(weight, {out, in}), tensor(bias, {out}), kind, kFormula),
+                 expected);
+  }
+}
+
+TEST(Formula, Norms) {
+  const int64_t rows = 2, width = 5;
+  const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
+              bias = ramp(width);
+  Plain sum, rms, layer;
+  for (int64_t i = 0; i < rows * width; ++i) sum.push_back(residual[i] + branch[i]);
+  for (int64_t i = 0; i < rows; ++i) {
+    double mean = 0, square = 0, variance = 0;
+    for (int64_t k = 0; k < width; ++k) mean += sum[i * width + k] / width;
+    for (int64_t k = 0; k < width; ++k) square += std::pow(sum[i * width + k], 2) / width;
+    for (int64_t k = 0; k < width; ++k) variance += std::pow(sum[i * width + k] - mean, 2) / width;
+    for (int64_t k = 0; k < width; ++k) {
+      rms.push_back(sum[i * width + k] / std::sqrt(square + 0.01) * weight[k]);
+      layer.push_back((sum[i * width + k] - mean) / std::sqrt(variance + 0.01) * weight[k] + bias[k]);
+    }
+  }
+  const Tensor r = tensor(residual, {rows, width}), b = tensor(branch, {rows, width}), s = tensor(sum, {rows, width});
+  const Tensor w = tensor(weight, {width}), shift = tensor(bias, {width});
+  expect_equal(rms_norm(s, w, 0.01, kFormula), rms);
+  expect_equal(layer_norm(s, w, shift, 0.01, kFormula), layer);
+  const NormedSum with_rms = add_rms_norm(r, b, w, 0.01, kFormula);
+  expect_equal(with_rms.y, rms);
+  expect_equal(with_rms.sum, sum);
+  const NormedSum with_layer = add_layer_norm(r, b, w, shift, 0.01, kFormula);
+  expect_equal(with_layer.y, layer);
+  expect_equal(with_layer.sum, sum);
+}
+
+TEST(Formula, ActivationAndSwiglu) {
+  const int64_t width = 6;
+  const Plain x = ramp(2 * width);
+  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
+    Plain expected;
+    for (const double value : x) expected.push_back(plain_activation(value, kind));
+    expect_equal(activation(tensor(x, {2, width}), kind, kFormula), expected);
+  }
+  Plain expected;
+  for (int64_t k = 0; k < width; ++k) expected.push_back(plain_activation(x[k], Activation::silu) * x[width + k]);
+  expect_equal(swiglu(tensor(x, {1, 2 * width}), kFormula), expected);
+}
+
+TEST(Formula, Rotary) {
+  const int64_t positions = 3, heads = 2, key_value_heads = 1, half = 2, all_heads = heads + 2 * key_value_heads;
+  const Plain qkv = ramp(positions * all_heads * 2 * half);
+  Plain cosine, sine, expected = qkv;
+  for (int64_t t = 0; t < positions; ++t) {
+    for (int64_t k = 0; k < half; ++k) {
+      const double angle = 0.5 * static_cast<double>(t * (k + 1));
+      cosine.push_back(static_cast<float>(std::cos(angle)));
+      sine.push_back(static_cast<float>(std::sin(angle)));
+      for (int64_t head = 0; head < heads + key_value_heads; ++head) {
+        const int64_t first = ((t * all_heads + head) * 2) * half + k, second = first + half;
+        expected[first] = qkv[first] * cosine.back() - qkv[second] * sine.back();
+        expected[second] = qkv[second] * cosine.back() + qkv[first] * sine.back();
+      }
+    }
+  }
+  const Tensor c = tensor(cosine, {positions, half}).to(at::kFloat), s = tensor(sine, {positions, half}).to(at::kFloat);
+  expect_equal(rotary(tensor(qkv, {1, positions, all_heads * 2 * half}), c, s, heads, key_value_heads, kFormula),
+               expected);
+}
+
+TEST(Formula, Attention) {
+  const int64_t positions = 4, heads = 4, key_value_heads = 2, width = 3, all_heads = heads + 2 * key_value_heads;
+  const Plain qkv = ramp(positions * all_heads * width);
+  const auto at = [&](int64_t t, int64_t head, int64_t k) { return qkv[(t * all_heads + head) * width + k]; };
+  for (const bool causal : {false, true}) {
+    Plain expected(positions * heads * width);
+    for (int64_t t = 0; t < positions; ++t) {
+      for (int64_t head = 0; head < heads; ++head) {
+        const int64_t key = heads + head / (heads / key_value_heads), value = key + key_value_heads;
+        const int64_t seen = causal ? t + 1 : positions;
+        Plain weights;
+        double total = 0;
+        for (int64_t u = 0; u < seen; ++u) {
+          double score = 0;
+          for (int64_t k = 0; k < width; ++k) score += at(t, head, k) * at(u, key, k);
+          weights.push_back(std::exp(score / std::sqrt(static_cast<double>(width))));
+          total += weights.back();
+        }
+        for (int64_t u = 0; u < seen; ++u) {
+          for (int64_t k = 0; k < width; ++k) {
+            expected[(t * heads + head) * width + k] += weights[u] / total * at(u, value, k);
+          }
+        }
+      }
+    }
+    expect_equal(attention(tensor(qkv, {1, positions, all_heads * width}), heads, key_value_heads, causal, kFormula),
+                 expected);
+  }
+}
+
+TEST(Formula, Embedding) {
+  const Plain weight = ramp(4 * 2);
+  const Tensor indices = tensor({3, 0, 3}, {3}).to(at::kLong);
+  expect_equal(embedding(indices, tensor(weight, {4, 2}), kFormula),
+               {weight[6], weight[7], weight[0], weight[1], weight[6], weight[7]});
+}
+
+uint32_t mix(uint32_t hash) {
+  hash = (hash ^ hash >> 16) * 0x7feb352du;
+  hash = (hash ^ hash >> 15) * 0x846ca68bu;
+  return hash ^ hash >> 16;
+}
+
+TEST(Formula, Dropout) {
+  const int64_t rows = 5, columns = 7, first_row = (int64_t{1} << 32) - 2, site = 9;
+  const int64_t key = -0x123456789abcdef;
+  const double probability = 0.4;
+  const Plain x = ramp(rows * columns);
+  Plain expected;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = 0; k < columns; ++k) {
+      const int64_t row = first_row + i;
+      uint32_t hash = mix(static_cast<uint32_t>(key) ^ 0x9e3779b9u);
+      hash = mix(static_cast<uint32_t>(key >> 32) ^ hash);
+      hash = mix(static_cast<uint32_t>(site) ^ hash);
+      hash = mix(static_cast<uint32_t>(row) ^ hash);
+      hash = mix(static_cast<uint32_t>(row >> 32) ^ hash);
+      hash = mix(hash ^ mix(static_cast<uint32_t>(k) + 0x9e3779b9u));
+      expected.push_back(hash / 4294967296.0 < probability ? 0.0 : x[i * columns + k] / (1 - probability));
+    }
+  }
+  const Tensor key_tensor = at::full({1}, key, at::kLong);
+  expect_equal(dropout(tensor(x, {rows, columns}), probability, key_tensor, site, first_row, kFormula), expected);
+}
+
+TEST(Formula, CrossEntropy) {
+  const int64_t rows = 3, classes = 4;
+  const Plain logits = ramp(rows * classes, 0.9);
+  const std::vector<int64_t> targets = {2, -100, 0};
+  for (const double smoothing : {0.0, 0.2}) {
+    double loss = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      if (targets[i] < 0) continue;
+      double total = 0;
+      for (int64_t v = 0; v < classes; ++v) total += std::exp(logits[i * classes + v]);
+      for (int64_t v = 0; v < classes; ++v) {
+        const double wanted = (v == targets[i] ? 1 - smoothing : 0) + smoothing / classes;
+        loss -= 0.5 * wanted * std::log(std::exp(logits[i * classes + v]) / total);
+      }
+    }
+    const Tensor scale = at::full({}, 0.5, at::kFloat);
+    const Tensor target_tensor = tensor({2, -100, 0}, {rows}).to(at::kLong);
+    expect_equal(cross_entropy(tensor(logits, {rows, classes}), target_tensor, scale, -100, smoothing, kFormula),
+                 {loss});
+  }
+}
+
+TEST(Formula, Adamw) {
+  const int64_t size = 5;
+  const Plain master = ramp(size), first = ramp(size, 0.1), gradient = ramp(size, 0.6);
+  const Plain second = {0.1, 0.2, 0.3, 0.4, 0.5};
+  const double rate = 0.125, step = 3, factor = 0.5;  // exact in fp32
+  Plain new_master, new_first, new_second;
+  for (int64_t i = 0; i < size; ++i) {
+    const double g = gradient[i] * factor;
+    new_first.push_back(0.9 * first[i] + 0.1 * g);
+    new_second.push_back(0.95 * second[i] + 0.05 * g * g);
+    const double m = new_first[i] / (1 - std::pow(0.9, step)), v = new_second[i] / (1 - std::pow(0.95, step));
+    new_master.push_back(master[i] * (1 - rate * 0.1) - rate * m / (std::sqrt(v) + 1e-8));
+  }
+  for (const double skip : {0.0, 1.0}) {
+    Tensor m = tensor(master, {size}), f = tensor(first, {size}), s = tensor(second, {size}), copy;
+    const auto scalar = [](double value) { return at::full({}, value, at::kFloat); };
+    adamw(m, f, s, tensor(gradient, {size}), copy, {scalar(rate), scalar(step), scalar(factor), scalar(skip)},
+          {0.9, 0.95, 1e-8, 0.1}, kFormula);
+    expect_equal(m, skip == 0 ? new_master : master);
+    expect_equal(f, skip == 0 ? new_first : first);
+    expect_equal(s, skip == 0 ? new_second : second);
+  }
+}
+
+TEST(Formula, GlobalNorm) {
+  const Plain a = ramp(7), b = ramp(4, 0.2);
+  double sum = 0;
+  for (const double value : a) sum += value * value;
+  for (const double value : b) sum += value * value;
+  expect_equal(global_norm({tensor(a, {7}), tensor(b, {2, 2})}, kFormula), {sum});
+}
+
+}  // namespace
+}  // namespace strata::kernels

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "tests/kernels/op_cases.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sin.h>
+#include <c10/util/Exception.h>
+
+#include "kernels/activation/activation.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/global_norm/global_norm.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/linear/linear.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rotary/rotary.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace strata::kernels {
+namespace {
+
+using Leaves = std::vector<Tensor>;
+using Sizes = std::vector<int64_t>;
+
+constexpr double kEpsilon = 1e-5;
+
+Tensor random(const Sizes& sizes) { return at::randn(sizes, at::kDouble); }
+Tensor random_weight(int64_t width) { return random({width}).mul_(0.2).add_(1.0); }
+
+std::string text(const Sizes& sizes) {
+  std::string result;
+  for (const int64_t size : sizes) result += (result.empty() ? "" : "x") + std::to_string(size);
+  return result;
+}
+
+// Small, odd, one row, no row, narrow, and wide. Not of width 1, where the gradients of norms are nothing but rounding.
+std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 3}, {2, 1000}}; }
+
+// Small integers, whose sums of products are exact in every dtype, and one half in each sum: what falls beside the kink
+// of relu does not depend on rounding.
+void keep_off_zero(Leaves& leaves) {
+  for (Tensor& leaf : leaves) leaf = at::randint(-2, 3, leaf.sizes(), at::kDouble);
+  leaves[0].select(-1, 0).fill_(1.0);
+  leaves[1].select(-1, 0).add_(0.5);
+}
+
+std::vector<OpCase> linear_cases() {
+  std::vector<OpCase> cases;
+  for (const Activation kind : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    for (const bool has_bias : {false, true}) {
+      for (const Sizes& shape : {Sizes{2, 3, 8}, Sizes{7, 33}, Sizes{1, 16}, Sizes{0, 16}}) {
+        const int64_t in = shape.back(), out = 21;
+        Leaves leaves = {random(shape), random({out, in}).div_(std::sqrt(double(in)))};
+        if (has_bias) leaves.push_back(random({out}));
+        if (kind == Activation::relu) keep_off_zero(leaves);
+        cases.push_back({"linear", "linear_" + std::string(name(kind)) + (has_bias ? "_bias_" : "_") + text(shape),
+                         leaves, leaves.size() - 1, [kind](const Leaves& leaves, Level level) -> Leaves {
+                           return {linear(leaves[0], leaves[1], leaves.size() > 2 ? leaves[2] : Tensor(), kind, level)};
+                         }});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> norm_cases() {
+  std::vector<OpCase> cases;
+  for (const Sizes& shape : row_shapes()) {
+    const Tensor weight = random_weight(shape.back()), bias = random({shape.back()});
+    cases.push_back({"rms_norm",
+                     "rms_norm_" + text(shape),
+                     {random(shape), weight},
+                     1,
+                     [](const Leaves& leaves, Level level) -> Leaves {
+                       return {rms_norm(leaves[0], leaves[1], kEpsilon, level)};
+                     }});
+    cases.push_back({"add_rms_norm",
+                     "add_rms_norm_" + text(shape),
+                     {random(shape), random(shape), weight},
+                     1,
+                     [](const Leaves& leaves, Level level) -> Leaves {
+                       const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kEpsilon, level);
+                       return {y, sum};
+                     }});
+    for (const bool has_bias : {false, true}) {
+      Leaves leaves = {random(shape), weight};
+      if (has_bias) leaves.push_back(bias);
+      const std::string suffix = (has_bias ? "_bias_" : "_") + text(shape);
+      cases.push_back({"layer_norm", "layer_norm" + suffix, leaves, leaves.size() - 1,
+                       [](const Leaves& leaves, Level level) -> Leaves {
+                         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+                         return {layer_norm(leaves[0], leaves[1], bias, kEpsilon, level)};
+                       }});
+      leaves.insert(leaves.begin(), random(shape));
+      cases.push_back({"add_layer_norm", "add_layer_norm" + suffix, leaves, leaves.size() - 2,
+                       [](const Leaves& leaves, Level level) -> Leaves {
+                         const Tensor bias = leaves.size() > 3 ? leaves[3] : Tensor();
+                         const auto [y, sum] = add_layer_norm(leaves[0], leaves[1], leaves[2], bias, kEpsilon, level);
+                         return {y, sum};
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> elementwise_cases() {
+  std::vector<OpCase> cases;
+  for (const Sizes& shape : row_shapes()) {
+    for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
+      cases.push_back(
+          {"activation",
+           "activation_" + std::string(name(kind)) + "_" + text(shape),
+           {random(shape)},
+           0,
+           [kind](const Leaves& leaves, Level level) -> Leaves { return {activation(leaves[0], kind, level)}; }});
+    }
+    Sizes doubled = shape;
+    doubled.back() *= 2;
+    cases.push_back(
+        {"swiglu", "swiglu_" + text(doubled), {random(doubled)}, 0, [](const Leaves& leaves, Level level) -> Leaves {
+           return {swiglu(leaves[0], level)};
+         }});
+    cases.push_back(
+        {"dropout", "dropout_" + text(shape), {random(shape)}, 0, [](const Leaves& leaves, Level level) -> Leaves {
+           const Tensor key = at::full({1}, 0x123456789abcdef, at::kLong).to(leaves[0].device());
+           return {dropout(leaves[0], 0.3, key, /*site=*/5, /*first_row=*/(int64_t{1} << 32) - 1, level)};
+         }});
+  }
+  return cases;
+}
+
+struct HeadShape {
+  int64_t batch, positions, heads, key_value_heads, width;
+};
+
+std::vector<OpCase> attention_cases() {
+  std::vector<OpCase> cases;
+  for (const HeadShape& s : {HeadShape{2, 5, 4, 4, 8}, HeadShape{1, 70, 6, 2, 16}, HeadShape{2, 1, 4, 1, 2},
+                             HeadShape{0, 4, 2, 2, 4}, HeadShape{1, 33, 3, 3, 10}}) {
+    const Sizes shape = {s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.width};
+    const std::string suffix = text({s.batch, s.positions, s.heads, s.key_value_heads, s.width});
+    const Tensor angle = at::rand({s.positions, s.width / 2}, at::kFloat).mul_(6.28);
+    cases.push_back(
+        {"rotary", "rotary_" + suffix, {random(shape)}, 0, [s, angle](const Leaves& leaves, Level level) -> Leaves {
+           const Tensor cosine = at::cos(angle).to(leaves[0].device());
+           const Tensor sine = at::sin(angle).to(leaves[0].device());
+           const Tensor qkv = leaves[0].mul(1.0);  // given away to rotary
+           return {rotary(qkv, cosine, sine, s.heads, s.key_value_heads, level)};
+         }});
+    for (const bool causal : {false, true}) {
+      cases.push_back({"attention",
+                       std::string(causal ? "attention_causal_" : "attention_full_") + suffix,
+                       {random(shape)},
+                       0,
+                       [s, causal](const Leaves& leaves, Level level) -> Leaves {
+                         return {attention(leaves[0], s.heads, s.key_value_heads, causal, level)};
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> vocabulary_cases() {
+  std::vector<OpCase> cases;
+  for (const Sizes& shape : {Sizes{4, 50}, Sizes{1, 1}, Sizes{0, 3}}) {
+    const Tensor indices = at::randint(0, 19, shape, at::kLong);  // of 23: some rows of weight are never used
+    cases.push_back({"embedding",
+                     "embedding_" + text(shape),
+                     {random({23, 12})},
+                     1,
+                     [indices](const Leaves& leaves, Level level) -> Leaves {
+                       return {embedding(indices.to(leaves[0].device()), leaves[0], level)};
+                     }});
+  }
+  for (const Sizes& shape : {Sizes{9, 5}, Sizes{40, 257}, Sizes{1, 3}, Sizes{0, 7}}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      const Tensor targets = at::randint(0, shape[1], {shape[0]}, at::kLong);
+      if (shape[0] > 2) targets[2].fill_(-100);
+      cases.push_back({"cross_entropy",
+                       "cross_entropy_" + text(shape) + (smoothing == 0 ? "" : "_smoothed"),
+                       {random(shape).mul_(3.0)},
+                       0,
+                       [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+                         const auto device = leaves[0].device();
+                         const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
+                         return {cross_entropy(leaves[0], targets.to(device), scale, -100, smoothing, level)};
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> optimizer_cases() {
+  std::vector<OpCase> cases;
+  for (const int64_t size : {1, 37, 4099}) {
+    for (const double skip : {0.0, 1.0}) {
+      OpCase adamw_case{
+          "adamw",
+          "adamw_" + std::to_string(size) + (skip == 0 ? "" : "_skipped"),
+          {random({size}), random({size}).mul_(0.1), at::rand({size}, at::kDouble), random({size})},
+          0,
+          [skip](const Leaves& leaves, Level level) -> Leaves {
+            // Half precision leaves stand for a half precision gradient of an fp32 master.
+            const auto wide = leaves[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+            Tensor master = leaves[0].to(wide, false, /*copy=*/true);
+            Tensor first = leaves[1].to(wide, false, true), second = leaves[2].to(wide, false, true);
+            Tensor copy = at::empty_like(master);
+            const auto scalar = [&](double value) { return at::scalar_tensor(value, at::kFloat).to(master.device()); };
+            adamw(master, first, second, leaves[3], copy, {scalar(0.015625), scalar(3), scalar(0.75), scalar(skip)},
+                  {0.9, 0.95, 1e-8, 0.1}, level);
+            return {master, first, second, copy};
+          }};
+      adamw_case.differentiable = false;
+      cases.push_back(adamw_case);
+    }
+    OpCase norm_case{"global_norm",
+                     "global_norm_" + std::to_string(size),
+                     {random({size}), random({3, 5})},
+                     0,
+                     [](const Leaves& leaves, Level level) -> Leaves { return {global_norm(leaves, level)}; }};
+    norm_case.differentiable = false;
+    cases.push_back(norm_case);
+  }
+  return cases;
+}
+
+}  // namespace
+
+Tolerance tolerance(const std::string& op) {
+  // c: another order of the same sums; k: a handful of roundings, more where long sums are taken.
+  static const std::vector<Tolerance> table = {
+      {"linear", 4, 4},       {"layer_norm", 4, 8},  {"add_layer_norm", 4, 8}, {"rms_norm", 4, 8},
+      {"add_rms_norm", 4, 8}, {"activation", 4, 4},  {"swiglu", 4, 4},         {"rotary", 4, 2},
+      {"attention", 4, 8},    {"embedding", 2, 4},   {"dropout", 2, 2},        {"cross_entropy", 4, 8},
+      {"adamw", 4, 4},        {"global_norm", 2, 2},
+  };
+  for (const Tolerance& entry : table) {
+    if (entry.op == op) return entry;
+  }
+  TORCH_CHECK(false, "no tolerance for op ", op);
+}
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  for (const auto& make :
+       {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, optimizer_cases}) {
+    for (OpCase& op_case : make()) cases.push_back(std::move(op_case));
+  }
+  return cases;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The cases on which the levels of every op must agree: inputs in fp64 and a call of the op at a level.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/level.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+struct OpCase {
+  std::string op;
+  std::string name;  // op and shape, as a test's name
+  // fp64 on the CPU: what the gradients are taken of, the weights last. Never changed.
+  std::vector<Tensor> leaves;
+  size_t weights = 0;  // so many of the last leaves are weights, whose gradients can be routed
+  // The op's floating point results. The leaves come in the dtype, on the device and with the strides to be tested.
+  std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
+  bool differentiable = true;
+};
+
+// An error is accepted up to max(c * error of aten in the same dtype, k * eps * largest value of the reference).
+struct Tolerance {
+  std::string op;
+  double c, k;
+};
+
+Tolerance tolerance(const std::string& op);
+
+std::vector<OpCase> op_cases();
+
+}  // namespace strata::kernels

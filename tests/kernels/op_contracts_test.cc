@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// What single ops promise beyond equal numbers: masks that do not depend on ranks, gradients that nobody else loses.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sin.h>
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rotary/rotary.h"
+
+namespace strata::kernels {
+namespace {
+
+class Contracts : public testing::TestWithParam<Level> {};
+
+INSTANTIATE_TEST_SUITE_P(Levels, Contracts, testing::Values(Level::aten, Level::torchscript),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+Tensor key(int64_t value) { return at::full({1}, value, at::kLong); }
+
+TEST_P(Contracts, DropoutDoesNotDependOnHowRowsAreSplit) {
+  const Tensor x = at::ones({6, 4, 50});
+  const Tensor whole = dropout(x, 0.5, key(7), 3, 1000, GetParam());
+  const Tensor head = dropout(x.narrow(0, 0, 2), 0.5, key(7), 3, 1000, GetParam());
+  const Tensor tail = dropout(x.narrow(0, 2, 4), 0.5, key(7), 3, 1000 + 2 * 4, GetParam());
+  EXPECT_TRUE(at::equal(whole, at::cat({head, tail})));
+}
+
+TEST_P(Contracts, DropoutKeepsTheRightShareIndependentlyInEveryDirection) {
+  const int64_t rows = 512, columns = 512;
+  const Tensor x = at::ones({rows, columns});
+  const auto kept = [&](double probability, int64_t k, int64_t site, int64_t row) {
+    return dropout(x, probability, key(k), site, row, GetParam()).ne(0).to(at::kDouble);
+  };
+  const double count = static_cast<double>(rows * columns);
+  for (const double probability : {0.0, 0.1, 0.5, 0.9}) {
+    const double deviation = std::sqrt(probability * (1 - probability) / count);
+    EXPECT_NEAR(kept(probability, 1, 2, 3).mean().item<double>(), 1 - probability, 5 * deviation + 1e-12);
+  }
+  // Masks of another key, site or row range, and neighbors in the same mask, agree as often as by chance: 1/2.
+  const Tensor mask = kept(0.5, 1, 2, 3);
+  const double bound = 5 * 0.5 / std::sqrt(count);
+  const auto agreement = [](const Tensor& a, const Tensor& b) { return a.eq(b).to(at::kDouble).mean().item<double>(); };
+  EXPECT_NEAR(agreement(mask, kept(0.5, 2, 2, 3)), 0.5, bound);
+  EXPECT_NEAR(agreement(mask, kept(0.5, 1, 3, 3)), 0.5, bound);
+  EXPECT_NEAR(agreement(mask, kept(0.5, 2, 1, 3)), 0.5, bound);  // key and site exchanged
+  EXPECT_NEAR(agreement(mask, kept(0.5, 1, 2, 3 + (int64_t{1} << 32))), 0.5, bound);
+  EXPECT_NEAR(agreement(mask.narrow(0, 1, rows - 1), mask.narrow(0, 0, rows - 1)), 0.5, bound);
+  EXPECT_NEAR(agreement(mask.narrow(1, 1, columns - 1), mask.narrow(1, 0, columns - 1)), 0.5, bound);
+}
+
+// Rotary turns gradients back in place where they are its own, and only there.
+TEST_P(Contracts, RotaryLeavesAGradientAloneThatOthersSee) {
+  const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_();
+  const Tensor gradient = at::randn({2, 5, 3 * 4}), before = gradient.clone();
+  const Tensor y = rotary(qkv * 1.0, at::cos(angle), at::sin(angle), 1, 1, GetParam());
+  torch::autograd::backward({y}, {gradient});
+  EXPECT_TRUE(at::equal(gradient, before));
+  // A rotation keeps lengths: back and forth is the identity.
+  const Tensor again = rotary(qkv.grad().clone(), at::cos(angle), at::sin(angle), 1, 1, GetParam());
+  EXPECT_LT((again - gradient).abs().max().item<double>(), 1e-5);
+}
+
+TEST_P(Contracts, CrossEntropyCanBeDifferentiatedTwiceInARowAndByAnyFactor) {
+  const Tensor logits = at::randn({4, 7}).requires_grad_(), targets = at::full({4}, 3, at::kLong);
+  const Tensor loss = cross_entropy(logits, targets, at::full({}, 0.25), -100, 0.0, GetParam());
+  loss.backward({}, /*retain_graph=*/true);
+  const Tensor once = logits.grad().clone();
+  loss.backward({}, /*retain_graph=*/true);
+  EXPECT_TRUE(at::equal(logits.grad(), once + once));
+  logits.mutable_grad().reset();
+  (loss * 3).backward();
+  EXPECT_LT((logits.grad() - once * 3).abs().max().item<double>(), 1e-6);
+}
+
+// The profiler reads these brackets.
+TEST(CallScopes, NameOpAndLevelForwardAndBackward) {
+  static std::vector<std::string> names;
+  names.clear();
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+        names.emplace_back(function.name());
+        return nullptr;
+      }).scopes({at::RecordScope::USER_SCOPE}));
+  const Tensor x = at::randn({2, 4}).requires_grad_(), weight = at::ones({4});
+  rms_norm(x, weight, 1e-5, Level::aten).sum().backward();
+  rms_norm(x, weight, 1e-5, Level::torchscript);
+  at::removeCallback(handle);
+  EXPECT_EQ(names, (std::vector<std::string>{"rms_norm/aten", "rms_norm/aten/backward", "rms_norm/torchscript"}));
+}
+
+}  // namespace
+}  // namespace strata::kernels

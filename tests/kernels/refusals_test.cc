@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// What ops refuse, in one sentence each: empty slots, wrong shapes, dtypes and numbers.
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "kernels/activation/activation.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/global_norm/global_norm.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/levels.h"
+#include "kernels/linear/linear.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rotary/rotary.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr auto A = Level::aten;
+
+Tensor zeros(std::vector<int64_t> sizes, at::ScalarType dtype = at::kFloat) { return at::zeros(sizes, dtype); }
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "nothing was refused";
+}
+
+void step(const Tensor& gradient, const Tensor& scalar) {
+  Tensor master = zeros({4}), first = zeros({4}), second = zeros({4}), copy;
+  adamw(master, first, second, gradient, copy, {scalar, scalar, scalar, scalar}, {0.9, 0.95, 1e-8, 0.1}, A);
+}
+
+struct Refusal {
+  std::function<void()> call;
+  std::string sentence;
+};
+
+TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
+  const Tensor x = zeros({2, 8}), qkv = zeros({1, 4, 24}), table = zeros({4, 1}), scalar = zeros({});
+  const Tensor key = zeros({1}, at::kLong), targets = zeros({2}, at::kLong);
+  const std::vector<Refusal> refusals = {
+      {[&] {
+         linear(x, zeros({3, 7}), {}, Activation::none, A);
+       },
+       "linear/aten: x is [2, 8] and weight is [3, 7], expected x [..., in] and weight [out, in]"},
+      {[&] {
+         linear(x, zeros({3, 8}, at::kBFloat16), {}, Activation::none, A);
+       },
+       "linear/aten: x is Float on cpu and weight is BFloat16 on cpu, expected one floating point type on one device"},
+      {[&] {
+         linear(x, zeros({3, 8}), zeros({4}), Activation::none, A);
+       },
+       "linear/aten: bias is [4], expected [3]"},
+      {[&] {
+         linear(x, zeros({3, 8}), {}, Activation::silu, A);
+       },
+       "linear/aten: activation is silu, expected none, gelu, gelu_tanh or relu"},
+      {[&] { rms_norm(x, zeros({7}), 1e-5, Level::torchscript); },
+       "rms_norm/torchscript: x is [2, 8] and weight is [7], expected x [..., D] and weight [D]"},
+      {[&] {
+         add_rms_norm(x, zeros({3, 8}), zeros({8}), 1e-5, A);
+       },
+       "add_rms_norm/aten: residual is Float [2, 8] on cpu and branch is Float [3, 8] on cpu, expected the same"},
+      {[&] { layer_norm(x, zeros({8}), zeros({7}), 1e-5, A); },
+       "layer_norm/aten: weight is Float [8] on cpu and bias is Float [7] on cpu, expected the same"},
+      {[&] { add_layer_norm(x, x, zeros({8}, at::kDouble), {}, 1e-5, A); },
+       "add_layer_norm/aten: x is Float on cpu and weight is Double on cpu, expected one floating point type on one "
+       "device"},
+      {[&] { activation(zeros({2}, at::kLong), Activation::gelu, A); },
+       "activation/aten: x is Long, expected a floating point type"},
+      {[&] { activation(x, Activation::none, A); },
+       "activation/aten: kind is none, expected gelu, gelu_tanh, relu or silu"},
+      {[&] {
+         swiglu(zeros({2, 7}), A);
+       },
+       "swiglu/aten: gate_up is Float [2, 7], expected floating point [..., 2F]"},
+      {[&] {
+         rotary(qkv, zeros({4, 2}), zeros({4, 2}), 4, 4, A);
+       },
+       "rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
+      {[&] { rotary(qkv, table, table, 5, 5, A); },
+       "rotary/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D] with an even D"},
+      {[&] { attention(qkv, 4, 3, true, A); },
+       "attention/aten: heads is 4 and key_value_heads is 3, expected the first to be a multiple of the second"},
+      {[&] { attention(qkv, 5, 5, true, A); },
+       "attention/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D]"},
+      {[&] {
+         embedding(x, zeros({5, 2}), A);
+       },
+       "embedding/aten: indices are Float on cpu, expected Long on cpu like weight"},
+      {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
+      {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
+      {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
+      {[&] { cross_entropy(x, zeros({3}, at::kLong), scalar, -100, 0, A); },
+       "cross_entropy/aten: targets are Long [3] on cpu, expected Long [2] on cpu"},
+      {[&] { cross_entropy(x, targets, zeros({1}), -100, 0, A); },
+       "cross_entropy/aten: scale is Float [1] on cpu, expected Float [] on cpu"},
+      {[&] { cross_entropy(x, targets, scalar, -100, 1.5, A); },
+       "cross_entropy/aten: label_smoothing is 1.5, expected 0 <= a < 1"},
+      {[&] { step(zeros({5}), scalar); },
+       "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
+      {[&] { step(zeros({4}), zeros({1})); }, "adamw/aten: a scalar is Float [1] on cpu, expected Float [] on cpu"},
+      {[&] { global_norm({}, A); }, "global_norm/aten: no gradients, expected at least one"},
+  };
+  for (const auto& [call, sentence] : refusals) EXPECT_EQ(refusal(call), sentence);
+}
+
+TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
+  EXPECT_EQ(refusal([] {
+              swiglu(zeros({2, 8}), Level::aot_inductor);
+            }),
+            "swiglu has no kernel at level aot_inductor on cpu (not written yet); levels there: aten, torchscript");
+  EXPECT_EQ(
+      refusal([] { require_level("blocks.3.mlp", "swiglu", Level::triton, c10::kCPU); }),
+      "blocks.3.mlp: swiglu has no kernel at level triton on cpu (not written yet); levels there: aten, torchscript");
+  EXPECT_EQ(refusal([] {
+              rms_norm(zeros({2, 8}), zeros({8}), 1e-5, Level::cuda);
+            }),
+            "rms_norm has no kernel at level cuda on cpu (this level is GPU code); levels there: aten, torchscript");
+  EXPECT_EQ(refusal([] { require_level("kernels.relu", "relu", Level::aten, c10::kCPU); }).substr(0, 44),
+            "kernels.relu: there is no op relu; ops: line");
+  require_level("blocks.3.mlp", "swiglu", Level::aten, c10::kCPU);
+}
+
+TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
+  const std::vector<LevelRow> rows = level_matrix();
+  EXPECT_EQ(rows.size(), 14u * 5u * 2u);
+  for (const LevelRow& row : rows) {
+    SCOPED_TRACE(std::string(row.op) + "/" + std::string(name(row.level)));
+    EXPECT_EQ(row.reason.empty(), row.forward && row.backward);
+    EXPECT_TRUE(row.forward || (row.level != Level::aten && row.level != Level::torchscript));
+    EXPECT_EQ(row.backward, row.forward && row.op != "adamw" && row.op != "global_norm");
+  }
+}
+
+}  // namespace
+}  // namespace strata::kernels

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// The device that the levels are proved on: the CPU in one test binary, the GPU in another.
+#pragma once
+
+#include <c10/core/Device.h>
+
+namespace strata::kernels {
+
+c10::DeviceType test_device();
+
+}  // namespace strata::kernels

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Gradients of weights land where they were routed, on levels with a backward of their own and on traced ones.
+#include "kernels/weight_gradient.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "kernels/embedding/embedding.h"
+#include "kernels/linear/linear.h"
+
+namespace strata::kernels {
+namespace {
+
+class WeightGradients : public testing::TestWithParam<Level> {};
+
+// An embedding and the head share a weight: the first gradient overwrites what is in the buffer, the second is added.
+TEST_P(WeightGradients, OfATiedWeightAreSummedIntoOneBuffer) {
+  const Tensor weight = at::randn({6, 4}).requires_grad_(), indices = at::randint(0, 6, {3, 5}, at::kLong);
+  const auto loss = [&] {
+    return linear(embedding(indices, weight, GetParam()), weight, {}, Activation::none, GetParam()).square().sum();
+  };
+  loss().backward();
+  const Tensor expected = weight.grad().clone();
+  weight.mutable_grad().reset();
+
+  const Tensor buffer = at::full({6, 4}, NAN);
+  int claims = 0;
+  route_weight_gradient(weight, [&] { return WeightGradient{buffer, claims++ > 0}; });
+  loss().backward();
+  EXPECT_EQ(claims, 2);
+  EXPECT_FALSE(weight.grad().defined());
+  EXPECT_LT((buffer - expected).abs().max().item<double>(), 1e-4);
+
+  unroute_weight_gradient(weight);
+  loss().backward();
+  EXPECT_TRUE(weight.grad().defined());
+  EXPECT_EQ(claims, 2);
+}
+
+// A parameter's storage is moved between slots: what was saved for the backward moves along, nothing is copied.
+TEST_P(WeightGradients, FollowAStorageThatMoves) {
+  const Tensor x = at::randn({3, 4}).requires_grad_(), values = at::randn({2, 4});
+  const auto point_at = [](const Tensor& tensor, const Tensor& memory) {
+    tensor.storage().set_data_ptr_noswap(at::DataPtr(memory.data_ptr(), c10::Device(at::kCPU)));
+  };
+  const Tensor first_slot = values.clone(), second_slot = values.clone(), weight = at::randn({2, 4}).requires_grad_();
+  point_at(weight, first_slot);
+  const Tensor y = linear(x, weight, {}, Activation::none, GetParam());
+  first_slot.fill_(NAN);  // released after the forward
+  point_at(weight, second_slot);
+  y.sum().backward();
+  EXPECT_LT((x.grad() - values.sum(0)).abs().max().item<double>(), 1e-5);
+  point_at(weight, values);  // outlives the weight
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, WeightGradients, testing::Values(Level::aten, Level::torchscript),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST(WeightGradientRegistry, ForgetsADeadWeight) {
+  Tensor weight = at::randn({2});
+  route_weight_gradient(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
+  const auto* address = weight.unsafeGetTensorImpl();
+  weight.reset();
+  for (int i = 0; i < 100; ++i) {  // the registry's weak reference keeps the address from being used again
+    const Tensor other = at::randn({2});
+    EXPECT_NE(other.unsafeGetTensorImpl(), address);
+    EXPECT_FALSE(claim_weight_gradient(other).into.defined());
+  }
+  EXPECT_FALSE(claim_weight_gradient({}).into.defined());
+}
+
+}  // namespace
+}  // namespace strata::kernels

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""A model trained here has the same validation loss in an independent implementation of both families in PyTorch."""
+
+import json
+import math
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as functional
+from safetensors.torch import load_file
+
+TRAIN = os.path.abspath("trainer/train")
+EXPORT = os.path.abspath("tools/export")
+LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 2, 24, 3, 12, 37
+
+CONFIG = """
+run: {{folder: {folder}/run, ranks: 1}}
+steps: 15
+batch: 8
+micro_batch: 4
+model: {{type: transformer, family: {family}, layers: 2, width: 24, heads: 3, sequence: 12, vocabulary: 37{more}}}
+data: {{type: text, train: {folder}/tokens.bin, validation: {folder}/tokens.bin}}
+optimizer: {{type: adamw, learning_rate: 5e-2}}
+schedule: {{type: constant}}
+"""
+
+
+def write_tokens(path, tokens):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
+        file.write(struct.pack("<%dH" % len(tokens), *tokens))
+
+
+def attention(q, k, v):
+    """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H."""
+    repeat = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+    mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril()
+    return torch.where(mask, scores, -math.inf).softmax(-1) @ v
+
+
+def rotate(x, base):
+    half = x.shape[3] // 2
+    frequency = base ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequency
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+def rms_norm(x, weight):
+    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+
+
+def forward(weights, tokens, family, key_value_heads):
+    """Logits in fp64, by the papers: GPT-2 with learned positions and the tanh gelu, Llama with rotary positions and swiglu."""
+    gpt2 = family == "gpt2"
+
+    def linear(x, name):
+        return functional.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
+
+    def norm(x, name):
+        if gpt2:
+            return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
+        return rms_norm(x, weights[name + ".weight"])
+
+    x = weights["embedding.weight"][tokens]
+    if gpt2:
+        x = x + weights["position.weight"][: tokens.shape[1]]
+    head = WIDTH // HEADS
+    for i in range(LAYERS):
+        block = "blocks.%d." % i
+        qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
+        qkv = qkv.view(*tokens.shape, HEADS + 2 * key_value_heads, head).transpose(1, 2)
+        q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
+        if not gpt2:
+            q, k = rotate(q, 1e4), rotate(k, 1e4)
+        y = attention(q, k, v).transpose(1, 2).reshape(*tokens.shape, WIDTH)
+        x = x + linear(y, block + "attention.output")
+        y = norm(x, block + "norm2")
+        if gpt2:
+            y = functional.gelu(linear(y, block + "mlp.up"), approximate="tanh")
+        else:
+            gate, up = linear(y, block + "mlp.gate_up").chunk(2, -1)
+            y = functional.silu(gate) * up
+        x = x + linear(y, block + "mlp.down")
+    return norm(x, "norm") @ weights.get("head.weight", weights["embedding.weight"]).T
+
+
+class PytorchParityTest(unittest.TestCase):
+    def check(self, family, more, key_value_heads):
+        tokens = [(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            write_tokens(folder + "/tokens.bin", tokens)
+            with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
+                file.write(CONFIG.format(folder=folder, family=family, more=more))
+            for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
+                result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
+            with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+        ours = [line["validation_loss"] for line in lines if "validation_loss" in line][-1]
+
+        windows = torch.tensor(tokens)
+        inputs, targets = windows[:-1].view(40, SEQUENCE), windows[1:].view(40, SEQUENCE)
+        logits = forward(weights, inputs, family, key_value_heads)
+        theirs = functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+        self.assertLess(abs(ours - theirs), 2e-6 * theirs)
+        # Far from the start, so that a part without effect would show.
+        self.assertGreater(abs(theirs - math.log(VOCABULARY)), 0.05)
+
+    def test_gpt2(self):
+        self.check("gpt2", "", HEADS)
+
+    def test_llama_with_grouped_heads_and_an_untied_head(self):
+        self.check("llama", ", key_value_heads: 1, feed_forward: 40, tied: false", 1)
+
+    def test_llama_with_a_tied_head(self):
+        self.check("llama", ", feed_forward: 40", HEADS)
+
+
+if __name__ == "__main__":
+    unittest.main()

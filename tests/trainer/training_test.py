@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""Runs of the train program on 1 to 4 ranks: equal on any number of them, resumed bit for bit, and ended by every fault as promised."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+TRAIN = os.path.abspath("trainer/train")
+
+CONFIG = """
+run: {{folder: {folder}, ranks: 2, timeout: 60}}
+steps: 20
+batch: {batch}
+micro_batch: 8
+model: {{type: transformer, family: llama, layers: 3, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, sequence: 12, vocabulary: 37, dropout: 0.1}}
+data: {{type: text, train: {data}/train.bin, validation: {data}/validation.bin}}
+optimizer: {{type: adamw, learning_rate: 1e-2}}
+schedule: {{type: cosine, warmup: 4}}
+checkpoint: {{every: 5}}
+evaluation: {{every: 10, tokens: 240}}
+log: {{every: 5}}
+"""
+
+
+def write_tokens(path, tokens):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
+        file.write(struct.pack("<%dH" % len(tokens), *tokens))
+
+
+class TrainingTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+        self.data = os.path.join(self.folder, "data")
+        os.mkdir(self.data)
+        write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
+        write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def config(self, run, batch):
+        path = os.path.join(self.folder, run + ".yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=self.path(run), data=self.data, batch=batch))
+        return path
+
+    def path(self, run, name=""):
+        return os.path.join(self.folder, run, name) if name else os.path.join(self.folder, run)
+
+    def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None):
+        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
+                   TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *overrides]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=dict(os.environ, **(environment or {})))
+
+    def train(self, run, *overrides, expect=0, **options):
+        process = self.start(run, *overrides, **options)
+        self.output, self.errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, expect, self.output + self.errors)
+
+    def lines(self, run):
+        with open(self.path(run, "metrics.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def losses(self, run, first=1):
+        return [line["loss"] for line in self.lines(run) if "loss" in line and line["step"] >= first]
+
+    def hashes(self, run):
+        return {line["step"]: line["weights_sha256"] for line in self.lines(run) if "weights_sha256" in line}
+
+    def error(self, run):
+        with open(self.path(run, "error.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_any_number_of_ranks_learns_the_same(self):
+        for ranks in (1, 2, 3, 4):
+            self.train("on%d" % ranks, "steps=6", ranks=ranks, batch=96)
+        one = self.losses("on1")
+        for ranks in (2, 3, 4):
+            self.assertEqual(self.hashes("on%d" % ranks)[0], self.hashes("on1")[0])
+            several = self.losses("on%d" % ranks)
+            self.assertLess(abs(several[0] - one[0]), 1e-6 * one[0])
+            for a, b in zip(several, one, strict=True):
+                self.assertLess(abs(a - b), 1e-4 * b)
+        evaluations = [[line["validation_loss"] for line in self.lines("on%d" % ranks) if "validation_loss" in line]
+                       for ranks in (1, 2, 3, 4)]
+        for several in evaluations[1:]:
+            self.assertEqual(len(several), 1)
+            self.assertLess(abs(several[0] - evaluations[0][0]), 1e-4 * evaluations[0][0])
+
+    def test_strategies_learn_the_same(self):
+        self.train("full", "steps=6")
+        for name, overrides in {
+            "none": ["sharding.strategy=none"],
+            "hybrid": ["sharding.strategy=hybrid", "sharding.shard_ranks=2"],
+            "kept": ["sharding.reshard_after_forward=false"],
+            "once": ["sharding.accumulate=full"],
+            "again": ["gradient_checkpointing=full"],
+            "mixed": ["kernels.layers=[{only: 0-1, rms_norm: torchscript, linear: torchscript}]"],
+        }.items():
+            self.train(name, "steps=6", *overrides, ranks=4 if name == "hybrid" else 2, batch=32 if name == "hybrid" else 16)
+            if name == "hybrid":
+                self.train("full", "steps=6", "run.overwrite=true", "checkpoint.resume=never", ranks=4, batch=32)
+            for a, b in zip(self.losses(name), self.losses("full") if name == "hybrid" else self.full_on_two(), strict=True):
+                self.assertLess(abs(a - b), 1e-4 * b, name)
+
+    def full_on_two(self):
+        if not hasattr(self, "two"):
+            self.two = self.losses("full")
+        return self.two
+
+    def test_a_repeated_run_and_its_resolved_configuration_give_the_same_bits(self):
+        self.train("first")
+        self.train("second")
+        self.train("third", "run.folder=" + self.path("third"), config=self.path("first", "resolved.yaml"))
+        for run in ("second", "third"):
+            self.assertEqual(self.losses(run), self.losses("first"))
+            self.assertEqual(self.hashes(run), self.hashes("first"))
+        with open(self.path("first", "kernels.txt"), encoding="utf-8") as file:
+            self.assertIn("layers 0-2", file.read())
+
+    def test_a_killed_rank_ends_the_run_and_resuming_gives_the_same_bits(self):
+        self.train("whole")
+        faults = {"STRATA_FAULTS": "1"}
+        begin = time.monotonic()
+        self.train("killed", "fault={at: step 13 rank 1, do: kill}", environment=faults, expect=137)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.train("killed")
+        self.assertIn("resumed from step 10", self.output)
+        self.assertEqual(self.losses("killed"), self.losses("whole"))
+        self.assertEqual(self.hashes("killed"), self.hashes("whole"))
+
+    def test_a_checkpoint_loads_on_any_number_of_ranks(self):
+        self.train("saved", "run.stop_after=5", batch=96)
+        saved = self.hashes("saved")[5]
+        for ranks in (1, 3, 4):
+            self.train("saved", "run.stop_after=%d" % (5 + ranks), ranks=ranks, batch=96)
+            # The hash after loading is compared with that of the checkpoint by the program, and written.
+            self.assertIn("resumed from step", self.output)
+        self.assertEqual(self.hashes("saved")[5], saved)
+        self.assertEqual(len(self.losses("saved")), 9)
+
+    def test_a_stop_request_saves_and_the_run_goes_on(self):
+        process = self.start("stopped", "steps=100000", "schedule={type: constant}")
+        while not os.path.exists(self.path("stopped", "metrics.jsonl")) or not self.losses("stopped"):
+            self.assertIsNone(process.poll(), "the run ended by itself")
+            time.sleep(0.1)
+        process.send_signal(signal.SIGUSR1)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, output + errors)
+        step = self.lines("stopped")[-1]["step"]
+        self.train("stopped", "steps=100000", "schedule={type: constant}", "run.stop_after=%d" % (step + 2))
+        self.assertIn("resumed from step %d" % step, self.output)
+
+    def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):
+        faults = {"STRATA_FAULTS": "1"}
+        self.train("nan", "fault={at: step 3 rank 1, do: nan}", environment=faults, expect=5)
+        report = self.error("nan")
+        self.assertEqual((report["code"], report["step"]), (5, 3))
+        self.assertRegex(report["message"], r"rank 1: 1 of \d+ gradients of [a-z0-9_.]+ \(group [a-z0-9.]+\)")
+        self.assertNotIn("rank 0:", report["message"])
+
+        self.train("skip", "fault={at: step 3 rank 1, do: nan}", "run.on_nonfinite=skip", environment=faults)
+        skipped = [line["step"] for line in self.lines("skip") if line.get("skipped")]
+        self.assertEqual(skipped, [3])
+        self.assertTrue(all(loss is not None for loss in self.losses("skip")))
+
+    def test_a_hung_rank_is_named(self):
+        begin = time.monotonic()
+        self.train("hung", "run.timeout=4", "fault={at: step 3 rank 1, do: hang}", environment={"STRATA_FAULTS": "1"}, expect=7)
+        self.assertLess(time.monotonic() - begin, 25)
+        self.assertIn("rank 1", self.error("hung")["message"])
+
+    def test_a_collective_too_many_names_both_sides(self):
+        self.train("extra", "fault={at: step 1 rank 1, do: extra_collective}", environment={"STRATA_FAULTS": "1"}, expect=7)
+        self.assertRegex(self.error("extra")["message"], r"(?s)rank 0.*rank 1|rank 1.*rank 0")
+
+    def test_an_exception_is_the_first_cause(self):
+        self.train("thrown", "fault={at: step 2 rank 1, do: exception}", environment={"STRATA_FAULTS": "1"}, expect=70)
+        report = self.error("thrown")
+        self.assertEqual((report["rank"], report["step"], report["phase"]), (1, 2, "forward"))
+        self.assertIn("fault.do", report["message"])
+
+    def test_ranks_with_different_configurations_are_refused(self):
+        config = self.config("differ", 16)
+        command = ["mpirun", "-q", "--oversubscribe", "-n", "1", TRAIN, config, ":", "-n", "1", TRAIN, config, "batch=32"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertRegex(result.stderr, "(?s)rank 0 has .*16.*rank 1 has .*32")
+
+    def test_another_configuration_does_not_resume(self):
+        self.train("changed", "steps=5")
+        self.train("changed", "steps=5", "optimizer.weight_decay=0.2", expect=2)
+        self.assertRegex(self.errors, "optimizer.weight_decay: was 0.1, now 0.2")
+        self.train("changed", "steps=5", "log.every=1")
+
+    def test_a_damaged_checkpoint_is_named_and_the_next_older_one_used(self):
+        self.train("damaged", "run.stop_after=10")
+        shard = self.path("damaged", "checkpoints/step-00000010/rank-00001.safetensors")
+        with open(shard, "r+b") as file:
+            file.seek(5000)
+            byte = file.read(1)
+            file.seek(5000)
+            file.write(bytes([byte[0] ^ 1]))
+        self.train("damaged")
+        self.assertIn("rank-00001.safetensors", self.errors + self.output)
+        self.assertIn("resumed from step 5", self.output)
+
+    def test_data_that_cannot_be_used(self):
+        write_tokens(self.data + "/foreign.bin", [40] * 6000)
+        self.train("outside", "data.train=" + self.data + "/foreign.bin", expect=3)
+        self.assertRegex(self.errors, "foreign.bin.*40")
+        self.train("missing", "data.train=" + self.data + "/missing.bin", expect=3)
+        self.assertIn("missing.bin", self.errors)
+
+    def test_a_token_file_that_shrinks_while_training(self):
+        process = self.start("shrunk", "steps=100000", "schedule={type: constant}")
+        while not os.path.exists(self.path("shrunk", "metrics.jsonl")) or not self.losses("shrunk"):
+            self.assertIsNone(process.poll(), "the run ended by itself")
+            time.sleep(0.1)
+        os.truncate(self.data + "/train.bin", 2000)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3, output + errors)
+        self.assertIn("train.bin", self.error("shrunk")["message"])
+
+    def test_a_run_folder_that_is_a_file_is_refused(self):
+        with open(self.path("file"), "w", encoding="utf-8"):
+            pass
+        self.train("file", expect=4)
+        self.assertIn(self.path("file"), self.errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
