@@ -3,20 +3,12 @@
 
 #include <algorithm>
 
-#include "sharding/flat_layout.h"
+#include "trainer/group_layout.h"
 
 namespace strata::trainer {
 namespace {
 
 int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
-
-int64_t padded_elements(const modules::ParameterGroup& group, int64_t ranks) {
-  std::vector<sharding::FlatParameter> parameters;
-  for (const modules::Parameter& parameter : group.parameters) {
-    parameters.push_back({parameter.name, parameter.shape, parameter.decayed()});
-  }
-  return sharding::FlatLayout(parameters, ranks).elements();
-}
 
 struct Elements {
   int64_t all = 0, blocks = 0, largest_block = 0, outside = 0, block_count = 0;
@@ -25,7 +17,7 @@ struct Elements {
 Elements count(const std::vector<modules::ParameterGroup>& table, int64_t ranks) {
   Elements elements;
   for (const modules::ParameterGroup& group : table) {
-    const int64_t padded = padded_elements(group, ranks);
+    const int64_t padded = layout_of(group, ranks).elements();
     elements.all += padded;
     if (!group.name.starts_with("blocks.")) {
       elements.outside += padded;

@@ -7,6 +7,7 @@
 #include "kernels/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
+#include "trainer/group_layout.h"
 
 namespace strata::trainer {
 namespace {
@@ -20,12 +21,6 @@ using sharding::SlotPool;
 at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
 
 bool is_layer(const modules::ParameterGroup& group) { return group.name.starts_with("blocks."); }
-
-FlatLayout layout_of(const modules::ParameterGroup& group, int64_t ranks) {
-  std::vector<sharding::FlatParameter> flat;
-  for (const auto& parameter : group.parameters) flat.push_back({parameter.name, parameter.shape, parameter.decayed()});
-  return FlatLayout(flat, ranks);
-}
 
 // Each rank makes the values of its own shard only: the full model exists nowhere.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,

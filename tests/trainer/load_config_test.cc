@@ -25,12 +25,11 @@ const modules::TransformerConfig& transformer(const TrainerConfig& config) {
 }
 
 TEST(LoadConfig, ReadsEveryKindOfValue) {
-  const TrainerConfig config =
-      parsed(config_with(14, "fault: {do: none}"),
-             {"run.seed=7",
-              "kernels={rms_norm: torchscript, layers: [{only: 0-1, linear: "
-              "aten}, {only: 3, linear: torchscript}]}",
-              "gradient_checkpointing=[0-1, 3]", "profile.steps=10-20", "schedule={type: wsd, decay: 20}"});
+  const TrainerConfig config = parsed(config_with(14, "fault: {do: none}"),
+                                      {"run.seed=7",
+                                       "kernels={rms_norm: torchscript, layers: [{only: 0-1, linear: "
+                                       "aten}, {only: 3, linear: torchscript}]}",
+                                       "gradient_checkpointing=[0-1, 3]", "schedule={type: wsd, decay: 20}"});
   EXPECT_EQ(config.run.folder, "runs/test");
   EXPECT_EQ(config.run.seed, 7);
   EXPECT_EQ(config.run.timeout, 300);
@@ -47,7 +46,6 @@ TEST(LoadConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.kernels.layers[1].levels.linear, kernels::Level::torchscript);
   EXPECT_TRUE(config.gradient_checkpointing.includes(1));
   EXPECT_FALSE(config.gradient_checkpointing.includes(2));
-  EXPECT_EQ(config.profile.steps, (Range{10, 20}));
   EXPECT_EQ(config.micro_batches(), 2);
 }
 
@@ -129,7 +127,7 @@ TEST(ResolvedConfig, RoundTrip) {
       {config_with(0, ""), {"run.folder='12'", "data.train='null'", "data.validation=' yes '"}},
       {config_with(0, ""),
        {"kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
-        "gradient_checkpointing=[0-1, 3]", "profile.steps=3-4"}},
+        "gradient_checkpointing=[0-1, 3]"}},
       {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.epsilon=3e-300"}},
       {config_with(0, ""), {"schedule={type: constant}", "gradient_checkpointing=full", "gradient_checkpointing=[]"}},
   };
