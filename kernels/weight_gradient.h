@@ -21,7 +21,7 @@ struct WeightGradient {
 // Called once for every gradient that an op's backward is about to produce for the weight.
 using WeightGradientTarget = std::function<WeightGradient()>;
 
-// From now on gradients of `weight` (a leaf) go where `target` says. Not thread-safe against running backwards.
+// From now on gradients of `weight` (a leaf) go where `target` says.
 void route_weight_gradient(const Tensor& weight, WeightGradientTarget target);
 void unroute_weight_gradient(const Tensor& weight);
 
