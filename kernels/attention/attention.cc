@@ -151,7 +151,8 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, bool
   const bool traced = kernel.backward == nullptr || (level == Level::aten && !qkv.is_cpu());
   if (!traced) return AttentionFunction::apply(qkv, shape, level);
   const CallScope scope(op, level);
-  return kernel.forward(qkv, shape).y;
+  // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16.
+  return kernel.forward(qkv.is_cuda() ? qkv.contiguous() : qkv, shape).y;
 }
 
 }  // namespace strata::kernels

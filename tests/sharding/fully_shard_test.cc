@@ -43,9 +43,9 @@ Result run(Recomputation recomputation, bool input_needs_gradient, int micro_bat
   std::vector<std::unique_ptr<ShardedParameterGroup>> groups;
   std::vector<ShardedParameterGroup*> in_order;
   for (int64_t i = 0; i < kLayers; ++i) {
-    groups.push_back(
-        std::make_unique<ShardedParameterGroup>(ShardedParameterGroup::Options{"layer" + std::to_string(i)}, layout,
-                                                *mesh.shard, *mesh.replicate, &weights, &gradients));
+    groups.push_back(std::make_unique<ShardedParameterGroup>(
+        ShardedParameterGroup::Options{.name = "layer" + std::to_string(i), .precision = {}}, layout, *mesh.shard,
+        *mesh.replicate, &weights, &gradients));
     ShardedParameterGroup* group = groups.back().get();
     in_order.push_back(group);
     group->for_each_piece([&](const FlatLayout::Entry&, int64_t in_parameter, int64_t in_shard, int64_t count) {
@@ -111,7 +111,9 @@ TEST_P(FullyShard, GivesTheSameBitsWithRecomputation) {
   }
   EXPECT_GT(plain.gradients[0].abs().max().item<float>() + plain.gradients[3].abs().max().item<float>(), 0);
   ASSERT_EQ(actual.input_gradient.defined(), input_needs_gradient);
-  if (input_needs_gradient) EXPECT_TRUE(at::equal(actual.input_gradient, plain.input_gradient));
+  if (input_needs_gradient) {
+    EXPECT_TRUE(at::equal(actual.input_gradient, plain.input_gradient));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FullyShard,
