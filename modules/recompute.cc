@@ -24,7 +24,12 @@ struct Recipe : torch::CustomClassHolder {
   StepContext context;
 };
 
-// Autograd functions take no undefined tensors.
+// Autograd functions neither take undefined tensors nor return them.
+variable_list defined(variable_list tensors) {
+  std::erase_if(tensors, [](const Tensor& tensor) { return !tensor.defined(); });
+  return tensors;
+}
+
 std::optional<Tensor> optional(const Tensor& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; }
 
 Tensor as_input(const Tensor& saved, bool requires_grad) {
@@ -44,7 +49,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     context->saved_data["residual_needs_gradient"] = residual.requires_grad();
     context->saved_data["branch_needs_gradient"] = branch.defined() && branch.requires_grad();
     const Stream output = (*recipe->layer)({residual, branch}, recipe->context);
-    return {output.residual, output.branch};
+    return defined({output.residual, output.branch});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -58,11 +63,11 @@ class Recompute : public torch::autograd::Function<Recompute> {
       output = (*recipe->layer)(input, recipe->context);
     }
     variable_list roots, root_gradients;
-    for (const auto& [root, gradient] :
-         {std::pair(output.residual, gradients[0]), std::pair(output.branch, gradients[1])}) {
-      if (!root.defined() || !root.requires_grad() || !gradient.defined()) continue;
-      roots.push_back(root);
-      root_gradients.push_back(gradient);
+    const variable_list outputs = defined({output.residual, output.branch});
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad() || !gradients[i].defined()) continue;
+      roots.push_back(outputs[i]);
+      root_gradients.push_back(gradients[i]);
     }
     torch::autograd::backward(roots, root_gradients);
     const auto gradient_of = [](const Tensor& input) { return input.defined() ? input.grad() : Tensor(); };
@@ -79,7 +84,7 @@ Layer recompute(Layer layer) {
     const Tensor anchor = at::zeros({0}, stream.residual.options()).requires_grad_(true);
     const variable_list output = Recompute::apply(stream.residual, optional(stream.branch), anchor,
                                                   c10::make_intrusive<Recipe>(shared, context));
-    return {output[0], output[1]};
+    return {output[0], output.size() > 1 ? output[1] : Tensor()};
   };
 }
 

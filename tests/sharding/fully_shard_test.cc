@@ -24,7 +24,7 @@ using modules::Layer;
 using modules::StepContext;
 using modules::Stream;
 
-constexpr int64_t kLayers = 4, kWidth = 7;
+constexpr int64_t kLayers = 4, kWidth = 19;  // wide enough for each of 4 ranks to hold a part
 
 enum class Recomputation { none, inside, outside };
 
