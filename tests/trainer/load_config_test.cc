@@ -168,7 +168,7 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
     return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides));
   };
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
-                         "log.every=1", "profile.steps=2"}),
+                         "log.every=1", "profile.steps=none"}),
             std::vector<std::string>{});
   EXPECT_EQ(differences({"steps=200", "kernels.layers=[{only: 1, linear: torchscript}]"}),
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
