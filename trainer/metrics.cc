@@ -123,7 +123,7 @@ void Metrics::evaluation(const EvaluationRecord& record) {
   std::string line = "step: " + std::to_string(record.step);
   for (const auto& [name, value] : record.values) {
     append_member(json, name, json_number(value));
-    line += "  " + name + formatted(": %.4f", value);
+    line += "  " + name + formatted(value == std::floor(value) ? ": %.0f" : ": %.4f", value);
   }
   json_.append(json + "}\n");
   events_.append(record.step, record.values);
