@@ -153,8 +153,7 @@ class SchemaTest(unittest.TestCase):
         with open(QUICKSTART, encoding="utf-8") as file:
             text = file.read()
         text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 3]")
-        text = text.replace("{type: cosine, warmup: 50, final: 0.1}",
-                                                                  "{type: wsd, warmup: 50, decay: 100}")
+        text = text.replace("{type: cosine, warmup: 50, final: 0.1}", "{type: wsd, warmup: 50, decay: 100}")
         text = text.replace("kernels: {default: aten}", "kernels: {rms_norm: torchscript, layers: [{only: 1, linear: aten}]}")
         path = os.path.join(self.folder, "forms.yaml")
         with open(path, "w", encoding="utf-8") as file:
