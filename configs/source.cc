@@ -41,7 +41,8 @@ std::string Place::text() const {
 
 std::string Place::origin() const {
   if (!source) return "default";
-  return source->is_override ? "override" : source->name + ":" + std::to_string(line);
+  if (source->is_override) return "override";
+  return line > 0 ? source->name + ":" + std::to_string(line) : source->name;
 }
 
 std::string Place::excerpt() const {

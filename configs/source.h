@@ -19,7 +19,7 @@ struct Place {
 
   // file:12:3, or override 'a.b=c'
   std::string text() const;
-  // file:12, override, default
+  // file:12, override, default; the source alone where there is no line
   std::string origin() const;
   // The source line with a caret under the column, two lines; empty for overrides.
   std::string excerpt() const;

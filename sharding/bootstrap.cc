@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/bootstrap.h"
 
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,10 +15,14 @@
 
 #include "configs/errors.h"
 #include "sharding/failure.h"
+#include "sharding/gpu_watch.h"
 #include "sharding/local_communicator.h"
 #include "sharding/mpi_communicator.h"
 #include "sharding/mpi_thread.h"
+#include "sharding/nccl_communicator.h"
+#include "sharding/nccl_environment.h"
 #include "sharding/plan_check.h"
+#include "sharding/visible_gpus.h"
 #include "sharding/watchdog.h"
 
 namespace strata::sharding {
@@ -130,9 +136,38 @@ void Bootstrap::find_local_ranks() {
   local_ranks_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), host_));
 }
 
+std::string Bootstrap::choose_device(DeviceWish wish) {
+  RankDevices mine{host_, local_rank_};
+  if (wish != DeviceWish::cpu) {
+    VisibleGpus visible = visible_gpus();
+    mine.gpus = std::move(visible.gpus);
+    mine.problem = std::move(visible.problem);
+  }
+  std::vector<RankDevices> all;
+  for (const std::string& text : host_group_.gather(to_text(mine), "the devices of the ranks")) {
+    all.push_back(parse_rank_devices(text));
+  }
+  const DeviceChoice choice = choose_devices(wish, all);
+  if (!choice.cuda) return choice.reason;
+  if (ranks() > 1) prepare_nccl_environment(host_);
+  device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(choice.gpu_of_rank[static_cast<size_t>(rank())]));
+  c10::cuda::set_device(device_.index());
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index()));
+  gpu_watch_ = std::make_unique<GpuWatch>(*watchdog_);
+  return choice.reason;
+}
+
 std::unique_ptr<Communicator> Bootstrap::communicator() {
-  if (ranks() == 1) return std::make_unique<LocalCommunicator>();
+  if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
+  if (device_.is_cuda()) {
+    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_), host_group_);
+  }
   return plan_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
+}
+
+std::string Bootstrap::transport() const {
+  if (ranks() == 1) return "one rank: nothing travels";
+  return device_.is_cuda() ? NcclCommunicator::description() : "MPI, tensors of CPUs, sums in rank order";
 }
 
 std::vector<std::string> Bootstrap::gather(const std::string& text) const {

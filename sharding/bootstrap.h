@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "sharding/communicator.h"
+#include "sharding/device_choice.h"
 #include "sharding/host_group.h"
 
 namespace strata::sharding {
 
+class GpuWatch;
 class MpiThread;
 class PlanCheck;
 class Watchdog;
@@ -36,8 +38,16 @@ class Bootstrap {
   int local_ranks() const { return local_ranks_; }  // of this host
   const std::string& host() const { return host_; }
 
-  // All ranks, for CPU tensors. Collectives are compared between ranks and watched.
+  // Decides where this rank computes, together with all others; without it, on the CPU. On a GPU, the device is made
+  // current in the calling thread, with a stream that is not the default one: those cannot be captured. Once, before
+  // the first communicator. Returns a sentence for the log. Throws (configuration) what stands in the way.
+  std::string choose_device(DeviceWish wish);
+  at::Device device() const { return device_; }
+
+  // All ranks, for tensors on device(). Collectives are compared between ranks and watched.
   std::unique_ptr<Communicator> communicator();
+  // How they travel: a sentence for the log.
+  std::string transport() const;
 
   // Host-side messages; all ranks call them in the same order. gather gives all texts in rank order to every rank.
   std::vector<std::string> gather(const std::string& text) const;
@@ -58,6 +68,7 @@ class Bootstrap {
   const HostGroup& host_group() const { return host_group_; }
   PlanCheck& plan_check() { return *plan_check_; }
   Watchdog& watchdog() { return *watchdog_; }
+  GpuWatch& gpu_watch() { return *gpu_watch_; }  // on a GPU only
 
  private:
   void find_local_ranks();
@@ -65,8 +76,10 @@ class Bootstrap {
   const int exceptions_at_start_;
   std::string host_;
   int local_rank_ = 0, local_ranks_ = 1;
+  at::Device device_ = at::kCPU;
   std::unique_ptr<Watchdog> watchdog_;
-  std::shared_ptr<MpiThread> thread_;  // null for a rank alone
+  std::unique_ptr<GpuWatch> gpu_watch_;  // null on CPUs
+  std::shared_ptr<MpiThread> thread_;    // null for a rank alone
   HostGroup host_group_;
   std::unique_ptr<PlanCheck> plan_check_;
 };

@@ -40,6 +40,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Where its tensors live.
+  virtual at::Device device() const = 0;
 
   // output [n * size] <- the inputs [n] of all ranks in rank order. `input` may be this rank's own part of `output`.
   virtual PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) = 0;

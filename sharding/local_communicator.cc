@@ -43,6 +43,6 @@ PendingCollective LocalCommunicator::all_to_all(Tensor output, const std::vector
   return copy(output, input);
 }
 
-std::unique_ptr<Communicator> LocalCommunicator::split(int) { return std::make_unique<LocalCommunicator>(); }
+std::unique_ptr<Communicator> LocalCommunicator::split(int) { return std::make_unique<LocalCommunicator>(device_); }
 
 }  // namespace strata::sharding

@@ -8,8 +8,10 @@ namespace strata::sharding {
 
 class LocalCommunicator : public Communicator {
  public:
+  explicit LocalCommunicator(at::Device device = at::kCPU) : device_(device) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  at::Device device() const override { return device_; }
   PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) override;
   PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override;
   PendingCollective all_reduce(Tensor tensor, std::string_view label) override;
@@ -17,6 +19,9 @@ class LocalCommunicator : public Communicator {
   PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
                                const std::vector<int64_t>& input_counts, std::string_view label) override;
   std::unique_ptr<Communicator> split(int color) override;
+
+ private:
+  const at::Device device_;
 };
 
 }  // namespace strata::sharding

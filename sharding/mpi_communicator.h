@@ -16,6 +16,7 @@ class MpiCommunicator : public Communicator {
   explicit MpiCommunicator(HostGroup group);
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
+  at::Device device() const override { return at::kCPU; }
   PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) override;
   PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override;
   PendingCollective all_reduce(Tensor tensor, std::string_view label) override;

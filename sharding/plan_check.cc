@@ -97,6 +97,7 @@ class ComparedCommunicator : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  at::Device device() const override { return inner_->device(); }
 
   PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) override {
     plan_->start(all_gather_of(output, input, size(), label));

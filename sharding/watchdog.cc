@@ -89,6 +89,8 @@ void Watchdog::rest() {
   since_progress_ = -1;
 }
 
+void Watchdog::fail(const std::string& message, const std::string& hint) { end_run(message, hint, {}); }
+
 Watchdog::Wait Watchdog::waits_for() const {
   const std::lock_guard lock(mutex_);
   return watched_.empty() ? Wait() : watched_.begin()->second.wait;

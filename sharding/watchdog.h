@@ -49,6 +49,9 @@ class Watchdog {
   void progress();
   void rest();
 
+  // Ends the run now: something was seen from which it will not recover.
+  [[noreturn]] void fail(const std::string& message, const std::string& hint);
+
   // What this rank says when another one asks.
   Wait waits_for() const;
 

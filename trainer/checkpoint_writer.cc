@@ -2,6 +2,7 @@
 #include "trainer/checkpoint_writer.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <chrono>
@@ -67,6 +68,7 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
   if (in_flight()) throw Error(ExitCode::internal, "a save was started before the one before was finished");
   if (step == last_step_) return;
   std::vector<TensorPiece> previous = std::exchange(snapshot_, {});
+  at::Device device = at::kCPU;
   for (const TensorPiece& piece : pieces) {
     if (piece.data.dim() != 1 || !piece.data.is_contiguous()) {
       throw Error(ExitCode::internal, piece.tensor + ": a piece must be one-dimensional and contiguous");
@@ -75,15 +77,19 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
     const size_t i = snapshot_.size();
     const bool reusable = i < previous.size() && previous[i].data.sizes() == piece.data.sizes() &&
                           previous[i].data.scalar_type() == piece.data.scalar_type();
-    copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
-    if (piece.data.is_cpu()) {
+    const bool on_gpu = !piece.data.is_cpu();
+    const auto options = at::TensorOptions(piece.data.scalar_type()).pinned_memory(on_gpu);
+    copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), options);
+    if (!on_gpu) {
       // Not copy_: it wakes the thread pool, which costs more than the copy where ranks share cores.
       std::memcpy(copy.data.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
     } else {
-      copy.data.copy_(piece.data);
+      copy.data.copy_(piece.data, /*non_blocking=*/true);
+      device = piece.data.device();
     }
     snapshot_.push_back(std::move(copy));
   }
+  if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
   step_ = step;
   state_ = std::move(state);
   result_.clear();

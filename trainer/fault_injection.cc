@@ -36,7 +36,7 @@ void FaultInjection::strike() {
     case Fault::exception:
       throw std::runtime_error("the exception that fault.do asked for");
     case Fault::extra_collective:
-      communicator_.all_reduce(at::zeros({1}), "fault").wait();
+      communicator_.all_reduce(at::zeros({1}, at::TensorOptions().device(communicator_.device())), "fault").wait();
       return;
     case Fault::nan:
     case Fault::none:

@@ -20,6 +20,7 @@
 #include "modules/parameter_table.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
+#include "sharding/visible_gpus.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/load_config.h"
 
@@ -35,15 +36,32 @@ struct Request {
   int64_t top_k = 40;
   uint64_t seed = 1;
   std::optional<int64_t> step;
+  std::string device = "auto";
 };
 
+// The first GPU, or the CPU: what is sampled is the same but for rounding.
+at::Device choose_device(const std::string& wish) {
+  using sharding::DeviceWish;
+  const auto known = names(DeviceWish{});
+  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
+  sharding::RankDevices here{.host = "this machine"};
+  if (found != DeviceWish::cpu) {
+    sharding::VisibleGpus visible = sharding::visible_gpus();
+    here.problem = std::move(visible.problem);
+    if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};
+  }
+  const sharding::DeviceChoice choice = sharding::choose_devices(found, {here});
+  return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
 // The weights of a checkpoint by name, in full and without gradients.
-std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config, const FoundCheckpoint& found) {
+std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config, const FoundCheckpoint& found,
+                                               at::Device device) {
   std::map<std::string, at::Tensor> weights;
   std::vector<TensorPiece> pieces;
   for (const auto& group : modules::parameter_table(config)) {
     for (const auto& parameter : group.parameters) {
-      const at::Tensor flat = at::empty({parameter.elements()}, at::kFloat);
+      const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
       pieces.push_back({parameter.name + "/master", parameter.shape, 0, flat});
       weights[parameter.name] = flat.view(parameter.shape);
     }
@@ -55,12 +73,15 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
 // One more token at a time, from the last `sequence` ones.
 class Sampler {
  public:
-  Sampler(const TrainerConfig& config, const FoundCheckpoint& found)
-      : config_(std::get<modules::TransformerConfig>(config.model.type)),
+  Sampler(const TrainerConfig& config, const FoundCheckpoint& found, at::Device device)
+      : device_(device),
+        config_(std::get<modules::TransformerConfig>(config.model.type)),
         level_(modules::kernels_for_root(config.kernels).linear),
-        weights_(load_weights(config_, found)),
+        weights_(load_weights(config_, found, device)),
         model_(config_, config.kernels, [this](const std::string& name) { return weights_.at(name); }) {
-    if (config_.family == modules::Family::llama) rotary_ = modules::rotary_tables(config_, config_.sequence);
+    if (config_.family != modules::Family::llama) return;
+    rotary_ = modules::rotary_tables(config_, config_.sequence);
+    rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
   }
 
   int64_t next(const std::vector<int64_t>& ids, const Request& request) const {
@@ -72,9 +93,9 @@ class Sampler {
       context.rotary_cosine = rotary_.cosine.narrow(0, 0, length);
       context.rotary_sine = rotary_.sine.narrow(0, 0, length);
     }
-    const at::Tensor hidden = model_(input, context).select(1, length - 1);
+    const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
     const at::Tensor logits =
-        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, level_).squeeze(0);
+        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, level_).squeeze(0).cpu();
     if (request.temperature == 0) return logits.argmax().item<int64_t>();
     const int64_t candidates = request.top_k > 0 ? std::min(request.top_k, logits.size(0)) : logits.size(0);
     const auto [values, indices] = at::topk(logits, candidates);
@@ -93,6 +114,7 @@ class Sampler {
   int64_t vocabulary() const { return config_.vocabulary; }
 
  private:
+  at::Device device_;
   modules::TransformerConfig config_;
   kernels::Level level_;
   std::map<std::string, at::Tensor> weights_;
@@ -106,7 +128,7 @@ void generate(const Request& request) {
   const auto found =
       find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  const Sampler sampler(config, *found);
+  const Sampler sampler(config, *found, choose_device(request.device));
   at::manual_seed(request.seed);
 
   const bool as_text = request.prompt.has_value();
@@ -155,6 +177,9 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", request.seed, "of the choices")->capture_default_str();
+  app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   try {
     app.parse(count, arguments);

@@ -15,7 +15,8 @@ namespace {
 using configs::NodePtr;
 
 // What may change when a run is resumed.
-const std::vector<std::string> kFreeSections = {"run", "checkpoint", "evaluation", "log", "profile", "fault"};
+const std::vector<std::string> kFreeSections = {"run",     "checkpoint", "evaluation", "log",
+                                                "profile", "fault",      "cuda_graph"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 

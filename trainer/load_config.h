@@ -28,7 +28,7 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
                                   const std::vector<std::string>& overrides);
 
 // SHA-256 over the values that must stay when a run is resumed: all but run, checkpoint, evaluation, log, profile,
-// fault.
+// fault, cuda_graph.
 std::string config_hash(const TrainerConfig& config);
 
 // "key: was X, now Y" for each of these values that differs from a resolved configuration.

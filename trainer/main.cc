@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -25,11 +25,33 @@
 namespace strata::trainer {
 namespace {
 
+// Before the first call of CUDA's libraries, which read the environment then.
+void prepare_determinism(const RunConfig& config) {
+  // cuBLAS repeats its bits only with a workspace of a fixed size.
+  if (config.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
+  // Else every new tensor is filled with NaN first: a pass over all memory that a step writes.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
 void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
   at::set_num_threads(std::max(1, threads));
-  at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
+}
+
+// From now on the configuration says where the run computes, also where it said `auto`.
+void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+  sharding::DeviceWish& device = loaded.config.run.device;
+  const bool was_automatic = device == sharding::DeviceWish::automatic;
+  const std::string reason = bootstrap.choose_device(device);
+  if (bootstrap.rank() == 0) {
+    std::printf("device: %s\ncommunication: %s\n", reason.c_str(), bootstrap.transport().c_str());
+  }
+  if (!was_automatic) return;
+  device = bootstrap.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  loaded.places["run.device"].source = std::make_shared<configs::Source>(configs::Source{.name = "auto", .text = ""});
+  loaded.places["run.device"].line = 0;
 }
 
 // Claims the run's folder and writes what describes the run. On rank 0.
@@ -49,17 +71,19 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   return folder;
 }
 
-ExitCode run(const LoadedConfig& loaded) {
+ExitCode run(LoadedConfig loaded) {
   const TrainerConfig& config = loaded.config;
-  const std::string resolved = loaded.resolved();
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   if (bootstrap.ranks() != config.run.ranks) {
     throw Error(ExitCode::configuration, "run.ranks is " + std::to_string(config.run.ranks) + " and " +
                                              std::to_string(bootstrap.ranks()) +
                                              " ranks were started; set run.ranks, or mpirun -n, to the other");
   }
-  bootstrap.require_equal("configuration", resolved);
+  bootstrap.require_equal("configuration", loaded.resolved());
   set_threads(config.run, bootstrap);
+  prepare_determinism(config.run);
+  decide_device(loaded, bootstrap);
+  const std::string resolved = loaded.resolved();
 
   const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),
                     [&](const std::string& text) { return bootstrap.gather(text); }};

@@ -138,7 +138,7 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
 }
 
 std::string Metrics::phase_table() const {
-  if (timed_steps_ <= 0) return "";
+  if (timed_steps_ <= 0 || phase_sums_.empty()) return "";
   size_t width = std::string_view("the rest").size();
   for (const auto& [name, sum] : phase_sums_) width = std::max(width, name.size());
   std::string table = "phase" + std::string(width - 5, ' ') + "   ms/step   share";

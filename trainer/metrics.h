@@ -55,7 +55,8 @@ class Metrics {
   void note(std::string_view line) { console_.line(line); }
   void warn(std::string_view line) { console_.warning(line); }
 
-  // Milliseconds and share of each phase, as the mean over all steps but the first; empty before the second.
+  // Milliseconds and share of each phase, as the mean over all steps but the first; empty before the second, and where
+  // no phases are timed.
   std::string phase_table() const;
 
  private:

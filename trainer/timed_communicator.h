@@ -19,6 +19,7 @@ class TimedCommunicator : public sharding::Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  at::Device device() const override { return inner_->device(); }
   PendingCollective all_gather(at::Tensor output, const at::Tensor& input, std::string_view label) override {
     return timed(inner_->all_gather(std::move(output), input, label));
   }

@@ -4,21 +4,24 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
 #include "trainer/data/permutation.h"
+#include "trainer/device_memory.h"
 #include "trainer/evaluation.h"
 #include "trainer/learning_rate.h"
-#include "trainer/resident_memory.h"
+#include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
 #include "trainer/weights_hash.h"
 
@@ -26,8 +29,6 @@ namespace strata::trainer {
 namespace {
 
 using sharding::ShardedParameterGroup;
-
-Tensor scalar(double value) { return at::scalar_tensor(value, at::kFloat); }
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
@@ -37,19 +38,33 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
     : config_(config),
       resolved_(resolved),
       bootstrap_(bootstrap),
+      device_(bootstrap.device()),
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
       world_(bootstrap.communicator(), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       fault_(config.fault, ranks_.rank, *mesh_.shard),
       model_(config, *task_, mesh_,
-             {.around = [this](int64_t, modules::Layer layer) { return fault_.around(std::move(layer)); }}),
+             {.device = device_,
+              .around = [this](int64_t, modules::Layer layer) { return fault_.around(std::move(layer)); }}),
       kernels_(modules::kernels_for_root(config.kernels)),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      feed_([this](int64_t step) { return read_batches(step); }, device_),
+      results_(device_),
       loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
+      halted_(scalar(0)),
+      one_(scalar(1)),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
-  inputs_ = {{}, scalar(0), at::zeros({1}, at::kLong), scalar(0)};
+  inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
+  const std::string no_graph = why_no_graph(config, device_.is_cuda());
+  if (no_graph.empty()) {
+    graph_.emplace(bootstrap_.gpu_watch());
+  } else if (config.cuda_graph == CudaGraph::on) {
+    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
+  } else if (device_.is_cuda() && ranks_.rank == 0) {
+    std::printf("cuda graph: none, because %s\n", no_graph.c_str());
+  }
   model_.set_before_reduce([this](ShardedParameterGroup& group) { fault_.before_reduce(group); });
 }
 
@@ -58,8 +73,11 @@ ExitCode Trainer::train() {
   while (step_ < last_step_ && !stop_) {
     ++step_;
     fill_inputs();
-    run_step();
-    look_at_outputs();
+    take_step();
+    const bool pauses =
+        step_ == last_step_ || due(step_, config_.evaluation.every) || due(step_, config_.checkpoint.every);
+    look_at_results(/*all=*/pauses);
+    if (stop_) look_at_results(/*all=*/true);
     const bool last = step_ == last_step_ || stop_;
     if (last ? !stop_ : due(step_, config_.evaluation.every)) {
       const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
@@ -82,6 +100,7 @@ void Trainer::start() {
     step_ = resumed->state.step;
     updates_.fill_(static_cast<double>(resumed->state.updates));
   }
+  first_step_ = step_;
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
                        ranks_);
@@ -103,22 +122,43 @@ void Trainer::start() {
   metrics_->note("resumed from step " + std::to_string(step_));
 }
 
+Tensor Trainer::scalar(double value) const {
+  return at::scalar_tensor(value, at::TensorOptions(at::kFloat).device(device_));
+}
+
+// Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
+// them.
+std::vector<MicroBatch> Trainer::read_batches(int64_t step) const {
+  std::vector<MicroBatch> batches;
+  const int64_t first = (step - 1) * config_.batch + ranks_.rank * config_.micro_batch;
+  for (int64_t i = 0; i < config_.micro_batches(); ++i) {
+    batches.push_back(task_->training_batch(first + i * config_.micro_batch * ranks_.size, config_.micro_batch));
+  }
+  return batches;
+}
+
 void Trainer::fill_inputs() {
   sharding::set_position(step_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   fault_.begin_step(step_);
-  inputs_.micro_batches.clear();
-  // Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
-  // them.
-  const int64_t first = (step_ - 1) * config_.batch + ranks_.rank * config_.micro_batch;
-  for (int64_t i = 0; i < config_.micro_batches(); ++i) {
-    inputs_.micro_batches.push_back(
-        task_->training_batch(first + i * config_.micro_batch * ranks_.size, config_.micro_batch));
-  }
+  inputs_.micro_batches = feed_.next(step_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, step_));
   inputs_.dropout_key.fill_(
       static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(step_))));
   inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
+}
+
+void Trainer::take_step() {
+  // The first step makes what is made once, and the plans of the ranks are compared on the host.
+  const RefuseWaits refuse_waits(device_.is_cuda() && step_ > first_step_ + 1);
+  if (!graph_ || step_ <= first_step_ + StepGraph::kWarmUpSteps) {
+    run_step();
+  } else {
+    if (!graph_->captured()) graph_->capture([this] { run_step(); });
+    sharding::set_position(step_, "captured step");
+    graph_->replay();
+  }
+  results_.push(step_);
 }
 
 void Trainer::run_step() {
@@ -152,35 +192,47 @@ void Trainer::update(const Tensor& local_loss) {
   const Tensor sums = at::stack({local_loss, squares, inputs_.stop});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  outputs_.loss = sums.select(0, 0);
-  outputs_.gradient_norm = at::sqrt(sums.select(0, 1));
-  outputs_.stop = sums.select(0, 2);
-  outputs_.skipped = 1 - at::isfinite(outputs_.gradient_norm).to(at::kFloat);
-  updates_ += 1 - outputs_.skipped;
+  const Tensor norm = at::sqrt(sums.select(0, 1));
+  Tensor skipped = 1 - at::isfinite(norm).to(at::kFloat);
+  if (config_.run.on_nonfinite == OnNonfinite::stop) {
+    // Nothing moves any more, also where the host sees it a step later.
+    skipped = at::maximum(skipped, halted_);
+    halted_.copy_(skipped);
+  }
+  updates_ += 1 - skipped;
   // As torch.nn.utils.clip_grad_norm_ has it.
   const double clip = config_.optimizer.gradient_clip;
-  const Tensor scale = clip > 0 ? at::clamp_max(clip / (outputs_.gradient_norm + 1e-6), 1.0) : scalar(1);
-  optimizer_.step({inputs_.learning_rate, updates_, scale, outputs_.skipped});
+  const Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
+  results_.values().copy_(at::stack({sums.select(0, 0), norm, sums.select(0, 2), skipped}));
 }
 
-void Trainer::look_at_outputs() {
-  stop_ = outputs_.stop.item<float>() > 0;
-  const bool skipped = outputs_.skipped.item<float>() > 0;
+void Trainer::look_at_results(bool all) {
+  while (const std::optional<StepResult> result = results_.next(all)) look_at(*result);
+}
+
+void Trainer::look_at(const StepResult& result) {
+  stop_ = stop_ || result.stop > 0;
+  const bool skipped = result.skipped > 0;
   const PhaseTimer::Seconds seconds = timer_.take();
   if (metrics_) {
-    StepRecord record{.step = step_,
-                      .loss = outputs_.loss.item<float>(),
-                      .gradient_norm = outputs_.gradient_norm.item<float>(),
-                      .learning_rate = inputs_.learning_rate.item<double>(),
+    const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
+    StepRecord record{.step = result.step,
+                      .loss = result.loss,
+                      .gradient_norm = result.gradient_norm,
+                      .learning_rate = static_cast<float>(rate),  // as the update has it
                       .items = config_.batch * task_->items_per_sample(),
                       .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-                      .memory_bytes = resident_bytes(),
+                      .memory_bytes = memory_bytes(device_),
                       .skipped = skipped,
                       .phases = {}};
-    for (size_t i = 0; i < seconds.size(); ++i) record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
+    // On GPUs the host's clock says nothing about phases: it only queues them.
+    for (size_t i = 0; i < seconds.size() && device_.is_cpu(); ++i) {
+      record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
+    }
     metrics_->step(record);
   }
-  if (skipped && config_.run.on_nonfinite == OnNonfinite::stop) explain_skipped_update();
+  if (skipped && config_.run.on_nonfinite == OnNonfinite::stop) explain_skipped_update(result.step);
 }
 
 void Trainer::evaluate_samples(int64_t samples) {
@@ -221,7 +273,9 @@ void Trainer::finish_save(bool wait) {
 
 // The weights are still those before the step, so the same inputs give the same gradients: look at them before they are
 // summed, while they still say whose they are.
-void Trainer::explain_skipped_update() {
+void Trainer::explain_skipped_update(int64_t step) {
+  step_ = step;
+  fill_inputs();
   std::string found;
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);

@@ -13,6 +13,7 @@
 #include "modules/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/device_mesh.h"
+#include "trainer/batch_feed.h"
 #include "trainer/checkpoint_writer.h"
 #include "trainer/fault_injection.h"
 #include "trainer/metrics.h"
@@ -20,6 +21,8 @@
 #include "trainer/parallelize.h"
 #include "trainer/phase_timer.h"
 #include "trainer/run_state.h"
+#include "trainer/step_graph.h"
+#include "trainer/step_results.h"
 #include "trainer/task.h"
 #include "trainer/timed_communicator.h"
 #include "trainer/trainer_config.h"
@@ -34,14 +37,6 @@ struct StepInputs {
   Tensor stop;           // fp32, 0-dim: 1 when this rank was asked to stop
 };
 
-// What a step leaves on the device. All fp32, 0-dim.
-struct StepOutputs {
-  Tensor loss;           // mean over the items of all ranks
-  Tensor gradient_norm;  // global, before clipping
-  Tensor skipped;        // 1: a gradient was not finite and the update was left out
-  Tensor stop;           // above 0: some rank was asked to stop
-};
-
 class Trainer {
  public:
   // `resolved` is the configuration as it is written into the run's folder.
@@ -52,18 +47,23 @@ class Trainer {
 
  private:
   void start();
+  std::vector<MicroBatch> read_batches(int64_t step) const;
   void fill_inputs();
+  void take_step();
   void run_step();  // capturable as a whole: touches no host value
   void update(const Tensor& local_loss);
-  void look_at_outputs();
+  void look_at_results(bool all);
+  void look_at(const StepResult& result);
   void evaluate_samples(int64_t samples);
   void save();
   void finish_save(bool wait);
-  [[noreturn]] void explain_skipped_update();
+  [[noreturn]] void explain_skipped_update(int64_t step);
+  Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
   const std::string& resolved_;
   sharding::Bootstrap& bootstrap_;
+  const at::Device device_;
   const Ranks ranks_;
   PhaseTimer timer_;
   TimedCommunicator world_;
@@ -76,11 +76,15 @@ class Trainer {
   std::optional<CheckpointWriter> checkpoints_;  // from start() on
   std::optional<Metrics> metrics_;               // on rank 0, from start() on
 
+  BatchFeed feed_;
   StepInputs inputs_;
-  StepOutputs outputs_;
-  Tensor loss_scale_;  // fp32, 0-dim: 1 / items of a step
-  Tensor updates_;     // fp32, 0-dim: updates that were made
-  int64_t step_ = 0, last_step_;
+  StepResults results_;
+  std::optional<StepGraph> graph_;  // where steps are captured
+  Tensor loss_scale_;               // fp32, 0-dim: 1 / items of a step
+  Tensor updates_;                  // fp32, 0-dim: updates that were made
+  Tensor halted_;                   // fp32, 0-dim: 1 once an update was left out and the run is to stop for it
+  const Tensor one_;                // fp32, 0-dim
+  int64_t step_ = 0, first_step_ = 0, last_step_;
   bool stop_ = false;
 };
 

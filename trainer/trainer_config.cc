@@ -87,6 +87,11 @@ void check_fault(const FaultConfig& fault, configs::Checks& checks) {
   }
 }
 
+void check_graph(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"cuda_graph", "run.device"}) || config.cuda_graph != CudaGraph::on) return;
+  if (config.run.device == sharding::DeviceWish::cpu) checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
+}
+
 }  // namespace
 
 void check(const TrainerConfig& config, configs::Checks& checks) {
@@ -96,6 +101,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   check_precision(config.precision, precision);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
+  check_graph(config, checks);
   configs::Checks fault = checks.within("fault");
   check_fault(config.fault, fault);
   if (!checks.can_check({"model.type"})) return;

@@ -14,6 +14,7 @@
 #include "configs/range.h"
 #include "modules/kernels_config.h"
 #include "modules/model_config.h"
+#include "sharding/device_choice.h"
 #include "sharding/sharding_config.h"
 
 namespace strata::trainer {
@@ -28,6 +29,7 @@ struct RunConfig {
   std::string folder = {};
   int64_t seed = 1;
   int64_t ranks = 1;
+  sharding::DeviceWish device = sharding::DeviceWish::automatic;
   int64_t threads = 0;
   bool deterministic = false;
   double timeout = 300;
@@ -40,6 +42,8 @@ struct RunConfig {
     fields.require("folder", folder, "where everything of this run is written");
     fields.add("seed", seed, "of initial weights, sample order and dropout", configs::kNonNegative);
     fields.add("ranks", ranks, "processes, one for each GPU or group of cores", configs::between(1, 1e5));
+    fields.add("device", device,
+               "cpu, cuda (one GPU for each rank), or auto: cuda where there are GPUs, which is printed");
     fields.add("threads", threads, "for each rank; 0: the cores of the machine shared between its ranks",
                configs::between(0, 4096));
     fields.add("deterministic", deterministic, "the same bits whenever the run is repeated on as many ranks");
@@ -173,6 +177,10 @@ struct GradientCheckpointing {
   }
 };
 
+// automatic: on, on GPUs, where nothing stands in the way; what does is printed.
+enum class CudaGraph { automatic, on, off };
+constexpr std::array<std::string_view, 3> names(CudaGraph) { return {"auto", "on", "off"}; }
+
 enum class Resume { automatic, require, never };
 constexpr std::array<std::string_view, 3> names(Resume) { return {"auto", "require", "never"}; }
 
@@ -249,6 +257,7 @@ struct TrainerConfig {
   PrecisionConfig precision = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
+  CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
   EvaluationConfig evaluation = {};
@@ -274,6 +283,8 @@ struct TrainerConfig {
     fields.section("sharding", sharding, "which rank holds which part of the parameters");
     fields.add("gradient_checkpointing", gradient_checkpointing.layers,
                "layers whose activations are computed again in the backward: none, full, or a list such as [0-3, 7]");
+    fields.add("cuda_graph", cuda_graph,
+               "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
     fields.section("kernels", kernels, "level of each op, per layer");
     fields.section("checkpoint", checkpoint, "saving and resuming");
     fields.section("evaluation", evaluation, "loss on the validation data");

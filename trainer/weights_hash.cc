@@ -28,7 +28,9 @@ std::string weights_sha256(const ShardedModel& model, sharding::Communicator& sh
     cells[static_cast<int64_t>(i)][0] = static_cast<int64_t>(contents[i].sum.low);
     cells[static_cast<int64_t>(i)][1] = static_cast<int64_t>(contents[i].sum.high);
   }
-  shard_group.all_reduce(sums, "weights_sha256").wait();
+  const Tensor on_device = sums.to(shard_group.device());
+  shard_group.all_reduce(on_device, "weights_sha256").wait();
+  sums.copy_(on_device);
   for (size_t i = 0; i < contents.size(); ++i) {
     contents[i].sum = {static_cast<uint64_t>(cells[static_cast<int64_t>(i)][0]),
                        static_cast<uint64_t>(cells[static_cast<int64_t>(i)][1])};

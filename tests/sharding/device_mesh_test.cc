@@ -17,9 +17,9 @@ using tests::bootstrap;
 int64_t members(Communicator& group) {
   int64_t mark = 1;
   for (int i = 0; i < bootstrap().rank(); ++i) mark *= 10;
-  at::Tensor sum = at::full({1}, mark, at::dtype(at::kLong));
+  const at::Tensor sum = at::full({1}, mark, at::dtype(at::kLong).device(tests::device()));
   group.all_reduce(sum, "members").wait();
-  return sum.data_ptr<int64_t>()[0];
+  return sum.item<int64_t>();
 }
 
 TEST(DeviceMeshTest, GroupsOfEveryStrategy) {

@@ -38,14 +38,14 @@ Result run(Recomputation recomputation, bool input_needs_gradient, int micro_bat
   const auto world = tests::bootstrap().communicator();
   const DeviceMesh mesh = make_device_mesh(*world, {.strategy = Strategy::full});
   const FlatLayout layout({{"weight", {kWidth, kWidth}, true}, {"bias", {kWidth}, false}}, mesh.shard->size());
-  SlotPool weights(2, layout.elements(), at::kFloat, /*poison=*/true),
-      gradients(2, layout.elements(), at::kFloat, true);
+  const auto options = at::dtype(at::kFloat).device(tests::device());
+  SlotPool weights(2, layout.elements(), options, /*poison=*/true), gradients(2, layout.elements(), options, true);
   std::vector<std::unique_ptr<ShardedParameterGroup>> groups;
   std::vector<ShardedParameterGroup*> in_order;
   for (int64_t i = 0; i < kLayers; ++i) {
     groups.push_back(std::make_unique<ShardedParameterGroup>(
-        ShardedParameterGroup::Options{.name = "layer" + std::to_string(i), .precision = {}}, layout, *mesh.shard,
-        *mesh.replicate, &weights, &gradients));
+        ShardedParameterGroup::Options{.name = "layer" + std::to_string(i), .precision = {}, .device = tests::device()},
+        layout, *mesh.shard, *mesh.replicate, &weights, &gradients));
     ShardedParameterGroup* group = groups.back().get();
     in_order.push_back(group);
     group->for_each_piece([&](const FlatLayout::Entry&, int64_t in_parameter, int64_t in_shard, int64_t count) {
@@ -85,7 +85,7 @@ Result run(Recomputation recomputation, bool input_needs_gradient, int micro_bat
   for (auto* group : in_order) group->begin_step();
   for (int i = 0; i < micro_batches; ++i) {
     layers.set_last_micro_batch(i + 1 == micro_batches);
-    const Tensor input = at::full({5, kWidth}, 0.1 * (i + 1)).requires_grad_(input_needs_gradient);
+    const Tensor input = at::full({5, kWidth}, 0.1 * (i + 1), options).requires_grad_(input_needs_gradient);
     Stream stream{input, {}};
     for (const Layer& layer : model) stream = layer(stream, {});
     stream.residual.square().sum().backward();

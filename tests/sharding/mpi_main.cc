@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tests/sharding/mpi_main.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string_view>
 
 namespace strata::tests {
 namespace {
@@ -36,6 +38,8 @@ class TogetherListener : public testing::EmptyTestEventListener {
 
 sharding::Bootstrap& bootstrap() { return *the_bootstrap; }
 
+at::Device device() { return bootstrap().device(); }
+
 }  // namespace strata::tests
 
 int main(int count, char** arguments) {
@@ -44,6 +48,13 @@ int main(int count, char** arguments) {
   GTEST_FLAG_SET(catch_exceptions, false);  // an exception ends all ranks, with its text
   tests::the_bootstrap =
       std::make_unique<sharding::Bootstrap>(sharding::BootstrapOptions{.timeout_seconds = tests::kTimeoutSeconds});
+  const char* device = std::getenv("STRATA_TEST_DEVICE");
+  const bool on_gpu = device != nullptr && std::string_view(device) == "cuda";
+  if (on_gpu) {
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  }
+  tests::bootstrap().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (tests::bootstrap().rank() > 0) delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new tests::TogetherListener);

@@ -8,4 +8,7 @@ namespace strata::tests {
 
 sharding::Bootstrap& bootstrap();
 
+// Where tensors of the tests live: on the CPU, or with STRATA_TEST_DEVICE=cuda on this rank's GPU.
+at::Device device();
+
 }  // namespace strata::tests

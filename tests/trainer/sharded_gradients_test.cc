@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Losses and gradients of a sharded model against one rank that holds everything, in every way that sharding can be
-// done.
+// done, on CPUs or on GPUs.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <string>
@@ -29,7 +28,7 @@ using tests::bootstrap;
 
 // A token file of 37 different tokens, made by this process.
 std::string token_file() {
-  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/tokens-" + std::to_string(::getpid()) + ".bin";
+  const std::string path = testing::TempDir() + "/tokens-" + std::to_string(::getpid()) + ".bin";
   std::ofstream file(path, std::ios::binary);
   constexpr int32_t kTokens = 600;
   int32_t header[256] = {20240520, 1, kTokens};
@@ -71,16 +70,20 @@ struct Result {
 Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) {
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(world, config.sharding);
   const auto task = make_task(config);
-  ShardedModel model(config, *task, mesh, {.poison_slots = true});
-  const Tensor scale = at::full({}, 1.0 / static_cast<double>(config.batch * task->items_per_sample()));
-  const Tensor dropout_key = at::full({1}, 11, at::kLong);
+  const at::Device device = world.device();
+  const auto options = at::dtype(at::kFloat).device(device);
+  ShardedModel model(config, *task, mesh, {.device = device, .poison_slots = true});
+  const Tensor scale = at::full({}, 1.0 / static_cast<double>(config.batch * task->items_per_sample()), options);
+  const Tensor dropout_key = at::full({1}, 11, options.dtype(at::kLong));
 
-  Tensor loss = at::zeros({});
+  Tensor loss = at::zeros({}, options);
   model.begin_step();
   for (int64_t i = 0; i < config.micro_batches(); ++i) {
     model.set_last_micro_batch(i + 1 == config.micro_batches());
     const int64_t first = (i * world.size() + world.rank()) * config.micro_batch;
-    const Tensor part = task->loss(task->training_batch(first, config.micro_batch), scale, dropout_key);
+    MicroBatch batch = task->training_batch(first, config.micro_batch);
+    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample};
+    const Tensor part = task->loss(batch, scale, dropout_key);
     part.backward();
     model.finish_backward();
     loss.add_(part.detach());
@@ -91,7 +94,7 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
   Result result{loss.item<float>(), {}, model.bytes()};
   for (auto* group : model.groups()) {
     std::map<std::string, Tensor> full;
-    for (const auto& entry : group->layout().entries()) full[entry.name] = at::zeros({entry.elements});
+    for (const auto& entry : group->layout().entries()) full[entry.name] = at::zeros({entry.elements}, options);
     group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
       full[entry.name].narrow(0, in_parameter, count).copy_(group->gradient().narrow(0, in_shard, count));
     });
@@ -104,7 +107,7 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
 }
 
 Result on_one_rank(const std::vector<std::string>& overrides) {
-  sharding::LocalCommunicator alone;
+  sharding::LocalCommunicator alone(tests::device());
   return gradients_of(config_for(overrides, 1), alone);
 }
 

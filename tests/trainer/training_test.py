@@ -1,103 +1,32 @@
 # SPDX-License-Identifier: MIT
 """Runs of the train program on 1 to 4 ranks: equal on any number of them, resumed bit for bit, and ended by every fault as promised."""
 
-import json
 import os
 import signal
-import struct
 import subprocess
-import tempfile
 import time
 import unittest
 
-TRAIN = os.path.abspath("trainer/train")
-
-CONFIG = """
-run: {{folder: {folder}, ranks: 2, timeout: 60}}
-steps: 20
-batch: {batch}
-micro_batch: 8
-model: {{type: transformer, family: llama, layers: 3, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, sequence: 12, vocabulary: 37, dropout: 0.1}}
-data: {{type: text, train: {data}/train.bin, validation: {data}/validation.bin}}
-optimizer: {{type: adamw, learning_rate: 1e-2}}
-schedule: {{type: cosine, warmup: 4}}
-checkpoint: {{every: 5}}
-evaluation: {{every: 10, tokens: 240}}
-log: {{every: 5}}
-"""
+from training_runs import DEVICE, TRAIN, TrainingRuns, write_tokens
 
 
-def write_tokens(path, tokens):
-    with open(path, "wb") as file:
-        file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
-        file.write(struct.pack("<%dH" % len(tokens), *tokens))
-
-
-class TrainingTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = self.temporary.name
-        self.data = os.path.join(self.folder, "data")
-        os.mkdir(self.data)
-        write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
-        write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
-
-    def tearDown(self):
-        self.temporary.cleanup()
-
-    def config(self, run, batch):
-        path = os.path.join(self.folder, run + ".yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=self.path(run), data=self.data, batch=batch))
-        return path
-
-    def path(self, run, name=""):
-        return os.path.join(self.folder, run, name) if name else os.path.join(self.folder, run)
-
-    def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None):
-        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
-                   TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *overrides]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=dict(os.environ, **(environment or {})))
-
-    def train(self, run, *overrides, expect=0, **options):
-        process = self.start(run, *overrides, **options)
-        self.output, self.errors = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, expect, self.output + self.errors)
-
-    def lines(self, run):
-        with open(self.path(run, "metrics.jsonl"), encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
-    def losses(self, run, first=1):
-        return [line["loss"] for line in self.lines(run) if "loss" in line and line["step"] >= first]
-
-    def hashes(self, run):
-        return {line["step"]: line["weights_sha256"] for line in self.lines(run) if "weights_sha256" in line}
-
-    def error(self, run):
-        with open(self.path(run, "error.json"), encoding="utf-8") as file:
-            return json.load(file)
-
+class TrainingTest(TrainingRuns):
     def test_any_number_of_ranks_learns_the_same(self):
-        for ranks in (1, 2, 3, 4):
+        counts = self.some_ranks(1, 2, 3, 4)
+        for ranks in counts:
             self.train("on%d" % ranks, "steps=6", ranks=ranks, batch=96)
         one = self.losses("on1")
-        for ranks in (2, 3, 4):
+        for ranks in counts[1:]:
             self.assertEqual(self.hashes("on%d" % ranks)[0], self.hashes("on1")[0])
             several = self.losses("on%d" % ranks)
             self.assertLess(abs(several[0] - one[0]), 1e-6 * one[0])
             for a, b in zip(several, one, strict=True):
                 self.assertLess(abs(a - b), 1e-4 * b)
         evaluations = [[line["validation_loss"] for line in self.lines("on%d" % ranks) if "validation_loss" in line]
-                       for ranks in (1, 2, 3, 4)]
+                       for ranks in counts]
         for several in evaluations[1:]:
             self.assertEqual(len(several), 1)
             self.assertLess(abs(several[0] - evaluations[0][0]), 1e-4 * evaluations[0][0])
-
-    def expect_same_losses(self, run, reference):
-        for a, b in zip(self.losses(run), self.losses(reference), strict=True):
-            self.assertLess(abs(a - b), 1e-4 * b, run)
 
     def test_strategies_learn_the_same(self):
         self.train("full", "steps=6")
@@ -140,12 +69,12 @@ class TrainingTest(unittest.TestCase):
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)
         saved = self.hashes("saved")[5]
-        for ranks in (1, 3, 4):
+        for ranks in self.some_ranks(1, 3, 4):
             self.train("saved", "run.stop_after=%d" % (5 + ranks), ranks=ranks, batch=96)
             # The hash after loading is compared with that of the checkpoint by the program, and written.
             self.assertIn("resumed from step", self.output)
         self.assertEqual(self.hashes("saved")[5], saved)
-        self.assertEqual(len(self.losses("saved")), 9)
+        self.assertEqual(len(self.losses("saved")), 5 + self.some_ranks(1, 3, 4)[-1])
 
     def test_a_stop_request_saves_and_the_run_goes_on(self):
         process = self.start("stopped", "steps=100000", "schedule={type: constant}")
@@ -190,7 +119,8 @@ class TrainingTest(unittest.TestCase):
 
     def test_ranks_with_different_configurations_are_refused(self):
         config = self.config("differ", 16)
-        command = ["mpirun", "-q", "--oversubscribe", "-n", "1", TRAIN, config, ":", "-n", "1", TRAIN, config, "batch=32"]
+        device = "run.device=" + DEVICE
+        command = ["mpirun", "-q", "--oversubscribe", "-n", "1", TRAIN, config, device, ":", "-n", "1", TRAIN, config, device, "batch=32"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         self.assertRegex(result.stderr, "(?s)rank 0 has .*16.*rank 1 has .*32")
@@ -229,6 +159,23 @@ class TrainingTest(unittest.TestCase):
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 3, output + errors)
         self.assertIn("train.bin", self.error("shrunk")["message"])
+
+    def test_the_device_is_printed_and_recorded(self):
+        self.train("device", "steps=1", "run.device=auto", ranks=1)
+        self.assertRegex(self.output, r"(?m)^device: %s, because run.device is auto" % DEVICE)
+        self.assertRegex(self.output, r"(?m)^communication: one rank")
+        with open(self.path("device", "resolved.yaml"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"(?m)^  device: %s +# auto$" % DEVICE)
+        self.train("device", "steps=1")  # may change when a run is resumed
+
+    def test_gpus_that_are_not_there_are_refused_before_the_first_collective(self):
+        environment = {"CUDA_VISIBLE_DEVICES": ""}
+        for ranks in (1, 2):
+            self.train("refused", "run.device=cuda", ranks=ranks, environment=environment, expect=2)
+            self.assertIn("run.device is cuda, and rank 0 has no GPU of its own", self.errors)
+            self.assertRegex(self.errors, r"rank %d  \S+  local rank %d  no GPU: " % (ranks - 1, ranks - 1))
+        self.train("refused", "cuda_graph=on", "run.device=auto", ranks=1, environment=environment, expect=2)
+        self.assertIn("cuda_graph is on, and steps cannot be captured: the run is on CPUs", self.errors)
 
     def test_a_run_folder_that_is_a_file_is_refused(self):
         with open(self.path("file"), "w", encoding="utf-8"):

@@ -57,6 +57,14 @@ cc_library(
 )
 
 cc_library(
+    name = "nccl",
+    hdrs = glob(["nvidia/nccl/include/*.h"]),
+    includes = ["nvidia/nccl/include"],
+    linkopts = ["{site}/nvidia/nccl/lib/libnccl.so.2", "-Wl,-rpath,{site}/nvidia/nccl/lib"],
+    deps = [":cuda_headers"],
+)
+
+cc_library(
     name = "cudart",
     linkopts = ["{site}/nvidia/cu13/lib/libcudart.so.13", "-Wl,-rpath,{site}/nvidia/cu13/lib"],
     deps = [":cuda_headers"],

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// NCCL_SOCKET_IFNAME in all its forms, against the interfaces of a host.
+#include "sharding/nccl_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "configs/errors.h"
+
+namespace strata::sharding {
+namespace {
+
+const std::vector<std::string> kInterfaces = {"lo", "eth0", "ib0", "ib1"};
+
+TEST(NcclEnvironment, FormsThatLeaveAnInterface) {
+  for (const char* value : {"eth", "eth0", "=eth0", "bond,ib", "=bond0,ib1", "^lo", "^=lo,eth0", "^docker"}) {
+    EXPECT_EQ(why_no_interface(value, kInterfaces), "") << value;
+  }
+}
+
+TEST(NcclEnvironment, FormsThatLeaveNone) {
+  for (const char* value : {"bond0", "=eth", "=ib", "eth1,en", "^lo,eth,ib", "^=lo,eth0,ib0,ib1"}) {
+    EXPECT_EQ(why_no_interface(value, kInterfaces), "NCCL_SOCKET_IFNAME is '" + std::string(value) +
+                                                        "', and no interface here fits; there are: lo, eth0, ib0, ib1");
+  }
+  EXPECT_EQ(why_no_interface("eth0", {}), "NCCL_SOCKET_IFNAME is 'eth0', and no interface here fits; there are none");
+}
+
+TEST(NcclEnvironment, IsRefusedWithTheNameOfTheHost) {
+  ASSERT_FALSE(network_interfaces().empty());
+  setenv("NCCL_SOCKET_IFNAME", "=nosuchinterface0", 1);
+  try {
+    prepare_nccl_environment("hostA");
+    ADD_FAILURE() << "an interface that does not exist was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    EXPECT_EQ(std::string(error.what()).find("hostA: NCCL_SOCKET_IFNAME is '=nosuchinterface0'"), 0u) << error.what();
+  }
+  setenv("NCCL_SOCKET_IFNAME", ("=" + network_interfaces()[0]).c_str(), 1);
+  prepare_nccl_environment("hostA");
+}
+
+TEST(NcclEnvironment, MulticastIsOffUnlessSomebodySaysOtherwise) {
+  unsetenv("NCCL_SOCKET_IFNAME");
+  unsetenv("NCCL_NVLS_ENABLE");
+  prepare_nccl_environment("hostA");
+  EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
+  setenv("NCCL_NVLS_ENABLE", "1", 1);
+  prepare_nccl_environment("hostA");
+  EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "1");
+}
+
+}  // namespace
+}  // namespace strata::sharding

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Runs on GPUs against runs on CPUs and against themselves: steps as CUDA graphs, checkpoints that change the device, refused environments."""
+
+import json
+import os
+import unittest
+
+from training_runs import MOST_RANKS, TrainingRuns
+
+RANKS = min(MOST_RANKS, 2)
+BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
+
+
+@unittest.skipUnless(os.environ.get("STRATA_TEST_DEVICE") == "cuda", "needs STRATA_TEST_DEVICE=cuda and GPUs")
+class GpuTrainingTest(TrainingRuns):
+    def test_graphs_give_the_bits_of_eager_steps(self):
+        """With accumulation, dropout, evaluation and checkpoints between replays."""
+        for name, overrides in {
+            "plain": [BFLOAT16],
+            "kept": [BFLOAT16, "sharding.reshard_after_forward=false"],
+            "recomputed": [BFLOAT16, "gradient_checkpointing=full"],
+            "reduced": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
+        }.items():
+            with self.subTest(name):
+                self.train("eager-" + name, "cuda_graph=off", "steps=12", *overrides, ranks=RANKS, batch=32)
+                self.train("graph-" + name, "cuda_graph=on", "steps=12", *overrides, ranks=RANKS, batch=32)
+                self.assertEqual(self.losses("graph-" + name), self.losses("eager-" + name))
+                self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
+
+    def test_the_cpu_learns_the_same(self):
+        for device in ("cpu", "cuda"):
+            self.train("on-" + device, "steps=8", ranks=RANKS, batch=32, device=device)
+        self.expect_same_losses("on-cuda", "on-cpu")
+
+    def test_a_checkpoint_goes_from_cpus_to_gpus_and_back(self):
+        self.train("whole", ranks=RANKS, device="cpu")
+        for last, device, ranks in ((5, "cpu", 2), (10, "cuda", RANKS), (15, "cpu", 1), (20, "cuda", 1)):
+            self.train("travels", "run.stop_after=%d" % last, ranks=ranks, device=device)
+            # The hash of the weights after loading is compared with that in the checkpoint by the program.
+            if last > 5:
+                self.assertIn("resumed from step %d" % (last - 5), self.output)
+        self.expect_same_losses("travels", "whole")
+
+    def test_more_ranks_than_gpus_are_refused_with_the_table(self):
+        command = self.start("many", "run.device=cuda", ranks=1, environment={"CUDA_VISIBLE_DEVICES": "99"})
+        _, errors = command.communicate(timeout=60)
+        self.assertEqual(command.returncode, 2, errors)
+        self.assertIn("no GPU: the NVIDIA driver finds no GPU, or CUDA_VISIBLE_DEVICES hides all of them", errors)
+        self.train("shared", ranks=2, environment={"CUDA_VISIBLE_DEVICES": "0"}, expect=2)
+        self.assertIn("rank 0 and rank 1 would share one GPU", self.errors)
+        self.assertRegex(self.errors, r"rank 1  \S+  local rank 1  GPU 0 NVIDIA")
+
+    def test_an_interface_that_does_not_exist_is_refused(self):
+        self.train("interface", ranks=2, environment={"NCCL_SOCKET_IFNAME": "=nosuch0"}, expect=2)
+        self.assertIn("NCCL_SOCKET_IFNAME is '=nosuch0', and no interface here fits", self.errors)
+
+    def test_memory_stays_what_it_was_after_the_first_steps(self):
+        self.train("memory", "steps=12", BFLOAT16, "cuda_graph=off", ranks=RANKS, batch=32)
+        with open(self.path("memory", "metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        peaks = [line["memory_bytes"] for line in lines if "memory_bytes" in line]
+        self.assertEqual(set(peaks[2:10]), {peaks[2]})
+
+
+if __name__ == "__main__":
+    unittest.main()

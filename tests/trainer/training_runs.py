@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Small runs of the train program under mpirun, on the device and on the ranks that the environment names."""
+
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
+# cpu, or cuda on a machine with STRATA_TEST_RANKS GPUs.
+DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
+MOST_RANKS = int(os.environ.get("STRATA_TEST_RANKS", "4"))
+
+CONFIG = """
+run: {{folder: {folder}, ranks: 2, timeout: 60}}
+steps: 20
+batch: {batch}
+micro_batch: 8
+model: {{type: transformer, family: llama, layers: 3, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, sequence: 12, vocabulary: 37, dropout: 0.1}}
+data: {{type: text, train: {data}/train.bin, validation: {data}/validation.bin}}
+optimizer: {{type: adamw, learning_rate: 1e-2}}
+schedule: {{type: cosine, warmup: 4}}
+checkpoint: {{every: 5}}
+evaluation: {{every: 10, tokens: 240}}
+log: {{every: 5}}
+"""
+
+
+def write_tokens(path, tokens):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
+        file.write(struct.pack("<%dH" % len(tokens), *tokens))
+
+
+class TrainingRuns(unittest.TestCase):
+    """What tests of runs share."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+        self.data = os.path.join(self.folder, "data")
+        os.mkdir(self.data)
+        write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
+        write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def config(self, run, batch):
+        path = os.path.join(self.folder, run + ".yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=self.path(run), data=self.data, batch=batch))
+        return path
+
+    def path(self, run, name=""):
+        return os.path.join(self.folder, run, name) if name else os.path.join(self.folder, run)
+
+    def on_device(self, device):
+        """GPUs repeat their bits only when they are told to."""
+        return ["run.device=" + device, "run.deterministic=%s" % ("true" if device == "cuda" else "false")]
+
+    def some_ranks(self, *counts):
+        """Those of the counts that this machine has devices for."""
+        return [count for count in counts if count <= MOST_RANKS]
+
+    def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE):
+        if ranks > MOST_RANKS:
+            self.skipTest("needs %d ranks, there are devices for %d" % (ranks, MOST_RANKS))
+        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
+                   TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=dict(os.environ, STRATA_REFUSE_WAITS="1", **(environment or {})))
+
+    def train(self, run, *overrides, expect=0, **options):
+        process = self.start(run, *overrides, **options)
+        self.output, self.errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, expect, self.output + self.errors)
+
+    def lines(self, run):
+        with open(self.path(run, "metrics.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def losses(self, run, first=1):
+        return [line["loss"] for line in self.lines(run) if "loss" in line and line["step"] >= first]
+
+    def hashes(self, run):
+        return {line["step"]: line["weights_sha256"] for line in self.lines(run) if "weights_sha256" in line}
+
+    def error(self, run):
+        with open(self.path(run, "error.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def expect_same_losses(self, run, reference):
+        for a, b in zip(self.losses(run), self.losses(reference), strict=True):
+            self.assertLess(abs(a - b), 1e-4 * b, run)

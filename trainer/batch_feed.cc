@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/batch_feed.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <utility>
+
+namespace strata::trainer {
+namespace {
+
+MicroBatch like(const MicroBatch& batch, at::TensorOptions options) {
+  return {at::empty_like(batch.inputs, options), at::empty_like(batch.targets, options), batch.first_sample};
+}
+
+void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    to[i].inputs.copy_(from[i].inputs, /*non_blocking=*/true);
+    to[i].targets.copy_(from[i].targets, /*non_blocking=*/true);
+    to[i].first_sample = from[i].first_sample;
+  }
+}
+
+}  // namespace
+
+BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {}
+
+BatchFeed::~BatchFeed() {
+  if (ahead_.valid()) ahead_.wait();
+}
+
+const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
+  if (device_.is_cpu()) {
+    batches_ = read_(step);
+    return batches_;
+  }
+  Stage* stage = ahead_.valid() ? ahead_.get() : fill(step);
+  if (stage->step != step) stage = fill(step);  // after a jump to another step
+  take(*stage);
+  ahead_ = std::async(std::launch::async, [this, step] { return fill(step + 1); });
+  return batches_;
+}
+
+// Reads a step and starts its copy to the device. By one thread at a time.
+BatchFeed::Stage* BatchFeed::fill(int64_t step) {
+  const c10::cuda::CUDAGuard on_device(device_);
+  static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index());
+  const c10::cuda::CUDAStreamGuard on_stream(stream);
+  Stage& stage = stages_[next_stage_];
+  next_stage_ = 1 - next_stage_;
+  const std::vector<MicroBatch> batches = read_(step);
+  if (stage.host.empty()) {
+    for (const MicroBatch& batch : batches) {
+      stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
+      stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
+    }
+    stage.copied = std::make_unique<sharding::GpuEvent>();
+    stage.taken = std::make_unique<sharding::GpuEvent>();
+  } else {
+    stage.copied->wait_on_host();  // the copy of two steps ago reads the pinned memory
+    stage.taken->hold_back(stream);
+  }
+  copy(stage.host, batches);
+  copy(stage.device, stage.host);
+  stage.copied->record(stream);
+  stage.step = step;
+  return &stage;
+}
+
+void BatchFeed::take(Stage& stage) {
+  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device_.index());
+  if (batches_.empty()) {
+    for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
+  }
+  stage.copied->hold_back(current);
+  copy(batches_, stage.device);
+  stage.taken->record(current);
+}
+
+}  // namespace strata::trainer

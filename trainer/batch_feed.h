@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The micro-batches of each step where the step wants them: on CPUs as they are read; on GPUs read ahead by a thread
+// and copied by a stream of their own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "sharding/gpu_watch.h"
+#include "trainer/task.h"
+
+namespace strata::trainer {
+
+class BatchFeed {
+ public:
+  // `read` gives the micro-batches of a step on the host, of the same shapes for every step; on GPUs it is called by
+  // another thread, for one step ahead.
+  using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
+  BatchFeed(Read read, at::Device device);
+  ~BatchFeed();
+
+  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were. An error
+  // of `read` is thrown here, for the step that it belongs to.
+  const std::vector<MicroBatch>& next(int64_t step);
+
+ private:
+  // Pinned memory, its copy on the device, and when each may be written again.
+  struct Stage {
+    int64_t step = -1;
+    std::vector<MicroBatch> host, device;
+    std::unique_ptr<sharding::GpuEvent> copied, taken;
+  };
+  Stage* fill(int64_t step);
+  void take(Stage& stage);
+
+  const Read read_;
+  const at::Device device_;
+  std::vector<MicroBatch> batches_;
+  std::array<Stage, 2> stages_;
+  size_t next_stage_ = 0;
+  std::future<Stage*> ahead_;
+};
+
+}  // namespace strata::trainer

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/step_graph.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "configs/errors.h"
+
+namespace strata::trainer {
+namespace {
+
+bool names_torchscript(modules::KernelsConfig kernels) {
+  bool found = kernels.default_level == kernels::Level::torchscript;
+  const auto look = [&](modules::OpLevels& levels) {
+    levels.each([&](const char*, std::optional<kernels::Level>& level) {
+      found = found || level == kernels::Level::torchscript;
+    });
+  };
+  look(kernels.levels);
+  for (modules::LayerKernels& line : kernels.layers) look(line.levels);
+  return found;
+}
+
+}  // namespace
+
+std::string why_no_graph(const TrainerConfig& config, bool on_gpu) {
+  if (config.cuda_graph == CudaGraph::off) return "cuda_graph is off";
+  if (!on_gpu) return "the run is on CPUs";
+  if (config.fault.kind != Fault::none) return "a fault is to strike inside of a step (fault.do)";
+  if (names_torchscript(config.kernels)) return "TorchScript compiles while it runs (kernels)";
+  return "";
+}
+
+void StepGraph::capture(const std::function<void()>& step) {
+  // The memory of the eager steps goes back: the graph has a pool of its own.
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  try {
+    // Relaxed: the threads of the autograd engine, of the feed and of the watch go on with their work meanwhile.
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);
+    step();
+    graph_.capture_end();
+  } catch (const c10::Error& error) {
+    throw Error(ExitCode::configuration, std::string("the step cannot be captured as a CUDA graph: ") +
+                                             error.what_without_backtrace() +
+                                             "\ncuda_graph=off trains without, with the same results");
+  }
+  captured_ = true;
+}
+
+void StepGraph::replay() {
+  const std::shared_ptr<sharding::GpuEvent> done = watch_.take_event();
+  const int64_t name = watch_.watchdog().begin({"", "the captured step"});
+  graph_.replay();
+  done->record(c10::cuda::getCurrentCUDAStream());
+  watch_.end_at(name, done);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/step_results.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kValues = 4;
+
+}  // namespace
+
+StepResults::StepResults(at::Device device)
+    : device_(device), values_(at::zeros({kValues}, at::TensorOptions(at::kFloat).device(device))) {
+  for (size_t i = 0; i < on_host_.size(); ++i) {
+    on_host_[i] = at::empty({kValues}, at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
+    if (device_.is_cuda()) arrived_[i] = std::make_unique<sharding::GpuEvent>();
+  }
+}
+
+void StepResults::push(int64_t step) {
+  TORCH_CHECK(pending_.size() < on_host_.size(), "results of step ", step, ": those of step ", pending_.front().step,
+              " have not been looked at");
+  on_host_[next_place_].copy_(values_, /*non_blocking=*/true);
+  if (device_.is_cuda()) arrived_[next_place_]->record(c10::cuda::getCurrentCUDAStream(device_.index()));
+  pending_.push_back({step, next_place_});
+  next_place_ = (next_place_ + 1) % on_host_.size();
+}
+
+std::optional<StepResult> StepResults::next(bool all) {
+  const size_t held_back = device_.is_cuda() && !all ? 1 : 0;
+  if (pending_.size() <= held_back) return std::nullopt;
+  const Pending oldest = pending_.front();
+  pending_.pop_front();
+  if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
+  const float* values = on_host_[oldest.place].const_data_ptr<float>();
+  return StepResult{oldest.step, values[0], values[1], values[2], values[3]};
+}
+
+}  // namespace strata::trainer
