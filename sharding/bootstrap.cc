@@ -149,10 +149,17 @@ std::string Bootstrap::choose_device(DeviceWish wish) {
   }
   const DeviceChoice choice = choose_devices(wish, all);
   if (!choice.cuda) return choice.reason;
-  if (ranks() > 1) prepare_nccl_environment(host_);
+  if (ranks() > 1) {
+    std::string wrong;
+    for (const std::string& one : host_group_.gather(prepare_nccl_environment(), "the environment of NCCL")) {
+      if (wrong.empty()) wrong = one;
+    }
+    if (!wrong.empty()) throw Error(ExitCode::configuration, wrong);
+  }
   device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(choice.gpu_of_rank[static_cast<size_t>(rank())]));
   c10::cuda::set_device(device_.index());
   c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index()));
+  device_name_ = mine.gpus[static_cast<size_t>(device_.index())].name;
   gpu_watch_ = std::make_unique<GpuWatch>(*watchdog_);
   return choice.reason;
 }

@@ -43,6 +43,7 @@ class Bootstrap {
   // the first communicator. Returns a sentence for the log. Throws (configuration) what stands in the way.
   std::string choose_device(DeviceWish wish);
   at::Device device() const { return device_; }
+  const std::string& device_name() const { return device_name_; }  // "NVIDIA H200"
 
   // All ranks, for tensors on device(). Collectives are compared between ranks and watched.
   std::unique_ptr<Communicator> communicator();
@@ -77,6 +78,7 @@ class Bootstrap {
   std::string host_;
   int local_rank_ = 0, local_ranks_ = 1;
   at::Device device_ = at::kCPU;
+  std::string device_name_ = "cpu";
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<GpuWatch> gpu_watch_;  // null on CPUs
   std::shared_ptr<MpiThread> thread_;    // null for a rank alone

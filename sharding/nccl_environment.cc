@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "configs/errors.h"
-
 namespace strata::sharding {
 
 std::vector<std::string> network_interfaces() {
@@ -45,12 +43,11 @@ std::string why_no_interface(const std::string& socket_ifname, const std::vector
          (interfaces.empty() ? "are none" : "are: " + there);
 }
 
-void prepare_nccl_environment(const std::string& host) {
+std::string prepare_nccl_environment() {
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   const char* socket_ifname = std::getenv("NCCL_SOCKET_IFNAME");
-  if (socket_ifname == nullptr || *socket_ifname == '\0') return;
-  const std::string wrong = why_no_interface(socket_ifname, network_interfaces());
-  if (!wrong.empty()) throw Error(ExitCode::configuration, host + ": " + wrong);
+  if (socket_ifname == nullptr || *socket_ifname == '\0') return "";
+  return why_no_interface(socket_ifname, network_interfaces());
 }
 
 }  // namespace strata::sharding

@@ -14,8 +14,8 @@ std::vector<std::string> network_interfaces();
 // (whole names), either after `^` for all others.
 std::string why_no_interface(const std::string& socket_ifname, const std::vector<std::string>& interfaces);
 
-// Throws (configuration) what is wrong, and sets what is not set: NCCL_NVLS_ENABLE=0, because multicast objects of
-// NVLink are not to be made where others share the machine.
-void prepare_nccl_environment(const std::string& host);
+// Sets what is not set: NCCL_NVLS_ENABLE=0, because multicast objects of NVLink are not to be made where others share
+// the machine. Returns what is wrong; empty: nothing.
+std::string prepare_nccl_environment();
 
 }  // namespace strata::sharding

@@ -4,19 +4,28 @@
 
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
+#include "trainer/out_of_memory.h"
 #include "trainer/resident_memory.h"
 
 namespace strata::trainer {
 
+inline DeviceMemory device_memory(c10::Device device) {
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  return {static_cast<int64_t>(total), stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
+}
+
 // GPUs: the most that tensors have taken at once, in bytes. CPUs: the resident set now.
 inline int64_t memory_bytes(c10::Device device) {
   if (device.is_cpu()) return resident_bytes();
-  using namespace c10::CachingAllocator;
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<size_t>(StatType::AGGREGATE)].peak;
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
 }
 
 }  // namespace strata::trainer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/parallelize.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "configs/errors.h"
@@ -27,8 +29,10 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
     const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
                                         [&](const modules::Parameter& p) { return p.name == entry.name; });
-    modules::initialize_parameter(*parameter, seed, layers, in_parameter, count,
-                                  shard.mutable_data_ptr<float>() + in_shard);
+    float* const values = shard.mutable_data_ptr<float>() + in_shard;
+    at::parallel_for(0, count, /*grain_size=*/1 << 16, [&](int64_t begin, int64_t end) {
+      modules::initialize_parameter(*parameter, seed, layers, in_parameter + begin, end - begin, values + begin);
+    });
   });
   group.master().copy_(shard);
   if (group.compute_copy().defined()) group.compute_copy().copy_(shard);

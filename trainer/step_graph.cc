@@ -43,6 +43,8 @@ void StepGraph::capture(const std::function<void()>& step) {
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);
     step();
     graph_.capture_end();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
   } catch (const c10::Error& error) {
     throw Error(ExitCode::configuration, std::string("the step cannot be captured as a CUDA graph: ") +
                                              error.what_without_backtrace() +

@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <numeric>
 
@@ -93,6 +94,33 @@ ExitCode Trainer::train() {
   return stop_ && step_ < last_step_ ? ExitCode::preempted : ExitCode::done;
 }
 
+Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
+  using Clock = std::chrono::steady_clock;
+  Measurement measured;
+  Clock::time_point last;
+  const auto look = [&](bool all) {
+    while (const std::optional<StepResult> result = results_.next(all)) {
+      const Clock::time_point now = Clock::now();
+      const std::chrono::duration<double, std::milli> passed = now - last;
+      if (result->step > warm_up) measured.milliseconds.push_back(passed.count());
+      last = now;
+      measured.loss = result->loss;
+    }
+  };
+  while (step_ < warm_up + steps) {
+    ++step_;
+    fill_inputs();
+    take_step();
+    look(/*all=*/false);
+    bootstrap_.end_step();
+  }
+  look(/*all=*/true);
+  bootstrap_.rest();
+  measured.peak_memory_bytes = memory_bytes(device_);
+  measured.captured = graph_ && graph_->captured();
+  return measured;
+}
+
 void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   const auto resumed = resume(config_, folder, model_, optimizer_, ranks_, task_->data_fingerprint());
@@ -151,12 +179,19 @@ void Trainer::fill_inputs() {
 void Trainer::take_step() {
   // The first step makes what is made once, and the plans of the ranks are compared on the host.
   const RefuseWaits refuse_waits(device_.is_cuda() && step_ > first_step_ + 1);
-  if (!graph_ || step_ <= first_step_ + StepGraph::kWarmUpSteps) {
-    run_step();
-  } else {
-    if (!graph_->captured()) graph_->capture([this] { run_step(); });
-    sharding::set_position(step_, "captured step");
-    graph_->replay();
+  try {
+    if (!graph_ || step_ <= first_step_ + StepGraph::kWarmUpSteps) {
+      run_step();
+    } else {
+      if (!graph_->captured()) graph_->capture([this] { run_step(); });
+      sharding::set_position(step_, "captured step");
+      graph_->replay();
+    }
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string request = error.what_without_backtrace();
+    throw Error(ExitCode::out_of_memory,
+                out_of_memory_report(config_, memory_per_rank(config_, task_->parameter_table()),
+                                     device_memory(device_), request.substr(0, request.find(". GPU "))));
   }
   results_.push(step_);
 }

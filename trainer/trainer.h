@@ -37,6 +37,14 @@ struct StepInputs {
   Tensor stop;           // fp32, 0-dim: 1 when this rank was asked to stop
 };
 
+// What a benchmark wants to know of a run.
+struct Measurement {
+  std::vector<double> milliseconds;  // of each step that counts
+  int64_t peak_memory_bytes = 0;
+  bool captured = false;  // the steps were replays of a CUDA graph
+  float loss = 0;         // of the last step
+};
+
 class Trainer {
  public:
   // `resolved` is the configuration as it is written into the run's folder.
@@ -44,6 +52,10 @@ class Trainer {
 
   // Trains to the last step, or until it is asked to stop: the exit code says which.
   ExitCode train();
+
+  // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on; nothing is read from the
+  // run's folder or written to it.
+  Measurement measure(int64_t warm_up, int64_t steps);
 
  private:
   void start();

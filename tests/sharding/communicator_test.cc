@@ -2,6 +2,7 @@
 // Every collective against a plain computation, on any number of ranks, of tensors on CPUs or on GPUs.
 #include "sharding/communicator.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -55,7 +56,8 @@ testing::AssertionResult is_sum(const Tensor& actual, const Tensor& expected, si
   if (actual.is_cpu() || terms <= 2 || actual.scalar_type() == ScalarType::Long) return testing::AssertionFailure();
   const bool half = actual.scalar_type() == ScalarType::BFloat16;
   const double scale = static_cast<double>(terms) * 2.2e3;  // inputs are below 2^31 * 1e-6
-  const double error = (actual - expected).abs().max().item<double>();
+  const Tensor difference = actual - expected;
+  const double error = difference.abs().max().item<double>();
   if (error <= scale * (half ? 8e-3 : 2.4e-7)) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "the error is " << error;
 }

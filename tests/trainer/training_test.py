@@ -161,12 +161,12 @@ class TrainingTest(TrainingRuns):
         self.assertIn("train.bin", self.error("shrunk")["message"])
 
     def test_the_device_is_printed_and_recorded(self):
-        self.train("device", "steps=1", "run.device=auto", ranks=1)
+        self.train("device", "steps=4", "run.device=auto", ranks=1)
         self.assertRegex(self.output, r"(?m)^device: %s, because run.device is auto" % DEVICE)
         self.assertRegex(self.output, r"(?m)^communication: one rank")
         with open(self.path("device", "resolved.yaml"), encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^  device: %s +# auto$" % DEVICE)
-        self.train("device", "steps=1")  # may change when a run is resumed
+        self.train("device", "steps=4")  # may change when a run is resumed
 
     def test_gpus_that_are_not_there_are_refused_before_the_first_collective(self):
         environment = {"CUDA_VISIBLE_DEVICES": ""}

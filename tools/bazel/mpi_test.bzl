@@ -12,6 +12,7 @@ def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "small
         testonly = True,
         srcs = srcs,
         copts = copts,
+        visibility = ["//tools:__pkg__"],
         deps = deps + ["//tests/sharding:mpi_main", "@debian//:gtest"],
     )
     for count in ranks:

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// bench_step CONFIG [a.b.c=value ...]: the time of a whole training step of a configuration, on random tokens.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "configs/errors.h"
+#include "modules/parameter_table.h"
+#include "sharding/bootstrap.h"
+#include "trainer/load_config.h"
+#include "trainer/start_rank.h"
+#include "trainer/trainer.h"
+
+namespace strata {
+namespace {
+
+using trainer::LoadedConfig;
+
+struct Request {
+  std::string config;
+  std::vector<std::string> overrides;
+  int64_t warm_up = 10, steps = 30;
+  std::string json;  // file to append a line to; empty: none
+};
+
+// Dense bf16 of one GPU in TFLOP/s, without sparsity; 0: not known.
+double peak_teraflops(const std::string& gpu) {
+  return gpu.find("H100") != std::string::npos || gpu.find("H200") != std::string::npos ? 989.0 : 0.0;
+}
+
+// Tokens of all the vocabulary, enough for a few hundred samples; what they are does not matter to the time.
+void write_tokens(const std::string& path, int64_t count, int64_t vocabulary) {
+  std::ofstream file(path, std::ios::binary);
+  std::array<int32_t, 256> header{20240801, 7, static_cast<int32_t>(count)};
+  file.write(reinterpret_cast<const char*>(header.data()), sizeof header);
+  uint64_t state = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto token = static_cast<uint32_t>((state >> 33) % static_cast<uint64_t>(vocabulary));
+    file.write(reinterpret_cast<const char*>(&token), sizeof token);
+  }
+  if (!file.flush()) throw Error(ExitCode::storage, path + ": cannot be written");
+}
+
+// The folder of the tokens, on this host, for as long as this lives.
+class Tokens {
+ public:
+  explicit Tokens(const modules::TransformerConfig& model)
+      : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    write_tokens(path(), std::min<int64_t>(256 * model.sequence + 1, 64 << 20), model.vocabulary);
+  }
+  ~Tokens() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  Tokens(const Tokens&) = delete;
+  Tokens& operator=(const Tokens&) = delete;
+  std::string path() const { return folder_ / "tokens.bin"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
+                              const trainer::Measurement& measured, const modules::TransformerConfig& model) {
+  const auto& config = loaded.config;
+  const double median = quantile(measured.milliseconds, 0.5);
+  const double tokens = static_cast<double>(config.batch * model.sequence) / median * 1e3;
+  const double per_rank = tokens / static_cast<double>(config.run.ranks);
+  const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
+  const double peak = peak_teraflops(bootstrap.device_name());
+  nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
+                                 {"ranks", config.run.ranks},
+                                 {"communication", bootstrap.transport()},
+                                 {"batch", config.batch},
+                                 {"micro_batch", config.micro_batch},
+                                 {"sequence", model.sequence},
+                                 {"deterministic", config.run.deterministic},
+                                 {"cuda_graph", measured.captured},
+                                 {"steps", measured.milliseconds.size()},
+                                 {"milliseconds", median},
+                                 {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
+                                 {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
+                                 {"tokens_per_second", tokens},
+                                 {"tokens_per_second_and_rank", per_rank},
+                                 {"model_teraflops_per_rank", teraflops},
+                                 {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
+                                 {"peak_memory_bytes", measured.peak_memory_bytes},
+                                 {"loss", measured.loss}};
+  return json;
+}
+
+ExitCode run(LoadedConfig loaded, const Request& request) {
+  auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
+  if (model == nullptr) throw Error(ExitCode::configuration, "bench step knows language models only");
+  const Tokens tokens(*model);
+  loaded.config.data.type = trainer::TextDataConfig{tokens.path(), tokens.path()};
+  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
+  // Each rank reads its own file: their names differ, the runs do not.
+  LoadedConfig compared = loaded;
+  compared.config.data.type = trainer::TextDataConfig{"tokens", "tokens"};
+  trainer::start_rank(compared, bootstrap);
+  loaded.config.run.device = compared.config.run.device;
+
+  const trainer::Measurement measured =
+      trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);
+  if (bootstrap.rank() > 0) return ExitCode::done;
+  const nlohmann::ordered_json json = report(loaded, bootstrap, measured, *model);
+  for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
+  if (!request.json.empty()) {
+    std::ofstream file(request.json, std::ios::app);
+    file << json.dump() << "\n";
+    if (!file.flush()) throw Error(ExitCode::storage, request.json + ": cannot be written");
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+}  // namespace strata
+
+int main(int count, char** arguments) {
+  using namespace strata;
+  Request request;
+  CLI::App app("The time of a whole training step of a configuration, on random tokens.", "bench step");
+  app.add_option("CONFIG", request.config, "configuration")->required();
+  app.add_option("OVERRIDES", request.overrides, "a.b.c=value ...");
+  app.add_option("--warm-up", request.warm_up, "steps before those that count")
+      ->capture_default_str()
+      ->check(CLI::Range(5, 100000));
+  app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
+  app.add_option("--json", request.json, "file that gets the result as a line of JSON");
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
+  }
+  // Nothing is written into the run's folder, and no data of it is read.
+  std::vector<std::string> overrides = {"run.folder=unused"};
+  overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
+  std::optional<LoadedConfig> loaded;
+  try {
+    loaded = trainer::load_trainer_config(request.config, overrides);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return trainer::exit_code_of([&] { return run(*loaded, request); });
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/start_rank.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "sharding/failure.h"
+
+namespace strata::trainer {
+namespace {
+
+// Before the first call of CUDA's libraries, which read the environment then.
+void prepare_determinism(const RunConfig& config) {
+  // cuBLAS repeats its bits only with a workspace of a fixed size.
+  if (config.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
+  // Else every new tensor is filled with NaN first: a pass over all memory that a step writes.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
+  at::set_num_threads(std::max(1, threads));
+}
+
+void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+  sharding::DeviceWish& device = loaded.config.run.device;
+  const bool was_automatic = device == sharding::DeviceWish::automatic;
+  const std::string reason = bootstrap.choose_device(device);
+  if (bootstrap.rank() == 0) {
+    std::printf("device: %s\ncommunication: %s\n", reason.c_str(), bootstrap.transport().c_str());
+  }
+  if (!was_automatic) return;
+  device = bootstrap.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  configs::Place& place = loaded.places["run.device"];
+  place.source = std::make_shared<configs::Source>(configs::Source{.name = "auto", .text = ""});
+  place.line = 0;
+}
+
+int fail(ExitCode code, const std::string& message) {
+  const sharding::Failure failure = sharding::failure_here(code, message);
+  // All ranks may fail alike; the first one speaks.
+  if (sharding::report_failure(failure) || failure.rank == 0) {
+    std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
+                 failure.phase.c_str(), message.c_str());
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+  const RunConfig& run = loaded.config.run;
+  if (bootstrap.ranks() != run.ranks) {
+    throw Error(ExitCode::configuration, "run.ranks is " + std::to_string(run.ranks) + " and " +
+                                             std::to_string(bootstrap.ranks()) +
+                                             " ranks were started; set run.ranks, or mpirun -n, to the other");
+  }
+  bootstrap.require_equal("configuration", loaded.resolved());
+  set_threads(run, bootstrap);
+  prepare_determinism(run);
+  decide_device(loaded, bootstrap);
+}
+
+int exit_code_of(const std::function<ExitCode()>& run) {
+  try {
+    return static_cast<int>(run());
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(ExitCode::out_of_memory, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::out_of_memory, "the host has no memory left");
+  } catch (const c10::Error& error) {
+    return fail(ExitCode::internal, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(ExitCode::internal, error.what());
+  }
+}
+
+}  // namespace strata::trainer
