@@ -23,7 +23,7 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     qkv = kernels::rotary(std::move(qkv), context.rotary_cosine, context.rotary_sine, heads_, key_value_heads_,
                           rotary_level_);
   }
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, causal_, attention_level_));
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_}, attention_level_));
 }
 
 }  // namespace strata::modules

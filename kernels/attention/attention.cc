@@ -4,9 +4,16 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <span>
 
 #include "kernels/attention/attention_formula.h"
 #include "kernels/call.h"
@@ -34,11 +41,35 @@ Tensor split_output(const Tensor& y, const Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
 }
 
+// True where a key is seen, [B or 1, 1, T, T]; undefined where `causal` alone says it.
+Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
+  const int64_t batch = qkv.size(0), positions = qkv.size(1);
+  if (mask.window == 0 && !mask.document_offsets.defined()) return {};
+  Tensor seen = at::ones({1, 1, positions, positions}, qkv.options().dtype(at::kBool));
+  if (mask.causal) seen = seen.tril();
+  if (mask.window > 0) seen = seen.triu(1 - mask.window);
+  if (mask.document_offsets.defined()) {
+    const Tensor ends = mask.document_offsets.slice(0, 1);
+    const Tensor places = at::arange(batch * positions, mask.document_offsets.options());
+    const Tensor document_BT = at::bucketize(places, ends, /*out_int32=*/true, /*right=*/true).view({batch, positions});
+    seen = seen.logical_and(document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1));
+  }
+  return seen;
+}
+
+// The same as what is added to the scores; nothing where `causal` alone says it.
+std::optional<Tensor> added_to_scores(const Tensor& qkv, const AttentionMask& mask) {
+  const Tensor seen = visible(qkv, mask);
+  if (!seen.defined()) return std::nullopt;
+  return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
+}
+
 // ATen on GPUs chooses among backends that each have a backward of their own: autograd traces it.
 Tensor attention_traced_aten(const Tensor& qkv, const Shape& shape) {
   const auto [query, key, value] = split_heads(qkv, shape);
-  return at::scaled_dot_product_attention(query.flatten(1, 2), key, value, /*attn_mask=*/{}, /*dropout_p=*/0.0,
-                                          shape.causal, /*scale=*/{}, /*enable_gqa=*/true)
+  const Tensor seen = visible(qkv, shape.mask);
+  return at::scaled_dot_product_attention(query.flatten(1, 2), key, value, if_defined(seen), /*dropout_p=*/0.0,
+                                          shape.mask.causal && !seen.defined(), /*scale=*/{}, /*enable_gqa=*/true)
       .transpose(1, 2)
       .flatten(2);
 }
@@ -52,10 +83,11 @@ AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape
   const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
   if (y.numel() == 0) return {y, at::empty({batch, shape.heads, positions}, qkv.options())};
   const Tensor y_BKGTD = split_output(y, shape);
+  const std::optional<Tensor> added = added_to_scores(qkv, shape.mask);
   Tensor logsumexp_BKGT;
   for (int64_t g = 0; g < query.size(2); ++g) {
-    const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(query.select(2, g), key, value,
-                                                                                   /*dropout_p=*/0.0, shape.causal);
+    const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+        query.select(2, g), key, value, /*dropout_p=*/0.0, shape.mask.causal && !added, added);
     if (query.size(2) == 1) return {part.transpose(1, 2).flatten(2), logsumexp};
     if (g == 0) {
       logsumexp_BKGT = at::empty({batch, shape.key_value_heads, query.size(2), positions}, logsumexp.options());
@@ -73,12 +105,13 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
   const auto [query, key, value] = split_heads(qkv, shape);
   const auto [grad_query, grad_key, grad_value] = split_heads(grad, shape);
   const Tensor y_BKGTD = split_output(y, shape), grad_y_BKGTD = split_output(grad_y, shape);
+  const std::optional<Tensor> added = added_to_scores(qkv, shape.mask);
   const Tensor logsumexp_BKGT = logsumexp.unflatten(1, {shape.key_value_heads, -1});
   Tensor sum_key, sum_value;
   for (int64_t g = 0; g < query.size(2); ++g) {
     auto [part_query, part_key, part_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         grad_y_BKGTD.select(2, g), query.select(2, g), key, value, y_BKGTD.select(2, g), logsumexp_BKGT.select(2, g),
-        /*dropout_p=*/0.0, shape.causal);
+        /*dropout_p=*/0.0, shape.mask.causal && !added, added);
     grad_query.select(2, g).copy_(part_query);
     // Summed over the group in fp32 or wider.
     if (g == 0) {
@@ -97,7 +130,9 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
 
 AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
   static const Formula formula(kFormula, "attention");
-  return {formula(qkv, shape.heads, shape.key_value_heads, shape.causal), {}};
+  return {formula(qkv, shape.heads, shape.key_value_heads, shape.mask.causal, shape.mask.window,
+                  shape.mask.document_offsets),
+          {}};
 }
 
 }  // namespace
@@ -107,7 +142,7 @@ constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
     .torchscript = {attention_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {attention_forward_cuda, attention_backward_cuda},
 };
 
 namespace {
@@ -119,10 +154,11 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Shape& shape, Level level) {
     const CallScope scope(AttentionOp::kName, level);
     const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
-    context->save_for_backward({qkv, y, logsumexp});
+    context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets});
     context->saved_data["heads"] = shape.heads;
     context->saved_data["key_value_heads"] = shape.key_value_heads;
-    context->saved_data["causal"] = shape.causal;
+    context->saved_data["causal"] = shape.mask.causal;
+    context->saved_data["window"] = shape.mask.window;
     context->saved_data["level"] = static_cast<int64_t>(level);
     return y;
   }
@@ -131,15 +167,43 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const CallScope scope(AttentionOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2];
-    const Shape shape = {context->saved_data["heads"].toInt(), context->saved_data["key_value_heads"].toInt(),
-                         context->saved_data["causal"].toBool()};
+    const Shape shape = {context->saved_data["heads"].toInt(),
+                         context->saved_data["key_value_heads"].toInt(),
+                         {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(), saved[3]}};
     return {AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape), Tensor(), Tensor()};
   }
 };
 
+void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
+  constexpr auto op = AttentionOp::kName;
+  require(mask.window >= 0 && (mask.causal || mask.window == 0), op, level, "window is ", mask.window,
+          mask.causal ? "" : " without causal", ", expected ", mask.causal ? "at least 0" : "0");
+  const Tensor& offsets = mask.document_offsets;
+  const bool extended = mask.window > 0 || offsets.defined();
+  require(!extended || (level != Level::aot_inductor && level != Level::triton), op, level,
+          "no windows and no documents at this level, expected aten, torchscript or cuda");
+  if (!offsets.defined()) return;
+  require(offsets.scalar_type() == at::kInt && offsets.dim() == 1 && offsets.size(0) >= 2 &&
+              offsets.device() == qkv.device() && offsets.is_contiguous(),
+          op, level, "document_offsets are ", offsets.scalar_type(), " ", offsets.sizes(), " on ", offsets.device(),
+          ", expected contiguous Int [documents + 1] on ", qkv.device());
+  if (!offsets.is_cpu()) return;
+  const int64_t positions = qkv.size(1), all = qkv.size(0) * positions;
+  int64_t next_row = 0;  // where the next row begins
+  int32_t last = 0;
+  for (const int32_t offset : std::span(offsets.const_data_ptr<int32_t>(), offsets.size(0))) {
+    require(offset >= last && offset <= next_row, op, level, "document_offsets go from ", last, " to ", offset,
+            ", expected numbers that do not fall and among them every row's begin, a multiple of ", positions);
+    if (offset == next_row) next_row += positions;
+    last = offset;
+  }
+  require(last == all && offsets.const_data_ptr<int32_t>()[0] == 0, op, level, "document_offsets go from ",
+          offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
+}
+
 }  // namespace
 
-Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, bool causal, Level level) {
+Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
   require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, op, level, "heads is ", heads,
@@ -147,7 +211,8 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, bool
   const int64_t all_heads = heads + 2 * key_value_heads;
   require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) > 0 && qkv.size(2) % all_heads == 0, op, level,
           "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
-  const Shape shape = {heads, key_value_heads, causal};
+  check_mask(qkv, mask, level);
+  const Shape shape = {heads, key_value_heads, mask};
   const bool traced = kernel.backward == nullptr || (level == Level::aten && !qkv.is_cpu());
   if (!traced) return AttentionFunction::apply(qkv, shape, level);
   const CallScope scope(op, level);

@@ -67,7 +67,7 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
     .torchscript = {linear_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {linear_forward_cuda, linear_backward_cuda},
 };
 
 namespace {

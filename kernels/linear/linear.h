@@ -36,4 +36,7 @@ struct LinearOp {
   static const KernelTable<LinearOp> kKernels;
 };
 
+LinearOp::Forward linear_forward_cuda;
+LinearOp::Backward linear_backward_cuda;
+
 }  // namespace strata::kernels

@@ -4,7 +4,9 @@
 #include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
@@ -153,6 +155,31 @@ struct HeadShape {
   int64_t batch, positions, heads, key_value_heads, width;
 };
 
+// What single levels say they cannot do.
+std::string attention_refusal(const HeadShape& s, const AttentionMask& mask, Level level, at::ScalarType dtype) {
+  const bool extended = mask.window > 0 || mask.document_offsets.defined();
+  if (extended && (level == Level::aot_inductor || level == Level::triton)) return "no windows and no documents";
+  if (level != Level::cuda) return "";
+  if (dtype != at::kBFloat16 && dtype != at::kHalf) return "expected BFloat16 or Half";
+  return s.width % 8 == 0 ? "" : "expected a multiple of 8 up to 128";
+}
+
+OpCase attention_case(const std::string& name, const HeadShape& s, const AttentionMask& mask) {
+  OpCase result{"attention",
+                name,
+                {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.width})},
+                0,
+                [s, mask](const Leaves& leaves, Level level) -> Leaves {
+                  AttentionMask here = mask;
+                  if (mask.document_offsets.defined()) {
+                    here.document_offsets = mask.document_offsets.to(leaves[0].device());
+                  }
+                  return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
+                }};
+  result.refusal = [s, mask](Level level, at::ScalarType dtype) { return attention_refusal(s, mask, level, dtype); };
+  return result;
+}
+
 std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
   for (const HeadShape& s :
@@ -168,15 +195,26 @@ std::vector<OpCase> attention_cases() {
            return {rotary(given_away(leaves[0]), cosine, sine, s.heads, s.key_value_heads, level)};
          }});
     for (const bool causal : {false, true}) {
-      cases.push_back({"attention",
-                       std::string(causal ? "attention_causal_" : "attention_full_") + suffix,
-                       {random(shape)},
-                       0,
-                       [s, causal](const Leaves& leaves, Level level) -> Leaves {
-                         return {attention(leaves[0], s.heads, s.key_value_heads, causal, level)};
-                       }});
+      const std::string mask = causal ? "attention_causal_" : "attention_full_";
+      cases.push_back(attention_case(mask + suffix, s, {.causal = causal}));
     }
   }
+  const auto offsets = [](std::vector<int32_t> values) {
+    return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
+        .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
+  };
+  // Widths and lengths as cuDNN takes them, tiles that are full and that are not; rows of one document and of many.
+  cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
+  cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
+  cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, {.causal = true}));
+  cases.push_back(attention_case("attention_window_2x150x4x2x32", {2, 150, 4, 2, 32}, {.causal = true, .window = 20}));
+  cases.push_back(attention_case("attention_window_1x7x2x1x10", {1, 7, 2, 1, 10}, {.causal = true, .window = 1}));
+  cases.push_back(attention_case("attention_documents_full_2x70x4x2x16", {2, 70, 4, 2, 16},
+                                 {.document_offsets = offsets({0, 30, 70, 71, 71, 140})}));
+  cases.push_back(attention_case("attention_documents_causal_1x260x4x4x64", {1, 260, 4, 4, 64},
+                                 {.causal = true, .document_offsets = offsets({0, 130, 131, 260})}));
+  cases.push_back(attention_case("attention_documents_window_2x96x6x2x64", {2, 96, 6, 2, 64},
+                                 {.causal = true, .window = 9, .document_offsets = offsets({0, 5, 96, 160, 192})}));
   return cases;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What ops refuse, in one sentence each: empty slots, wrong shapes, dtypes and numbers.
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -95,10 +96,23 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
       {[&] { rotary(qkv, table, table, 5, 5, A); },
        "rotary/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D] with an even D"},
-      {[&] { attention(qkv, 4, 3, true, A); },
+      {[&] { attention(qkv, 4, 3, {.causal = true}, A); },
        "attention/aten: heads is 4 and key_value_heads is 3, expected the first to be a multiple of the second"},
-      {[&] { attention(qkv, 5, 5, true, A); },
+      {[&] { attention(qkv, 5, 5, {.causal = true}, A); },
        "attention/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D]"},
+      {[&] { attention(qkv, 2, 2, {.window = 3}, A); }, "attention/aten: window is 3 without causal, expected 0"},
+      {[&] { attention(qkv, 2, 2, {.causal = true, .window = -1}, A); },
+       "attention/aten: window is -1, expected at least 0"},
+      {[&] { attention(qkv, 2, 2, {.document_offsets = zeros({2})}, A); },
+       "attention/aten: document_offsets are Float [2] on cpu, expected contiguous Int [documents + 1] on cpu"},
+      {[&] {
+         attention(zeros({2, 4, 24}), 2, 2,
+                   {.document_offsets = at::full({2}, 8, at::kInt).mul(at::arange(2, at::kInt))}, A);
+       },
+       "attention/aten: document_offsets go from 0 to 8, expected numbers that do not fall and among them every row's "
+       "begin, a multiple of 4"},
+      {[&] { attention(qkv, 2, 2, {.document_offsets = at::arange(3, at::kInt)}, A); },
+       "attention/aten: document_offsets go from 0 to 2, expected from 0 to B * T = 4"},
       {[&] {
          embedding(x, zeros({5, 2}), A);
        },

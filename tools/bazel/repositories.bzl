@@ -69,6 +69,22 @@ cc_library(
     linkopts = ["{site}/nvidia/cu13/lib/libcudart.so.13", "-Wl,-rpath,{site}/nvidia/cu13/lib"],
     deps = [":cuda_headers"],
 )
+
+cc_library(
+    name = "cublaslt",
+    linkopts = ["{site}/nvidia/cu13/lib/libcublasLt.so.13", "-Wl,-rpath,{site}/nvidia/cu13/lib"],
+    deps = [":cuda_headers"],
+)
+
+# Headers only: they find cuDNN in the process, where LibTorch has loaded it. Their warnings are not ours.
+cc_library(
+    name = "cudnn_frontend",
+    hdrs = glob(["include/cudnn*.h", "include/cudnn_frontend/**", "nvidia/cudnn/include/*.h"]),
+    defines = ["NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING"],
+    includes = ["include", "nvidia/cudnn/include"],
+    linkopts = ["-ldl"],
+    deps = [":cuda_headers"],
+)
 """
 
 def _wheels(ctx):
@@ -77,7 +93,7 @@ def _wheels(ctx):
     if found.return_code:
         fail("no Python environment in .venv: run tools/strata setup")
     site = found.stdout.strip()
-    for package in ["torch", "nvidia"]:
+    for package in ["torch", "nvidia", "include"]:
         ctx.symlink(site + "/" + package, package)
     ctx.file("BUILD", _WHEELS_BUILD.replace("{site}", site))
     ctx.file("site.bzl", "SITE = '%s'\nPYTHON = '%s'\n" % (site, site.rpartition('/lib/')[0] + '/bin/python'))

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of attention: cuDNN's fused attention on the packed tensor by strides, nothing is copied. The only file
+// that includes cudnn-frontend, whose headers take a minute to compile.
+// B batch, T positions, H query heads, K key and value heads, D head width, C = (H + 2K) D
+#include <ATen/Context.h>
+#include <ATen/cudnn/Handle.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "kernels/attention/attention.h"
+#include "kernels/call.h"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // where the headers look for cuDNN
+}
+
+namespace strata::kernels {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Shape = AttentionOp::Shape;
+using FeTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+constexpr auto kOp = AttentionOp::kName;
+
+// What a graph is built for.
+struct Problem {
+  int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width, causal, window;
+  int64_t documents;  // 0: none; graphs are kept for powers of two, the rest are empty documents
+
+  auto operator<=>(const Problem&) const = default;
+  int64_t packed_width() const { return (heads + 2 * key_value_heads) * width; }
+  // Sequences as cuDNN counts them; none is longer than a row.
+  int64_t sequences() const { return documents > 0 ? documents : batch; }
+};
+
+// Names of tensors for cuDNN.
+enum Id : int64_t {
+  kQuery = 1,
+  kKey,
+  kValue,
+  kOutput,
+  kLogsumexp,
+  kGradOutput,
+  kGradQuery,
+  kGradKey,
+  kGradValue,
+  kLengths,
+  kPackedOffsets,
+  kOutputOffsets,
+  kLogsumexpOffsets
+};
+
+struct Graph {
+  fe::graph::Graph graph;
+  int64_t workspace = 0;
+};
+
+void check(fe::error_t status, const Problem& p) {
+  TORCH_CHECK(status.is_good(), kOp, "/cuda", p.backward ? " backward" : "", ": cuDNN refused [B ", p.batch, ", T ",
+              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "]",
+              p.causal ? " causal" : " full", p.window > 0 ? " window " + std::to_string(p.window) : "",
+              p.documents > 0 ? " documents" : "", p.deterministic ? " deterministic" : "", ": ", status.get_message());
+}
+
+class Builder {
+ public:
+  explicit Builder(const Problem& p) : p_(p), result_(std::make_unique<Graph>()), graph_(result_->graph) {
+    graph_.set_io_data_type(p.half ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    if (p.documents > 0) {
+      lengths_ = index(kLengths, "lengths", fe::DataType_t::INT32, p.documents);
+      packed_offsets_ = index(kPackedOffsets, "packed_offsets", fe::DataType_t::INT64, p.documents + 1);
+      output_offsets_ = index(kOutputOffsets, "output_offsets", fe::DataType_t::INT64, p.documents + 1);
+      logsumexp_offsets_ = index(kLogsumexpOffsets, "logsumexp_offsets", fe::DataType_t::INT64, p.documents + 1);
+    }
+  }
+
+  std::unique_ptr<Graph> forward() {
+    auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
+    set(options);
+    auto [y, logsumexp] = graph_.sdpa(packed(kQuery, "query", p_.heads), packed(kKey, "key", p_.key_value_heads),
+                                      packed(kValue, "value", p_.key_value_heads), options);
+    describe_output(*y, kOutput).set_output(true);
+    describe_logsumexp(*logsumexp).set_output(true);
+    return finish();
+  }
+
+  std::unique_ptr<Graph> backward() {
+    auto options = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
+    set(options);
+    options.set_deterministic_algorithm(p_.deterministic != 0);
+    if (p_.documents > 0) {
+      options.set_max_total_seq_len_q(p_.batch * p_.positions).set_max_total_seq_len_kv(p_.batch * p_.positions);
+    }
+    const FeTensor y = graph_.tensor(fe::graph::Tensor_attributes().set_name("y"));
+    const FeTensor grad_y = graph_.tensor(fe::graph::Tensor_attributes().set_name("grad_y"));
+    const FeTensor logsumexp = graph_.tensor(fe::graph::Tensor_attributes().set_name("logsumexp"));
+    describe_output(*y, kOutput);
+    describe_output(*grad_y, kGradOutput);
+    describe_logsumexp(*logsumexp);
+    auto [grad_query, grad_key, grad_value] =
+        graph_.sdpa_backward(packed(kQuery, "query", p_.heads), packed(kKey, "key", p_.key_value_heads),
+                             packed(kValue, "value", p_.key_value_heads), y, grad_y, logsumexp, options);
+    describe_packed(*grad_query, kGradQuery, p_.heads).set_output(true);
+    describe_packed(*grad_key, kGradKey, p_.key_value_heads).set_output(true);
+    describe_packed(*grad_value, kGradValue, p_.key_value_heads).set_output(true);
+    return finish();
+  }
+
+ private:
+  template <class Options>
+  void set(Options& options) {
+    options.set_attn_scale(1.0f / std::sqrt(static_cast<float>(p_.width)));
+    if (p_.causal) {
+      options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    }
+    if (p_.window > 0) options.set_diagonal_band_left_bound(static_cast<int>(p_.window));
+    if (p_.documents > 0) options.set_padding_mask(true).set_seq_len_q(lengths_).set_seq_len_kv(lengths_);
+  }
+
+  FeTensor index(Id id, const char* name, fe::DataType_t type, int64_t size) {
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_name(name)
+                             .set_uid(id)
+                             .set_data_type(type)
+                             .set_dim({size, 1, 1, 1})
+                             .set_stride({1, 1, 1, 1}));
+  }
+
+  fe::graph::Tensor_attributes& describe_packed(fe::graph::Tensor_attributes& tensor, Id id, int64_t heads) {
+    return tensor.set_uid(id)
+        .set_dim({p_.sequences(), heads, p_.positions, p_.width})
+        .set_stride({p_.positions * p_.packed_width(), p_.width, p_.packed_width(), 1})
+        .set_ragged_offset(packed_offsets_);
+  }
+  fe::graph::Tensor_attributes& describe_output(fe::graph::Tensor_attributes& tensor, Id id) {
+    return tensor.set_uid(id)
+        .set_dim({p_.sequences(), p_.heads, p_.positions, p_.width})
+        .set_stride({p_.positions * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
+        .set_ragged_offset(output_offsets_);
+  }
+  // [B, H, T]; with documents [B, T, H], because a document's part must lie together.
+  fe::graph::Tensor_attributes& describe_logsumexp(fe::graph::Tensor_attributes& tensor) {
+    const int64_t heads = p_.heads, positions = p_.positions;
+    tensor.set_uid(kLogsumexp)
+        .set_data_type(fe::DataType_t::FLOAT)
+        .set_dim({p_.sequences(), heads, positions, 1})
+        .set_ragged_offset(logsumexp_offsets_);
+    return p_.documents > 0 ? tensor.set_stride({heads * positions, 1, heads, 1})
+                            : tensor.set_stride({heads * positions, positions, 1, 1});
+  }
+  FeTensor packed(Id id, const char* name, int64_t heads) {
+    const FeTensor tensor = graph_.tensor(fe::graph::Tensor_attributes().set_name(name));
+    describe_packed(*tensor, id, heads);
+    return tensor;
+  }
+
+  std::unique_ptr<Graph> finish() {
+    check(graph_.build(at::native::getCudnnHandle(), {fe::HeurMode_t::A}), p_);
+    check(graph_.get_workspace_size(result_->workspace), p_);
+    return std::move(result_);
+  }
+
+  const Problem& p_;
+  std::unique_ptr<Graph> result_;
+  fe::graph::Graph& graph_;
+  FeTensor lengths_, packed_offsets_, output_offsets_, logsumexp_offsets_;  // null without documents
+};
+
+using Pointers = std::unordered_map<int64_t, void*>;
+
+// Builds the graph when such a problem is first met (a tenth of a second), and keeps it for the process.
+void run(const Problem& problem, Pointers& pointers) {
+  static std::mutex mutex;
+  static auto* graphs = new std::map<Problem, std::unique_ptr<Graph>>;
+  const std::lock_guard lock(mutex);
+  if (fe::cudnn_dlhandle == nullptr) {
+    fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW);  // LibTorch has loaded it
+    TORCH_CHECK(fe::cudnn_dlhandle != nullptr, kOp, "/cuda: there is no cuDNN 9: ", dlerror());
+  }
+  std::unique_ptr<Graph>& graph = (*graphs)[problem];
+  if (graph == nullptr) graph = problem.backward ? Builder(problem).backward() : Builder(problem).forward();
+  const c10::DataPtr workspace =
+      c10::cuda::CUDACachingAllocator::get()->allocate(std::max<int64_t>(graph->workspace, 1));
+  check(graph->graph.execute(at::native::getCudnnHandle(), pointers, workspace.get()), problem);
+}
+
+Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
+  const int64_t all_heads = shape.heads + 2 * shape.key_value_heads, width = qkv.size(2) / all_heads;
+  const auto type = qkv.scalar_type();
+  require(type == at::kBFloat16 || type == at::kHalf, kOp, Level::cuda, "qkv is ", type,
+          ", expected BFloat16 or Half; level aten takes it");
+  require(width % 8 == 0 && width <= 128, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
+          " wide, expected a multiple of 8 up to 128; level aten takes it");
+  Problem problem = {
+      backward,    qkv.get_device(),  type == at::kHalf, backward && at::globalContext().deterministicAlgorithms(),
+      qkv.size(0), qkv.size(1),       shape.heads,       shape.key_value_heads,
+      width,       shape.mask.causal, shape.mask.window, /*documents=*/0};
+  if (shape.mask.document_offsets.defined()) {
+    problem.documents =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape.mask.document_offsets.size(0) - 1)));
+  }
+  return problem;
+}
+
+// cuDNN reads 16 bytes at a time.
+Tensor readable(const Tensor& tensor) {
+  const Tensor rows = tensor.contiguous();
+  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
+}
+
+void* element(const Tensor& tensor, int64_t offset) {
+  return static_cast<char*>(tensor.mutable_data_ptr()) + offset * static_cast<int64_t>(tensor.element_size());
+}
+
+// The three parts of a packed tensor.
+void add_packed(Pointers& pointers, const Tensor& packed, const Problem& p, Id query, Id key, Id value) {
+  pointers[query] = element(packed, 0);
+  pointers[key] = element(packed, p.heads * p.width);
+  pointers[value] = element(packed, (p.heads + p.key_value_heads) * p.width);
+}
+
+// Where documents begin in each tensor, and how long they are.
+struct DocumentTables {
+  Tensor lengths, packed, output, logsumexp;
+};
+
+DocumentTables document_tables(const AttentionMask& mask, const Problem& p) {
+  if (p.documents == 0) return {};
+  const Tensor& given = mask.document_offsets;
+  const int64_t missing = p.documents + 1 - given.size(0);
+  const Tensor offsets = missing == 0 ? given : at::cat({given, given.slice(0, -1).expand({missing})});
+  const Tensor wide = offsets.to(at::kLong);
+  return {at::diff(offsets), wide.mul(p.packed_width()), wide.mul(p.heads * p.width), wide.mul(p.heads)};
+}
+
+void add_documents(Pointers& pointers, const DocumentTables& tables) {
+  if (!tables.lengths.defined()) return;
+  pointers[kLengths] = tables.lengths.mutable_data_ptr();
+  pointers[kPackedOffsets] = tables.packed.mutable_data_ptr();
+  pointers[kOutputOffsets] = tables.output.mutable_data_ptr();
+  pointers[kLogsumexpOffsets] = tables.logsumexp.mutable_data_ptr();
+}
+
+// The value part of a packed tensor, [B, T, K, 1, D], and an output as [B, T, K, G, D].
+Tensor value_part(const Tensor& packed, const Problem& p) {
+  return packed.narrow(2, (p.heads + p.key_value_heads) * p.width, p.key_value_heads * p.width)
+      .unflatten(2, {p.key_value_heads, 1, p.width});
+}
+Tensor by_group(const Tensor& output, const Problem& p) {
+  return output.unflatten(2, {p.key_value_heads, p.heads / p.key_value_heads, p.width});
+}
+
+}  // namespace
+
+AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
+  const c10::cuda::CUDAGuard device(qkv.device());
+  const Problem p = problem_for(qkv, shape, /*backward=*/false);
+  const Tensor y = at::empty({p.batch, p.positions, p.heads * p.width}, qkv.options());
+  const auto fp32 = qkv.options().dtype(at::kFloat);
+  const Tensor logsumexp = p.documents > 0 ? at::empty({p.batch, p.positions, p.heads}, fp32)
+                                           : at::empty({p.batch, p.heads, p.positions}, fp32);
+  if (y.numel() == 0) return {y, logsumexp};
+  if (p.positions == 1) {  // sees itself alone; cuDNN has no backward for it
+    by_group(y, p).copy_(value_part(qkv, p).expand_as(by_group(y, p)));
+    return {y, logsumexp};
+  }
+  const Tensor packed = readable(qkv);
+  const DocumentTables tables = document_tables(shape.mask, p);
+  Pointers pointers = {{kOutput, y.mutable_data_ptr()}, {kLogsumexp, logsumexp.mutable_data_ptr()}};
+  add_packed(pointers, packed, p, kQuery, kKey, kValue);
+  add_documents(pointers, tables);
+  run(p, pointers);
+  return {y, logsumexp};
+}
+
+Tensor attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                               const Shape& shape) {
+  const c10::cuda::CUDAGuard device(qkv.device());
+  const Problem p = problem_for(qkv, shape, /*backward=*/true);
+  const Tensor grad = at::empty(qkv.sizes(), qkv.options());
+  if (grad.numel() == 0) return grad;
+  if (p.positions == 1) {
+    grad.zero_();
+    value_part(grad, p).copy_(at::sum(by_group(grad_y, p), /*dim=*/3, /*keepdim=*/true));
+    return grad;
+  }
+  const Tensor packed = readable(qkv), grad_rows = readable(grad_y);
+  const DocumentTables tables = document_tables(shape.mask, p);
+  Pointers pointers = {{kOutput, y.mutable_data_ptr()},
+                       {kLogsumexp, logsumexp.mutable_data_ptr()},
+                       {kGradOutput, grad_rows.mutable_data_ptr()}};
+  add_packed(pointers, packed, p, kQuery, kKey, kValue);
+  add_packed(pointers, grad, p, kGradQuery, kGradKey, kGradValue);
+  add_documents(pointers, tables);
+  run(p, pointers);
+  return grad;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// cuBLASLt counts by columns, LibTorch by rows: out [M, N] by rows is its transpose by columns, so that cuBLASLt is
+// asked for out^T = b^T a^T.
+#include "kernels/gemm.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "kernels/call.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLASLt asks for on Hopper
+constexpr int kCandidates = 12;
+constexpr int kTimedCalls = 4;  // of each candidate and round
+constexpr int kRounds = 2;
+
+void check(cublasStatus_t status, std::string_view op, const Gemm& gemm) {
+  TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op, "/cuda: cuBLASLt failed on ", gemm.a.scalar_type(), " ",
+              gemm.a.sizes(), " x ", gemm.b.sizes(), " -> ", gemm.out.scalar_type(), ": ",
+              cublasLtGetStatusString(status));
+}
+
+cudaDataType_t data_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return CUDA_R_32F;
+    case at::kBFloat16:
+      return CUDA_R_16BF;
+    case at::kHalf:
+      return CUDA_R_16F;
+    default:
+      TORCH_CHECK_VALUE(false, "gemm: a matrix is ", type, ", expected Float, BFloat16 or Half");
+  }
+}
+
+// How a matrix lies in memory, by rows.
+struct Layout {
+  int64_t rows, columns, distance;  // elements from one row to the next
+  bool transposed;                  // what is in memory is the transpose of what was asked for
+};
+
+std::optional<Layout> find_layout(const at::Tensor& matrix) {
+  const int64_t rows = matrix.size(0), columns = matrix.size(1);
+  if (columns == 1 || matrix.stride(1) == 1) {
+    if (rows == 1) return Layout{rows, columns, columns, false};
+    if (matrix.stride(0) >= columns) return Layout{rows, columns, matrix.stride(0), false};
+  }
+  if (rows == 1 || matrix.stride(0) == 1) {
+    if (columns == 1) return Layout{columns, rows, rows, true};
+    if (matrix.stride(1) >= rows) return Layout{columns, rows, matrix.stride(1), true};
+  }
+  return std::nullopt;
+}
+
+Layout layout_of(const at::Tensor& matrix) {
+  const std::optional<Layout> layout = find_layout(matrix);
+  TORCH_CHECK_VALUE(layout, "gemm: a matrix has sizes ", matrix.sizes(), " and strides ", matrix.strides(),
+                    ", expected rows of neighboring elements, or the transpose of such");
+  return *layout;
+}
+
+// The largest power of two up to 256 that divides the address.
+uint32_t alignment(const at::Tensor& tensor) {
+  if (!tensor.defined()) return 256;
+  const auto address = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  return static_cast<uint32_t>(std::min<uintptr_t>(256, address == 0 ? 256 : address & (~address + 1)));
+}
+
+cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
+  const bool bias = gemm.bias.defined();
+  switch (gemm.epilogue) {
+    case Epilogue::none:
+      return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::relu:
+      return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::gelu_tanh:
+      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_tanh_gradient:
+      return bias ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;  // unreachable: the switch is complete
+}
+
+// Everything that the choice of an algorithm may depend on.
+using Key = std::array<int64_t, 20>;
+
+// One call as cuBLASLt wants it; lives on the stack.
+class Call {
+ public:
+  Call(std::string_view op, const Gemm& gemm)
+      : op_(op), gemm_(gemm), a_(layout_of(gemm.a)), b_(layout_of(gemm.b)), out_(layout_of(gemm.out)) {
+    TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
+                      gemm.out.strides(), ", expected rows of neighboring elements");
+    const cudaDataType_t type = data_type(gemm.a.scalar_type()), out_type = data_type(gemm.out.scalar_type());
+    const bool tf32 = gemm.a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+    compute_ = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    init(cublasLtMatmulDescInit(&operation_, compute_, CUDA_R_32F));
+    // The first operand of cuBLASLt is b, the second one a.
+    set(CUBLASLT_MATMUL_DESC_TRANSA, b_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, a_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(gemm));
+    if (gemm.bias.defined()) {
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias.const_data_ptr());
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(gemm.bias.scalar_type()));
+    }
+    if (gemm.pre_activation.defined()) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gemm.pre_activation.const_data_ptr());
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, layout_of(gemm.pre_activation).distance);
+    }
+    init(cublasLtMatrixLayoutInit(&b_layout_, type, b_.columns, b_.rows, b_.distance));
+    init(cublasLtMatrixLayoutInit(&a_layout_, type, a_.columns, a_.rows, a_.distance));
+    init(cublasLtMatrixLayoutInit(&out_layout_, out_type, out_.columns, out_.rows, out_.distance));
+  }
+
+  Key key(bool deterministic) const {
+    const Gemm& g = gemm_;
+    return {g.out.get_device(),
+            g.out.size(0),
+            g.out.size(1),
+            g.a.size(1),
+            a_.distance,
+            b_.distance,
+            out_.distance,
+            g.pre_activation.defined() ? layout_of(g.pre_activation).distance : 0,
+            a_.transposed,
+            b_.transposed,
+            static_cast<int64_t>(g.a.scalar_type()),
+            static_cast<int64_t>(g.out.scalar_type()),
+            g.bias.defined() ? static_cast<int64_t>(g.bias.scalar_type()) : -1,
+            epilogue_of(g),
+            compute_,
+            g.add,
+            deterministic,
+            alignment(g.a) * 1024 + alignment(g.b),
+            alignment(g.out),
+            alignment(g.bias) * 1024 + alignment(g.pre_activation)};
+  }
+
+  // Best guess first.
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates() {
+    cublasLtMatmulPreferenceOpaque_t preference{};
+    init(cublasLtMatmulPreferenceInit(&preference));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+      init(cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value)));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    // Split sums meet in fp32 in the workspace, in a fixed order.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(gemm_.b));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(gemm_.a));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(gemm_.out));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(gemm_.out));
+    std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
+                                       &out_layout_, &out_layout_, &preference, kCandidates, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    check(status, op_, gemm_);
+    found.resize(count);
+    std::erase_if(found, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+    return found;
+  }
+
+  cublasStatus_t launch(const cublasLtMatmulHeuristicResult_t& algorithm, void* out, bool add) {
+    const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
+    c10::DataPtr workspace;  // given back in the order of the stream
+    if (algorithm.workspaceSize > 0)
+      workspace = c10::cuda::CUDACachingAllocator::get()->allocate(algorithm.workspaceSize);
+    return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, gemm_.b.const_data_ptr(),
+                          &b_layout_, gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
+                          &algorithm.algo, workspace.get(), algorithm.workspaceSize, c10::cuda::getCurrentCUDAStream());
+  }
+
+  void launch(const cublasLtMatmulHeuristicResult_t& algorithm) {
+    check(launch(algorithm, gemm_.out.mutable_data_ptr(), gemm_.add), op_, gemm_);
+  }
+
+  // Runs the candidates on the caller's own operands; what `out` holds is kept when it is to be added to.
+  cublasLtMatmulHeuristicResult_t fastest_of(const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+    if (candidates.size() == 1) return candidates.front();
+    const at::Tensor scratch =
+        gemm_.add ? at::empty_strided(gemm_.out.sizes(), gemm_.out.strides(), gemm_.out.options()) : gemm_.out;
+    void* out = scratch.mutable_data_ptr();
+    size_t best = 0;
+    float shortest = std::numeric_limits<float>::infinity();
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (launch(candidates[i], out, gemm_.add) != CUBLAS_STATUS_SUCCESS) continue;  // warms up, too
+      for (int round = 0; round < kRounds; ++round) {
+        at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
+        start.record();
+        for (int n = 0; n < kTimedCalls; ++n) launch(candidates[i], out, gemm_.add);
+        end.record();
+        end.synchronize();
+        const float milliseconds = start.elapsed_time(end);
+        if (milliseconds < shortest) {
+          shortest = milliseconds;
+          best = i;
+        }
+      }
+    }
+    return candidates[best];
+  }
+
+ private:
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t name, Value value) {
+    init(cublasLtMatmulDescSetAttribute(&operation_, name, &value, sizeof(value)));
+  }
+  void init(cublasStatus_t status) const { check(status, op_, gemm_); }
+
+  std::string_view op_;
+  const Gemm& gemm_;
+  Layout a_, b_, out_;
+  cublasComputeType_t compute_;
+  cublasLtMatmulDescOpaque_t operation_{};
+  cublasLtMatrixLayoutOpaque_t a_layout_{}, b_layout_{}, out_layout_{};
+};
+
+// The algorithm for such a call, chosen when it is first met; nothing when there is none.
+std::optional<cublasLtMatmulHeuristicResult_t> algorithm_for(std::string_view op, Call& call) {
+  static std::mutex mutex;
+  static auto* known = new std::map<Key, std::optional<cublasLtMatmulHeuristicResult_t>>;
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
+  const Key key = call.key(deterministic);
+  const std::lock_guard lock(mutex);
+  if (const auto found = known->find(key); found != known->end()) return found->second;
+  const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  if (capturing && !deterministic) {
+    TORCH_WARN_ONCE(op,
+                    "/cuda: a product of new sizes is met inside of a CUDA graph's capture, where nothing can be "
+                    "timed: its algorithm is cuBLASLt's first choice; run one step before the capture");
+  }
+  const auto candidates = call.candidates();
+  auto& chosen = (*known)[key];
+  if (candidates.empty()) return chosen;
+  chosen = capturing || deterministic ? candidates.front() : call.fastest_of(candidates);
+  return chosen;
+}
+
+}  // namespace
+
+at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ? matrix : matrix.contiguous(); }
+
+bool try_gemm(std::string_view op, const Gemm& gemm) {
+  if (gemm.out.numel() == 0) return true;
+  Call call(op, gemm);
+  const auto algorithm = algorithm_for(op, call);
+  if (algorithm) call.launch(*algorithm);
+  return algorithm.has_value();
+}
+
+void gemm(std::string_view op, const Gemm& gemm) {
+  TORCH_CHECK(try_gemm(op, gemm), op, "/cuda: cuBLASLt has no algorithm for ", gemm.a.scalar_type(), " ",
+              gemm.a.sizes(), " of strides ", gemm.a.strides(), " x ", gemm.b.sizes(), " of strides ", gemm.b.strides(),
+              " -> ", gemm.out.scalar_type(), "; contiguous operands at 16-byte boundaries have one");
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// Bias and activation after a product, activation gradient and bias gradient before the products of the backward.
+#include <algorithm>
+
+#include "kernels/activation_math.cuh"
+#include "kernels/device_utils.cuh"
+#include "kernels/linear/linear_cuda.h"
+
+namespace strata::kernels {
+namespace {
+
+// A block is a tile: 32 threads side by side, each with the same N columns of every row it meets, and 8 rows at a time.
+constexpr int kColumnThreads = 32, kRowThreads = 8;
+// Row blocks: with the column blocks of a usual width, several for each of an H100's 132 multiprocessors.
+constexpr int64_t kMaxRowBlocks = 128;
+
+dim3 threads() { return dim3(kColumnThreads, kRowThreads); }
+
+int64_t row_blocks(int64_t rows) { return std::min((rows + kRowThreads - 1) / kRowThreads, kMaxRowBlocks); }
+
+dim3 blocks(int64_t rows, int64_t width, int vector) {
+  const int64_t columns = static_cast<int64_t>(kColumnThreads) * vector;
+  return dim3(static_cast<unsigned>((width + columns - 1) / columns), static_cast<unsigned>(row_blocks(rows)));
+}
+
+// The first column of this thread.
+template <int N>
+__device__ int64_t first_column() {
+  return (static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x) * N;
+}
+
+__device__ int64_t first_row() { return static_cast<int64_t>(blockIdx.y) * kRowThreads + threadIdx.y; }
+__device__ int64_t row_step() { return static_cast<int64_t>(gridDim.y) * kRowThreads; }
+
+template <Activation kKind, class T, int N>
+__global__ void bias_activation_kernel(T* y, T* product, const T* bias, int64_t rows, int64_t width) {
+  using Chunk = Vector<T, N>;
+  const int64_t column = first_column<N>();
+  if (column >= width) return;
+  Chunk shift{};
+  if (bias != nullptr) shift = *reinterpret_cast<const Chunk*>(bias + column);
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
+    Chunk* place = reinterpret_cast<Chunk*>(product + row * width + column);
+    Chunk sum = *place, result;
+    for (int k = 0; k < N; ++k) {
+      if (bias != nullptr) sum.elements[k] = from_float<T>(to_float(sum.elements[k]) + to_float(shift.elements[k]));
+      if constexpr (kKind != Activation::none) {
+        result.elements[k] = from_float<T>(activate<kKind, T>(to_float(sum.elements[k])));
+      }
+    }
+    if (bias != nullptr) *place = sum;
+    if constexpr (kKind != Activation::none) *reinterpret_cast<Chunk*>(y + row * width + column) = result;
+  }
+}
+
+template <Activation kKind, class T, int N>
+__global__ void activation_gradient_kernel(T* grad, float* partials, const T* grad_y, const T* pre_activation,
+                                           int64_t rows, int64_t width) {
+  using Chunk = Vector<T, N>;
+  const int64_t column = first_column<N>();
+  const bool inside = column < width;
+  float sums[N] = {};
+  for (int64_t row = first_row(); inside && row < rows; row += row_step()) {
+    const Chunk upper = *reinterpret_cast<const Chunk*>(grad_y + row * width + column);
+    if constexpr (kKind == Activation::none) {
+      for (int k = 0; k < N; ++k) sums[k] += to_float(upper.elements[k]);
+    } else {
+      const Chunk at = *reinterpret_cast<const Chunk*>(pre_activation + row * width + column);
+      Chunk result;
+      for (int k = 0; k < N; ++k) {
+        const float value = to_float(upper.elements[k]) * activate_derivative<kKind, T>(to_float(at.elements[k]));
+        sums[k] += value;
+        result.elements[k] = from_float<T>(value);
+      }
+      *reinterpret_cast<Chunk*>(grad + row * width + column) = result;
+    }
+  }
+  if (partials == nullptr) return;
+  __shared__ float parts[kRowThreads][kColumnThreads * N];
+  for (int k = 0; k < N; ++k) parts[threadIdx.y][threadIdx.x * N + k] = sums[k];
+  __syncthreads();
+  const int thread = static_cast<int>(threadIdx.y) * kColumnThreads + static_cast<int>(threadIdx.x);
+  if (thread >= kColumnThreads * N) return;
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kColumnThreads * N + thread;
+  if (place >= width) return;
+  float sum = 0.0f;
+  for (int i = 0; i < kRowThreads; ++i) sum += parts[i][thread];
+  partials[blockIdx.y * width + place] = sum;
+}
+
+template <class T>
+__global__ void bias_gradient_kernel(T* grad_bias, bool add, const float* partials, int64_t count, int64_t width) {
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= width) return;
+  float sum = add ? to_float(grad_bias[column]) : 0.0f;
+  for (int64_t i = 0; i < count; ++i) sum += partials[i * width + column];
+  grad_bias[column] = from_float<T>(sum);
+}
+
+// Calls visit(T{}) for the element type, then with the activation as a constant.
+template <class Visit>
+cudaError_t visit_element(CudaType type, Visit visit) {
+  switch (type) {
+    case CudaType::float32:
+      return visit(float{});
+    case CudaType::bfloat16:
+      return visit(__nv_bfloat16{});
+    case CudaType::float16:
+      return visit(__half{});
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <Activation kKind>
+struct Kind {
+  static constexpr Activation kValue = kKind;
+};
+
+template <class Visit>
+cudaError_t visit_kind(Activation activation, Visit visit) {
+  switch (activation) {
+    case Activation::none:
+      return visit(Kind<Activation::none>{});
+    case Activation::gelu:
+      return visit(Kind<Activation::gelu>{});
+    case Activation::gelu_tanh:
+      return visit(Kind<Activation::gelu_tanh>{});
+    case Activation::relu:
+      return visit(Kind<Activation::relu>{});
+    case Activation::silu:
+      break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+// Whether rows of 16-byte vectors can be read at all of these places; null is nothing to read.
+template <class T, class... Pointers>
+bool in_vectors(int64_t width, const Pointers*... pointers) {
+  return width % kVectorWidth<T> == 0 && ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+}  // namespace
+
+cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const void* bias, Activation activation,
+                                   int64_t rows, int64_t width, cudaStream_t stream) {
+  if (rows == 0) return cudaSuccess;
+  return visit_element(type, [&]<class T>(T) {
+    return visit_kind(activation, [&]<class K>(K) {
+      const auto launch = [&]<int N>(std::integral_constant<int, N>) {
+        bias_activation_kernel<K::kValue, T, N><<<blocks(rows, width, N), threads(), 0, stream>>>(
+            static_cast<T*>(y), static_cast<T*>(product), static_cast<const T*>(bias), rows, width);
+        return cudaGetLastError();
+      };
+      return in_vectors<T>(width, y, product, bias) ? launch(std::integral_constant<int, kVectorWidth<T>>{})
+                                                    : launch(std::integral_constant<int, 1>{});
+    });
+  });
+}
+
+int64_t linear_backward_partials(int64_t rows) { return row_blocks(rows); }
+
+cudaError_t launch_activation_gradient(CudaType type, void* grad, float* partials, const void* grad_y,
+                                       const void* pre_activation, Activation activation, int64_t rows, int64_t width,
+                                       cudaStream_t stream) {
+  if (rows == 0) return cudaSuccess;
+  return visit_element(type, [&]<class T>(T) {
+    return visit_kind(activation, [&]<class K>(K) {
+      const auto launch = [&]<int N>(std::integral_constant<int, N>) {
+        activation_gradient_kernel<K::kValue, T, N><<<blocks(rows, width, N), threads(), 0, stream>>>(
+            static_cast<T*>(grad), partials, static_cast<const T*>(grad_y), static_cast<const T*>(pre_activation), rows,
+            width);
+        return cudaGetLastError();
+      };
+      return in_vectors<T>(width, grad, grad_y, pre_activation) ? launch(std::integral_constant<int, kVectorWidth<T>>{})
+                                                                : launch(std::integral_constant<int, 1>{});
+    });
+  });
+}
+
+cudaError_t launch_bias_gradient(CudaType type, void* grad_bias, bool add, const float* partials, int64_t count,
+                                 int64_t width, cudaStream_t stream) {
+  constexpr int kThreads = 64;
+  return visit_element(type, [&]<class T>(T) {
+    bias_gradient_kernel<T><<<static_cast<unsigned>((width + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+        static_cast<T*>(grad_bias), add, partials, count, width);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace strata::kernels

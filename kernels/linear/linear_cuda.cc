@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue where it has them.
+// N rows, I input width, O output width
+#include "kernels/linear/linear_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/gemm.h"
+#include "kernels/launch_check.h"
+#include "kernels/linear/linear.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr auto kOp = LinearOp::kName;
+
+Tensor rows_of(const Tensor& tensor) { return gemm_operand(tensor.reshape({-1, tensor.size(-1)})); }
+
+// cuBLASLt's gelu is the tanh form, for types of 16 bits only: its tanh is accurate to about 2^-11.
+bool has_epilogue(Activation activation, const Tensor& y_NO) {
+  if (activation != Activation::gelu_tanh) return activation != Activation::gelu;
+  return y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0;
+}
+
+Epilogue epilogue_of(Activation activation) {
+  return activation == Activation::gelu_tanh ? Epilogue::gelu_tanh
+         : activation == Activation::relu    ? Epilogue::relu
+                                             : Epilogue::none;
+}
+
+// Whether a product of matrices of `type` can be written into `into` as it is: sums are stored in the type of the
+// operands or in fp32.
+bool is_direct(const Tensor& into, at::ScalarType type) {
+  return into.defined() && into.is_contiguous() && (into.scalar_type() == type || into.scalar_type() == at::kFloat);
+}
+
+Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
+  if (is_direct(where.into, grad_NO.scalar_type())) {
+    if (grad_NO.size(0) > 0) {
+      gemm(kOp, {.a = grad_NO.t(), .b = x_NI, .out = where.into, .add = where.add});
+    } else if (!where.add) {
+      where.into.zero_();
+    }
+    return {};
+  }
+  const Tensor gradient = at::empty({grad_NO.size(1), x_NI.size(1)}, x_NI.options());
+  if (grad_NO.size(0) > 0) {
+    gemm(kOp, {.a = grad_NO.t(), .b = x_NI, .out = gradient});
+  } else {
+    gradient.zero_();
+  }
+  return deliver(gradient, where);
+}
+
+Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const WeightGradient& where) {
+  const Tensor& into = where.into;
+  const bool direct = into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
+  const Tensor gradient = direct ? into : at::empty({grad_NO.size(1)}, grad_NO.options());
+  check_launch(launch_bias_gradient(cuda_type(kOp, "the bias's gradient", gradient), gradient.mutable_data_ptr(),
+                                    direct && where.add, partials.const_data_ptr<float>(), partials.size(0),
+                                    grad_NO.size(1), c10::cuda::getCurrentCUDAStream()),
+               "linear_bias_gradient_cuda", grad_NO.size(0), grad_NO.size(1));
+  return direct ? Tensor() : deliver(gradient, where);
+}
+
+}  // namespace
+
+LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  const c10::cuda::CUDAGuard device(x.device());
+  const CudaType type = cuda_type(kOp, "x", x);
+  require(x.size(-1) > 0, kOp, Level::cuda, "x is ", x.sizes(), ", expected a last dimension of at least 1");
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  const Tensor y = at::empty(shape, x.options()), y_NO = y.view({-1, weight.size(0)});
+  const Tensor pre_activation =
+      activation == Activation::gelu || activation == Activation::gelu_tanh ? at::empty(shape, x.options()) : Tensor();
+  const LinearOp::Output output = {y, activation == Activation::relu ? y : pre_activation};
+  if (y.numel() == 0) return output;
+  const Tensor x_NI = rows_of(x), weight_IO = gemm_operand(weight).t();
+  const Tensor shift = bias.defined() ? bias.contiguous() : bias;
+  if (has_epilogue(activation, y_NO)) {
+    Gemm fused = {.a = x_NI, .b = weight_IO, .out = y_NO, .bias = shift, .epilogue = epilogue_of(activation)};
+    if (pre_activation.defined()) fused.pre_activation = pre_activation.view(y_NO.sizes());
+    if (try_gemm(kOp, fused)) return output;
+  }
+  const Tensor product_NO = pre_activation.defined() ? pre_activation.view(y_NO.sizes()) : y_NO;
+  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = product_NO});
+  check_launch(launch_bias_activation(type, y.mutable_data_ptr(), product_NO.mutable_data_ptr(),
+                                      shift.defined() ? shift.const_data_ptr() : nullptr, activation, y_NO.size(0),
+                                      y_NO.size(1), c10::cuda::getCurrentCUDAStream()),
+               "linear_bias_activation_cuda", y_NO.size(0), y_NO.size(1));
+  return output;
+}
+
+LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
+                                        const Tensor& pre_activation, Activation activation,
+                                        const LinearOp::GradientTargets& targets) {
+  const c10::cuda::CUDAGuard device(x.device());
+  const CudaType type = cuda_type(kOp, "x", x);
+  const bool activated = activation != Activation::none;
+  const Tensor x_NI = rows_of(x);
+  // The kernel reads neighboring rows; the products take rows at any distance.
+  const Tensor grad_y_NO = has_bias || activated ? grad_y.reshape({-1, weight.size(0)}).contiguous() : rows_of(grad_y);
+  const Tensor grad_NO = activated ? at::empty(grad_y_NO.sizes(), grad_y_NO.options()) : grad_y_NO;
+  const int64_t rows = grad_NO.size(0), width = grad_NO.size(1);
+  Tensor partials;
+  if (has_bias) partials = at::empty({linear_backward_partials(rows), width}, x.options().dtype(at::kFloat));
+  if (has_bias || activated) {
+    check_launch(
+        launch_activation_gradient(type, activated ? grad_NO.mutable_data_ptr() : nullptr,
+                                   has_bias ? partials.mutable_data_ptr<float>() : nullptr, grad_y_NO.const_data_ptr(),
+                                   activated ? pre_activation.const_data_ptr() : nullptr, activation, rows, width,
+                                   c10::cuda::getCurrentCUDAStream()),
+        "linear_activation_gradient_cuda", rows, width);
+  }
+  LinearOp::Gradient result;
+  if (targets.x) {
+    result.x = at::empty(x.sizes(), x.options());
+    gemm(kOp, {.a = grad_NO, .b = gemm_operand(weight), .out = result.x.view({-1, x.size(-1)})});
+  }
+  result.weight = weight_gradient(grad_NO, x_NI, targets.weight);
+  if (has_bias) result.bias = bias_gradient(partials, grad_NO, targets.bias);
+  return result;
+}
+
+}  // namespace strata::kernels

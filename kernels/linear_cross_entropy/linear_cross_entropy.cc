@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// N rows, I input width, V classes
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addcmul.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/linear_cross_entropy/head_in_chunks.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+void logits_aten(const Tensor& logits, const Tensor& rows, const Tensor& weight) {
+  Tensor out = logits;
+  at::mm_out(out, rows, weight.t());
+}
+
+void hidden_gradient_aten(const Tensor& hidden, const Tensor& gradient, const Tensor& weight) {
+  Tensor out = hidden;
+  at::mm_out(out, gradient, weight);
+}
+
+// ATen multiplies within one type: each chunk's product is rounded to that, the sum over chunks is not.
+void add_weight_gradient_aten(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows) {
+  Tensor out = weight_sum;
+  if (out.scalar_type() == gradient.scalar_type()) {
+    at::addmm_out(out, out, gradient.t(), rows);
+  } else {
+    out.add_(at::mm(gradient.t(), rows));
+  }
+}
+
+LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hidden, const Tensor& weight,
+                                                               const Tensor& targets, const Tensor& scale,
+                                                               const CrossEntropyOp::Rule& rule, bool with_gradient) {
+  return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
+                        {logits_aten, hidden_gradient_aten, add_weight_gradient_aten},
+                        CrossEntropyOp::kKernels.aten.forward);
+}
+
+LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_aten(const Tensor& grad_loss,
+                                                                  const Tensor& hidden_gradient,
+                                                                  const Tensor& weight_gradient,
+                                                                  at::ScalarType weight_type,
+                                                                  const WeightGradient& into) {
+  const Tensor factor = grad_loss.to(weight_gradient.scalar_type());
+  const Tensor hidden = at::mul(hidden_gradient, factor);  // a 0-dim factor does not widen the type
+  Tensor out = into.into;
+  if (!out.defined()) return {hidden, at::mul(weight_gradient, factor).to(weight_type)};
+  if (out.scalar_type() != weight_gradient.scalar_type())
+    return {hidden, deliver(at::mul(weight_gradient, factor), into)};
+  if (into.add) {
+    out.addcmul_(weight_gradient, factor.expand_as(weight_gradient));
+  } else {
+    at::mul_out(out, weight_gradient, factor);
+  }
+  return {hidden, {}};
+}
+
+LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tensor& hidden, const Tensor& weight,
+                                                                      const Tensor& targets, const Tensor& scale,
+                                                                      const CrossEntropyOp::Rule& rule, bool) {
+  static const Formula formula(kFormula, "linear_cross_entropy");
+  return {formula(hidden, weight, targets, scale, rule.ignore_index, rule.label_smoothing), {}, {}};
+}
+
+}  // namespace
+
+constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
+    .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward_aten},
+    .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
+    .aot_inductor = Absent{"its products are a library's: nothing of it would be generated"},
+    .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
+    .cuda = kNotWritten,
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropyFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                        const Tensor& scale, const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
+    const CallScope scope(LinearCrossEntropyOp::kName, level);
+    const auto [loss, hidden_gradient, weight_gradient] =
+        LinearCrossEntropyOp::kKernels.slot(level).forward(hidden, weight, targets, scale, rule, with_gradient);
+    context->save_for_backward({weight, hidden_gradient, weight_gradient});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return loss;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &weight = saved[0], &hidden_gradient = saved[1], &weight_gradient = saved[2];
+    const auto gradient = LinearCrossEntropyOp::kKernels.slot(level).backward(
+        gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(), claim_weight_gradient(weight));
+    return {gradient.hidden, gradient.weight, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
+           double label_smoothing, Level level) {
+  constexpr auto op = LinearCrossEntropyOp::kName;
+  require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && weight.size(0) > 0, op, level,
+          "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(), ", expected [N, in] and [V, in]");
+  require_same_kind(op, level, "hidden", hidden, "weight", weight);
+  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == hidden.size(0) &&
+              targets.device() == hidden.device(),
+          op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
+          ", expected Long [", hidden.size(0), "] on ", hidden.device());
+  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == hidden.device(), op, level,
+          "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
+          hidden.device());
+  require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
+          ", expected 0 <= a < 1");
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
+                            int64_t ignore_index, double label_smoothing, Level level) {
+  const Kernel<LinearCrossEntropyOp>& kernel = LinearCrossEntropyOp::kKernels.at(level, hidden.device());
+  check(hidden, weight, targets, scale, label_smoothing, level);
+  const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
+  const bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  if (kernel.backward != nullptr) {
+    return LinearCrossEntropyFunction::apply(hidden, weight, targets, scale, rule, with_gradient, level);
+  }
+  const CallScope scope(LinearCrossEntropyOp::kName, level);
+  return kernel.forward(hidden, deliver_weight_gradient(weight), targets, scale, rule, with_gradient).loss;
+}
+
+}  // namespace strata::kernels
