@@ -1,5 +1,7 @@
 """op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level."""
 
+load("//tools/bazel:aot_inductor.bzl", "aot_inductor_packages")
+
 def op_library(name, srcs = [], deps = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula."""
     native.genrule(
@@ -14,6 +16,7 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         hdrs = [name + ".h"],
         visibility = ["//kernels:users"],
         deps = [
+            "//kernels:aot_inductor_runtime",
             "//kernels:kernel_table",
             "//kernels:torchscript_runtime",
             "//kernels:weight_gradient",
@@ -21,3 +24,20 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         ] + deps,
         **kwargs
     )
+
+def op_packages(op, cpu_widths = ["*"], gpu_widths = ["*"]):
+    """`cpu_packages` and `sm_90_packages`: level aot_inductor of the op, for the cases of levels_agree and shipped models.
+
+    A set of widths reads "d=4096", or "bfloat16:d=4096" for one dtype only; "*" is any width.
+    """
+    for name, architecture, widths in [("cpu_packages", "x86-64-v3", cpu_widths), ("sm_90_packages", "sm_90", gpu_widths)]:
+        aot_inductor_packages(
+            name = name,
+            architecture = architecture,
+            formula = op + ".py",
+            visibility = [
+                "//tests/kernels:__pkg__",
+                "//tools:__pkg__",
+            ],
+            widths = widths,
+        )

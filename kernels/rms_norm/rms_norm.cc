@@ -10,6 +10,7 @@
 #include <ATen/ops/mv.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/rms_norm/rms_norm_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -78,12 +79,48 @@ AddRmsNormOp::Output add_rms_norm_forward_torchscript(const Tensor& residual, co
   return {outputs[0], outputs[1], {}};
 }
 
+RmsNormOp::Output rms_norm_forward_aot_inductor(const Tensor& x, const Tensor& weight, double eps) {
+  static const AotFunction function(RmsNormOp::kName, kFormula, "rms_norm_forward");
+  const auto outputs = function(x.scalar_type(), {{'d', x.size(-1)}}, {as_rows(x), weight, host_number(eps)});
+  return {outputs[0].view(x.sizes()), outputs[1]};
+}
+
+RmsNormOp::Gradient rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                   const Tensor& rstd, const WeightGradient& into) {
+  static const AotFunction function(RmsNormOp::kName, kFormula, "rms_norm_backward");
+  const auto gradients =
+      function(x.scalar_type(), {{'d', x.size(-1)}}, {as_rows(grad_y), as_rows(x), weight, as_rows(rstd)});
+  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, into)};
+}
+
+AddRmsNormOp::Output add_rms_norm_forward_aot_inductor(const Tensor& residual, const Tensor& branch,
+                                                       const Tensor& weight, double eps) {
+  static const AotFunction function(RmsNormOp::kName, kFormula, "add_rms_norm_forward");
+  const auto outputs = function(residual.scalar_type(), {{'d', residual.size(-1)}},
+                                {as_rows(residual), as_rows(branch), weight, host_number(eps)});
+  return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2]};
+}
+
+// Without a gradient through the sum it is the backward of rms_norm.
+AddRmsNormOp::Gradient add_rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
+                                                          const Tensor& sum, const Tensor& weight, const Tensor& rstd,
+                                                          const WeightGradient& into) {
+  if (!grad_sum.defined()) {
+    auto [grad_x, grad_weight] = rms_norm_backward_aot_inductor(grad_y, sum, weight, rstd, into);
+    return {grad_x, grad_weight};
+  }
+  static const AotFunction function(RmsNormOp::kName, kFormula, "add_rms_norm_backward");
+  const auto gradients = function(sum.scalar_type(), {{'d', sum.size(-1)}},
+                                  {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, as_rows(rstd)});
+  return {gradients[0].view(sum.sizes()), deliver_wide(gradients[1], weight, into)};
+}
+
 }  // namespace
 
 constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
     .aten = {rms_norm_forward_aten, rms_norm_backward_aten},
     .torchscript = {rms_norm_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {rms_norm_forward_aot_inductor, rms_norm_backward_aot_inductor},
     .triton = kNotWritten,
     .cuda = {rms_norm_forward_cuda, rms_norm_backward_cuda},
 };
@@ -91,7 +128,7 @@ constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
 constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
     .aten = {add_rms_norm_forward_aten, add_rms_norm_backward_aten},
     .torchscript = {add_rms_norm_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {add_rms_norm_forward_aot_inductor, add_rms_norm_backward_aot_inductor},
     .triton = kNotWritten,
     .cuda = kNotWritten,
 };

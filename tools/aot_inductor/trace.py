@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""Program, dtype and widths -> an exported graph with free dimensions, on the CPU or moved to a GPU that need not be there."""
+import re
+
+import torch
+from torch.export import Dim, export
+from torch.export.passes import move_to_device_pass
+
+# The sizes of free dimensions while tracing. Inductor takes them as hints for its tiling; each is unlike all others,
+# so that no two dimensions are taken for the same.
+HINTS = {"n": 8192, "d": 1032, "f": 2056, "v": 3080, "b": 6, "t": 520, "c": 48}
+INDEX_LIMIT = 2**31 - 1  # 32-bit indexing: no tensor of a package has more elements
+
+
+class Argument:
+    """"host float32[]", "x[n,d]": where it lies, its dtype and its dimensions."""
+
+    def __init__(self, text):
+        where, dtype, dimensions = re.fullmatch(r"(host )?(\w+)\[([\w,*]*)\]", text).groups()
+        self.on_host, self.dtype = where is not None, dtype
+        self.dimensions = [name for name in dimensions.split(",") if name]
+
+    def example(self, dtype, sizes):
+        kind = dtype if self.dtype == "x" else getattr(torch, self.dtype)
+        shape = [int(name) if name.isdigit() else sizes[name] for name in self.dimensions]
+        return torch.ones(shape, dtype=kind)
+
+
+class _Call(torch.nn.Module):
+    def __init__(self, program, formula):
+        super().__init__()
+        self.program, self.formula = program, formula
+
+    def forward(self, *tensors):
+        return self.program.call(self.formula, *tensors)
+
+
+def trace(program, formula, dtype, widths, on_gpu):
+    """`widths`: letter -> size, for the fixed ones."""
+    arguments = [Argument(text) for text in program.arguments]
+    sizes = {**HINTS, **widths}
+    free = {name for argument in arguments for name in argument.dimensions if not name.isdigit() and name not in widths}
+    fixed = 1
+    for size in widths.values():
+        fixed *= size
+    dims = {name: Dim(name, min=2, max=INDEX_LIMIT // fixed) for name in free}
+    examples = tuple(argument.example(dtype, sizes) for argument in arguments)
+    shapes = tuple(
+        {i: dims[name] for i, name in enumerate(argument.dimensions) if name in dims} or None for argument in arguments
+    )
+    exported = export(_Call(program, formula), examples, dynamic_shapes=(shapes,), strict=False)
+    return _on_gpu(exported, arguments) if on_gpu else exported
+
+
+def _on_gpu(exported, arguments):
+    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    mode = placeholders[0].meta["val"].fake_mode
+    (examples, keywords), exported._example_inputs = exported._example_inputs, None
+    with mode:
+        exported = move_to_device_pass(exported, "cuda:0")
+        placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+        moved = []
+        for argument, node, example in zip(arguments, placeholders, examples):
+            example = mode.from_tensor(example, static_shapes=True)
+            if argument.on_host:
+                node.meta["val"] = node.meta["val"].cpu()
+            else:
+                example = example.to("cuda:0")
+            moved.append(example)
+        exported._example_inputs = (tuple(moved), keywords)
+    return exported
