@@ -17,6 +17,7 @@
 #include "sharding/stop_request.h"
 #include "trainer/data/permutation.h"
 #include "trainer/evaluation.h"
+#include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/resident_memory.h"
 #include "trainer/resume.h"
@@ -81,6 +82,8 @@ void Trainer::start() {
   if (resumed) {
     step_ = resumed->state.step;
     updates_.fill_(static_cast<double>(resumed->state.updates));
+  } else if (!config_.checkpoint.initial_weights.empty()) {
+    load_initial_weights(config_.checkpoint.initial_weights, model_, ranks_);
   }
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
