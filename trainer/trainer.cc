@@ -21,6 +21,7 @@
 #include "trainer/data/permutation.h"
 #include "trainer/device_memory.h"
 #include "trainer/evaluation.h"
+#include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
@@ -127,6 +128,8 @@ void Trainer::start() {
   if (resumed) {
     step_ = resumed->state.step;
     updates_.fill_(static_cast<double>(resumed->state.updates));
+  } else if (!config_.checkpoint.initial_weights.empty()) {
+    load_initial_weights(config_.checkpoint.initial_weights, model_, ranks_);
   }
   first_step_ = step_;
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,

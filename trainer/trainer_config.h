@@ -189,6 +189,7 @@ struct CheckpointConfig {
   int64_t every = 0;
   int64_t keep = 2;
   Resume resume = Resume::automatic;
+  std::string initial_weights = {};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -196,6 +197,8 @@ struct CheckpointConfig {
     fields.add("keep", keep, "newest checkpoints that are kept; with fewer than 2, a damaged one would end the run",
                configs::at_least(2));
     fields.add("resume", resume, "auto: from the newest good checkpoint if there is one; require: or refuse; never");
+    fields.add("initial_weights", initial_weights,
+               "folder of weights (safetensors) that a new run starts from; empty: random ones");
   }
 };
 

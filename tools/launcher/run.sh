@@ -47,9 +47,15 @@ sample() {
 }
 
 command_export() {
-  (($# == 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER"
+  (($# >= 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER [--format hf]"
   make_ready
   exec "$(binary tools/export)" "$@"
+}
+
+command_import() {
+  (($# >= 2)) || stop 2 "which folder of Hugging Face, and to where? tools/strata import HF_FOLDER FOLDER"
+  make_ready
+  exec "$(binary tools/import)" "$@"
 }
 
 command_levels() {

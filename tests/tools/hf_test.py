@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""Models of Hugging Face's transformers compute the same here, both ways, and damaged folders are refused."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+TRAIN, EXPORT, IMPORT = (os.path.abspath(name) for name in ("trainer/train", "tools/export", "tools/import"))
+VALUES = os.path.abspath("tests/tools/model_values")
+SEQUENCE, VOCABULARY = 12, 37
+
+REST = """
+run: {{folder: {folder}/run}}
+steps: 5
+batch: 8
+micro_batch: 4
+data: {{type: text, train: {folder}/tokens.bin, validation: {folder}/tokens.bin}}
+optimizer: {{type: adamw, learning_rate: 2e-2}}
+schedule: {{type: constant}}
+{more}
+"""
+
+GPT2 = transformers.GPT2Config(
+    n_layer=2, n_embd=24, n_head=3, n_positions=SEQUENCE, vocab_size=VOCABULARY, n_inner=70, resid_pdrop=0.0,
+    embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+LLAMA = {
+    "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2,
+    "intermediate_size": 41, "max_position_embeddings": SEQUENCE, "vocab_size": VOCABULARY}
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 6}
+MODELS = {
+    "gpt2": lambda: transformers.GPT2LMHeadModel(GPT2),
+    "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA, tie_word_embeddings=False)),
+    "llama3_tied": lambda: transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True, rope_parameters=LLAMA3)),
+}
+
+
+def random_model(name):
+    """Every parameter far from where it starts, so that one that is lost or swapped shows."""
+    torch.manual_seed(7)
+    model = MODELS[name]().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+def command(*words, expected=0):
+    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == expected, (words, result.returncode, result.stdout + result.stderr)
+    return result.stdout + result.stderr
+
+
+class HuggingFaceTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+        tokens = torch.tensor([(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)])
+        with open(self.path("tokens.bin"), "wb") as file:
+            header = torch.zeros(256, dtype=torch.int32)
+            header[:3] = torch.tensor([20240520, 1, len(tokens)])
+            file.write(header.numpy().tobytes() + tokens.to(torch.uint16).numpy().tobytes())
+        self.ids = tokens[: 5 * (SEQUENCE + 1)].view(5, SEQUENCE + 1)
+        with open(self.path("ids.bin"), "wb") as file:
+            file.write(self.ids.numpy().tobytes())
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def config(self, weights, more=""):
+        """A run of the model that `weights` say they are."""
+        with open(self.path(weights) + "/model.yaml", encoding="utf-8") as file:
+            text = file.read() + REST.format(folder=self.folder, more=more)
+        with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path("config.yaml")
+
+    def values_here(self, weights, config):
+        command(VALUES, config, self.path(weights), self.path("ids.bin"), self.path("values"))
+        return load_file(self.path("values/model.safetensors"))
+
+    def values_there(self, model):
+        """Logits, loss and the gradients, these under our names."""
+        model.zero_grad()
+        logits = model(self.ids[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.ids[:, 1:].flatten())
+        loss.backward()
+        gradients = MODELS[self.name]()
+        gradients.load_state_dict({name: parameter.grad for name, parameter in model.named_parameters()}, strict=False)
+        gradients.tie_weights()
+        gradients.save_pretrained(self.path("gradients_there"))
+        command(IMPORT, self.path("gradients_there"), self.path("gradients"))
+        return {**load_file(self.path("gradients/model.safetensors")), "logits": logits.detach(), "loss": loss.detach()}
+
+    def assert_same(self, ours, theirs, tolerance):
+        self.assertEqual(set(ours), set(theirs))
+        for name, value in theirs.items():
+            error = (ours[name] - value).abs().max().item()
+            self.assertLess(error, tolerance * max(1.0, value.abs().max().item()), name)
+
+    def test_their_models_here(self):
+        for self.name in MODELS:
+            with self.subTest(self.name):
+                self.setUp()
+                model = random_model(self.name)
+                model.save_pretrained(self.path("theirs"), max_shard_size="10KB")
+                self.assertTrue(os.path.exists(self.path("theirs/model.safetensors.index.json")))
+                command(IMPORT, self.path("theirs"), self.path("weights"))
+                ours = self.values_here("weights", self.config("weights"))
+                self.assert_same(ours, self.values_there(model), 1e-5)
+
+    def test_our_runs_there(self):
+        for self.name in MODELS:
+            with self.subTest(self.name):
+                self.setUp()
+                model = random_model(self.name)
+                model.save_pretrained(self.path("theirs"))
+                command(IMPORT, self.path("theirs"), self.path("start"))
+                config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
+                command(TRAIN, config)
+                with open(self.path("run/metrics.jsonl"), encoding="utf-8") as file:
+                    first = next(line for line in map(json.loads, file) if "loss" in line)
+                self.assertEqual(first["step"], 1)
+
+                command(EXPORT, self.path("run"), self.path("native"))
+                command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf", "--file-bytes", "9000")
+                trained = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported"))
+                self.assertEqual(trained.dtype, torch.float32)
+                ours = self.values_here("native", config)
+                self.assertGreater((ours["logits"] - model(self.ids[:, :-1]).logits).abs().max().item(), 0.1)
+                self.assert_same(ours, self.values_there(trained.eval()), 1e-5)
+                # And back, bit for bit.
+                command(IMPORT, self.path("exported"), self.path("again"))
+                before, after = load_file(self.path("native/model.safetensors")), load_file(self.path("again/model.safetensors"))
+                self.assertEqual(set(before), set(after))
+                self.assertTrue(all(torch.equal(before[name], after[name]) for name in before))
+
+    def test_names_without_a_prefix_half_floats_and_masks(self):
+        self.name = "gpt2"
+        model = random_model("gpt2").to(torch.bfloat16).float()
+        model.save_pretrained(self.path("theirs"))
+        tensors = load_file(self.path("theirs/model.safetensors"))
+        old = {name.removeprefix("transformer."): value.to(torch.bfloat16) for name, value in tensors.items()}
+        old["h.0.attn.bias"] = torch.ones(1, 1, SEQUENCE, SEQUENCE)
+        save_file(old, self.path("theirs/model.safetensors"), {"format": "pt"})
+        command(IMPORT, self.path("theirs"), self.path("weights"))
+        ours = self.values_here("weights", self.config("weights"))
+        self.assert_same(ours, self.values_there(model), 1e-5)
+
+    def test_what_does_not_fit_is_refused(self):
+        random_model("gpt2").save_pretrained(self.path("theirs"))
+        weights, config = self.path("theirs/model.safetensors"), self.path("theirs/config.json")
+        tensors = load_file(weights)
+        with open(config, encoding="utf-8") as file:
+            settings = json.load(file)
+
+        def refused(*expected, code=4):
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=code)
+            for part in expected:
+                self.assertIn(part, text)
+            self.assertFalse(os.path.exists(self.path("weights/model.safetensors")))
+
+        def with_settings(**changes):
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump({**settings, **changes}, file)
+
+        for changes, expected in (
+                ({"model_type": "bert"}, "model_type: expected gpt2 or llama"),
+                ({"n_layer": -1}, "n_layer: expected a positive integer, got -1"),
+                ({"n_layer": 1e30}, "n_layer: expected a positive integer"),
+                ({"n_head": 5}, "5 heads do not divide the width 24"),
+                ({"activation_function": "relu"}, 'activation_function: expected "gelu_new"'),
+                ({"n_embd": None}, "n_embd is missing"),
+                ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected false"),
+                ({"n_layer": 3}, "transformer.h.2.attn.c_attn.weight is missing"),
+                ({"n_positions": 13}, "transformer.wpe.weight has another shape")):
+            with_settings(**changes)
+            refused(expected)
+        with_settings()
+        save_file({**tensors, "evil\nname": torch.ones(2)}, weights)
+        refused("evil?name is no tensor of this model")
+        os.rename(weights, self.path("elsewhere.safetensors"))
+        refused("no weights here")
+        os.symlink(self.path("elsewhere.safetensors"), weights)
+        refused("model.safetensors")
+
+    def test_hostile_indexes_are_refused(self):
+        random_model("gpt2").save_pretrained(self.path("theirs"), max_shard_size="10KB")
+        path = self.path("theirs/model.safetensors.index.json")
+        with open(path, encoding="utf-8") as file:
+            index = json.load(file)
+        name = "transformer.wte.weight"
+        files = sorted(set(index["weight_map"].values()))
+        other = next(file for file in files if file != index["weight_map"][name])
+        for file in ("../../etc/passwd", "/etc/passwd", "..", "", "a/b.safetensors", 7, None, ["x"], "missing.safetensors", other):
+            with open(path, "w", encoding="utf-8") as out:
+                json.dump({**index, "weight_map": {**index["weight_map"], name: file}}, out)
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+            self.assertTrue(name in text or "missing.safetensors" in text, text)
+        for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000):
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(text)
+            command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+        partial = {key: value for key, value in index["weight_map"].items() if key != name}
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"weight_map": partial}, out)
+        self.assertIn("is not listed", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
+
+    def test_initial_weights_must_fit_the_model(self):
+        self.name = "llama"
+        random_model("llama").save_pretrained(self.path("theirs"))
+        command(IMPORT, self.path("theirs"), self.path("weights"))
+        config = self.config("weights", "checkpoint: {initial_weights: %s}" % self.path("weights"))
+        text = command(TRAIN, config, "model.layers=3", expected=2)
+        self.assertIn("blocks.2.attention.qkv.weight: missing", text)
+        text = command(TRAIN, config, "model.feed_forward=40", "run.folder=%s" % self.path("other"), expected=2)
+        self.assertIn("blocks.0.mlp.gate_up.weight: [82, 24] there, the model has [80, 24]", text)
+        text = command(TRAIN, config, "checkpoint.initial_weights=%s" % self.path("theirs"), "run.folder=%s" % self.path("third"),
+                       expected=2)
+        self.assertIn("tools/strata import", text)
+        command(TRAIN, config, "checkpoint.initial_weights=%s" % self.path("nowhere"), "run.folder=%s" % self.path("fourth"), expected=4)

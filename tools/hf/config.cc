@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "tools/hf/config.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "configs/errors.h"
+
+namespace strata::hf {
+namespace {
+
+using modules::Family;
+using modules::RotaryScalingType;
+using modules::TransformerConfig;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson gpt2_config(const TransformerConfig& model) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"vocab_size", model.vocabulary},
+          {"n_positions", model.sequence},
+          {"n_embd", model.width},
+          {"n_layer", model.layers},
+          {"n_head", model.heads},
+          {"n_inner", model.feed_forward_width()},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", model.norm_epsilon},
+          {"resid_pdrop", model.dropout},
+          {"embd_pdrop", model.dropout},
+          {"attn_pdrop", 0.0}};
+}
+
+OrderedJson llama_config(const TransformerConfig& model) {
+  OrderedJson json = {{"architectures", {"LlamaForCausalLM"}},
+                      {"model_type", "llama"},
+                      {"vocab_size", model.vocabulary},
+                      {"max_position_embeddings", model.sequence},
+                      {"hidden_size", model.width},
+                      {"intermediate_size", model.feed_forward_width()},
+                      {"num_hidden_layers", model.layers},
+                      {"num_attention_heads", model.heads},
+                      {"num_key_value_heads", model.key_value_head_count()},
+                      {"head_dim", model.head_width()},
+                      {"hidden_act", "silu"},
+                      {"attention_bias", false},
+                      {"mlp_bias", false},
+                      {"rms_norm_eps", model.norm_epsilon},
+                      {"rope_theta", model.rotary_base}};
+  const auto& scaling = model.rotary_scaling;
+  if (scaling.type == RotaryScalingType::llama3) {
+    json["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", scaling.factor},
+                            {"low_freq_factor", scaling.low_frequency},
+                            {"high_freq_factor", scaling.high_frequency},
+                            {"original_max_position_embeddings", scaling.original_sequence}};
+  }
+  return json;
+}
+
+// Reads keys of one JSON object; every error names the file and the key.
+class Section {
+ public:
+  Section(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+    if (!json.is_object()) throw Error(ExitCode::storage, path_ + ": expected a JSON object");
+  }
+
+  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+
+  int64_t count(const char* key) const {
+    const Json& value = at(key);
+    constexpr uint64_t kMost = 1'000'000'000;
+    if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > kMost) {
+      throw refuse(key, "a positive integer");
+    }
+    return static_cast<int64_t>(value.get<uint64_t>());
+  }
+
+  double positive(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
+      throw refuse(key, "a positive number");
+    }
+    return value.get<double>();
+  }
+
+  bool flag(const char* key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    if (!json_[key].is_boolean()) throw refuse(key, "true or false");
+    return json_[key].get<bool>();
+  }
+
+  std::string text(const char* key) const {
+    if (!at(key).is_string()) throw refuse(key, "a text");
+    return json_[key].get<std::string>();
+  }
+
+  // What only one value of is done here.
+  template <class Value>
+  void expect(const char* key, const Value& only) const {
+    if (has(key) && json_[key] != only)
+      throw refuse(key, Json(only).dump() + ", which is all that this family does here");
+  }
+
+  Section section(const char* key) const { return Section(at(key), path_ + ": " + key); }
+
+  Error refuse(const char* key, const std::string& expected) const {
+    const std::string came = json_.contains(key) ? json_[key].dump() : "nothing";
+    return Error(ExitCode::storage, path_ + ": " + key + ": expected " + expected + ", got " + came.substr(0, 100));
+  }
+
+ private:
+  const Json& at(const char* key) const {
+    if (!has(key)) throw Error(ExitCode::storage, path_ + ": " + key + " is missing");
+    return json_[key];
+  }
+
+  const Json& json_;
+  std::string path_;
+};
+
+TransformerConfig read_gpt2(const Section& json) {
+  if (json.has("activation_function") && json.text("activation_function") != "gelu_pytorch_tanh") {
+    json.expect("activation_function", "gelu_new");
+  }
+  json.expect("scale_attn_weights", true);
+  json.expect("scale_attn_by_inverse_layer_idx", false);
+  json.expect("add_cross_attention", false);
+  TransformerConfig model;
+  model.family = Family::gpt2;
+  model.layers = json.count("n_layer");
+  model.width = json.count("n_embd");
+  model.heads = json.count("n_head");
+  if (json.has("n_inner")) model.feed_forward = json.count("n_inner");
+  model.sequence = json.count("n_positions");
+  model.norm_epsilon = json.positive("layer_norm_epsilon");
+  return model;
+}
+
+// Up to version 4 of the library: rope_theta and rope_scaling; from 5 on both are in rope_parameters.
+void read_rotary(const Section& json, TransformerConfig& model) {
+  const bool together = json.has("rope_parameters");
+  if (together || json.has("rope_theta")) {
+    model.rotary_base = (together ? json.section("rope_parameters") : json).positive("rope_theta");
+  }
+  if (!together && !json.has("rope_scaling")) return;
+  const Section scaling = json.section(together ? "rope_parameters" : "rope_scaling");
+  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
+  const std::string type = scaling.text(key);
+  if (type == "default") return;
+  if (type != "llama3") throw scaling.refuse(key, "default or llama3");
+  model.rotary_scaling.type = RotaryScalingType::llama3;
+  model.rotary_scaling.factor = scaling.positive("factor");
+  model.rotary_scaling.low_frequency = scaling.positive("low_freq_factor");
+  model.rotary_scaling.high_frequency = scaling.positive("high_freq_factor");
+  model.rotary_scaling.original_sequence = scaling.count("original_max_position_embeddings");
+}
+
+TransformerConfig read_llama(const Section& json) {
+  json.expect("hidden_act", "silu");
+  json.expect("attention_bias", false);
+  json.expect("mlp_bias", false);
+  TransformerConfig model;
+  model.family = Family::llama;
+  model.layers = json.count("num_hidden_layers");
+  model.width = json.count("hidden_size");
+  model.heads = json.count("num_attention_heads");
+  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
+  model.feed_forward = json.count("intermediate_size");
+  model.sequence = json.count("max_position_embeddings");
+  model.norm_epsilon = json.positive("rms_norm_eps");
+  json.expect("head_dim", model.head_width());
+  read_rotary(json, model);
+  return model;
+}
+
+}  // namespace
+
+std::string write_config(const TransformerConfig& model) {
+  OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
+  json["tie_word_embeddings"] = model.tied;
+  json["torch_dtype"] = "float32";
+  return json.dump(2) + "\n";
+}
+
+TransformerConfig read_config(const std::string& text, const std::string& path) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw Error(ExitCode::storage, path + ": not JSON: " + error.what());
+  }
+  const Section section(json, path);
+  const std::string type = section.text("model_type");
+  if (type != "gpt2" && type != "llama") throw section.refuse("model_type", "gpt2 or llama");
+  TransformerConfig model = type == "gpt2" ? read_gpt2(section) : read_llama(section);
+  model.vocabulary = section.count("vocab_size");
+  model.tied = section.flag("tie_word_embeddings", /*otherwise=*/type == "gpt2");
+  if (model.width % model.heads != 0 || model.heads % model.key_value_head_count() != 0) {
+    throw Error(ExitCode::storage, path + ": " + std::to_string(model.heads) + " heads do not divide the width " +
+                                       std::to_string(model.width) + ", or are no multiple of the " +
+                                       std::to_string(model.key_value_head_count()) + " key and value heads");
+  }
+  return model;
+}
+
+std::string model_section(const TransformerConfig& model) {
+  std::ostringstream text;
+  text.precision(17);
+  text << "model: {type: transformer, family: " << names(model.family)[static_cast<size_t>(model.family)]
+       << ", layers: " << model.layers << ", width: " << model.width << ", heads: " << model.heads;
+  if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
+  text << ", feed_forward: " << model.feed_forward << ", sequence: " << model.sequence
+       << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false")
+       << ", norm_epsilon: " << model.norm_epsilon;
+  if (model.family == Family::llama) text << ", rotary_base: " << model.rotary_base;
+  const auto& scaling = model.rotary_scaling;
+  if (scaling.type == RotaryScalingType::llama3) {
+    text << ", rotary_scaling: {type: llama3, factor: " << scaling.factor
+         << ", low_frequency: " << scaling.low_frequency << ", high_frequency: " << scaling.high_frequency
+         << ", original_sequence: " << scaling.original_sequence << "}";
+  }
+  text << "}\n";
+  return text.str();
+}
+
+}  // namespace strata::hf

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "tools/hf/names.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "configs/errors.h"
+#include "modules/parameter_table.h"
+
+namespace strata::hf {
+namespace {
+
+using modules::Family;
+using modules::TransformerConfig;
+
+struct Rule {
+  std::string_view ours;
+  std::vector<std::string_view> theirs;  // several: split by rows
+  bool transposed = false;               // GPT-2 stores the weights of its Conv1D as [in, out]
+};
+
+// `blocks.3.` of ours is `h.3.` or `layers.3.` of theirs, and what follows is named by these.
+const std::vector<Rule>& rules(Family family) {
+  static const std::vector<Rule> gpt2 = {
+      {"embedding", {"transformer.wte"}},
+      {"position", {"transformer.wpe"}},
+      {"norm", {"transformer.ln_f"}},
+      {"head", {"lm_head"}},
+      {"norm1", {"ln_1"}},
+      {"attention.qkv", {"attn.c_attn"}, true},
+      {"attention.output", {"attn.c_proj"}, true},
+      {"norm2", {"ln_2"}},
+      {"mlp.up", {"mlp.c_fc"}, true},
+      {"mlp.down", {"mlp.c_proj"}, true},
+  };
+  static const std::vector<Rule> llama = {
+      {"embedding", {"model.embed_tokens"}},
+      {"norm", {"model.norm"}},
+      {"head", {"lm_head"}},
+      {"norm1", {"input_layernorm"}},
+      {"attention.qkv", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}},
+      {"attention.output", {"self_attn.o_proj"}},
+      {"norm2", {"post_attention_layernorm"}},
+      {"mlp.gate_up", {"mlp.gate_proj", "mlp.up_proj"}},
+      {"mlp.down", {"mlp.down_proj"}},
+  };
+  return family == Family::gpt2 ? gpt2 : llama;
+}
+
+// Rows of each part of a parameter that they store in several.
+std::vector<int64_t> rows_of_parts(const TransformerConfig& config, size_t parts, int64_t rows) {
+  if (parts == 1) return {rows};
+  if (parts == 2) return {rows / 2, rows / 2};
+  const int64_t queries = config.heads * config.head_width();
+  const int64_t keys = config.key_value_head_count() * config.head_width();
+  return {queries, keys, keys};
+}
+
+Parameter describe(const modules::Parameter& parameter, const TransformerConfig& config) {
+  constexpr std::string_view kBlocks = "blocks.";
+  std::string_view name = parameter.name;
+  std::string prefix;
+  if (name.starts_with(kBlocks)) {
+    const size_t end = name.find('.', kBlocks.size()) + 1;
+    const std::string_view index = name.substr(kBlocks.size(), end - kBlocks.size());
+    prefix = std::string(config.family == Family::gpt2 ? "transformer.h." : "model.layers.").append(index);
+    name = name.substr(end);
+  }
+  const size_t dot = name.rfind('.');
+  const std::string_view kind = name.substr(dot);  // .weight or .bias
+  for (const Rule& rule : rules(config.family)) {
+    if (rule.ours != name.substr(0, dot)) continue;
+    Parameter result{parameter.name, parameter.shape, rule.transposed && parameter.shape.size() == 2, {}};
+    const auto rows = rows_of_parts(config, rule.theirs.size(), parameter.shape[0]);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::vector<int64_t> shape = parameter.shape;
+      shape[0] = rows[i];
+      if (result.transposed) std::reverse(shape.begin(), shape.end());
+      result.parts.push_back({prefix + std::string(rule.theirs[i]).append(kind), shape, rows[i]});
+    }
+    return result;
+  }
+  throw Error(ExitCode::internal, parameter.name + " has no name in Hugging Face's folders");
+}
+
+}  // namespace
+
+std::vector<Parameter> parameters(const TransformerConfig& config) {
+  std::vector<Parameter> all;
+  for (const auto& group : modules::parameter_table(config)) {
+    for (const auto& parameter : group.parameters) all.push_back(describe(parameter, config));
+  }
+  return all;
+}
+
+bool is_redundant(const std::string& name, bool tied) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
+}
+
+}  // namespace strata::hf

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "tools/weights_writer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "configs/errors.h"
+#include "trainer/checked_file.h"
+#include "trainer/safetensors.h"
+
+namespace strata::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Weights = std::vector<Weight>;
+
+uint64_t bytes_of(const Weight& weight) {
+  uint64_t bytes = sizeof(float);
+  for (const int64_t extent : weight.shape) bytes *= static_cast<uint64_t>(extent);
+  return bytes;
+}
+
+std::vector<Weights> spread_over_files(Weights weights, uint64_t file_bytes) {
+  std::sort(weights.begin(), weights.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::vector<Weights> files(1);
+  uint64_t bytes = 0;
+  for (Weight& weight : weights) {
+    const uint64_t size = bytes_of(weight);
+    if (bytes > 0 && bytes + size > file_bytes) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += size;
+    files.back().push_back(std::move(weight));
+  }
+  return files;
+}
+
+std::string file_name(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  char name[64];
+  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return name;
+}
+
+void write_file(const std::string& path, const Weights& weights) {
+  trainer::SafetensorsHeader header;
+  header.metadata = {{"format", "pt"}};
+  std::map<std::string, const Weight*> by_name;
+  for (const Weight& weight : weights) {
+    header.entries.push_back({.name = weight.name, .dtype = "F32", .shape = weight.shape});
+    by_name[weight.name] = &weight;
+  }
+  trainer::OutputFile file(path);
+  file.write(place_safetensors(header));
+  for (const auto& entry : header.entries) {
+    const at::Tensor values = by_name.at(entry.name)->values();
+    if (values.scalar_type() != at::kFloat || !values.is_contiguous() || values.nbytes() != entry.bytes) {
+      throw Error(ExitCode::internal, path + ": the values of " + entry.name + " are not fp32 of its shape");
+    }
+    file.write({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  file.close();
+}
+
+}  // namespace
+
+std::string write_weights(const std::string& folder, Weights weights, uint64_t file_bytes) {
+  const size_t count = weights.size();
+  const std::vector<Weights> files = spread_over_files(std::move(weights), file_bytes);
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) throw Error(ExitCode::storage, folder + " cannot be made: " + problem.message());
+  nlohmann::json index = {{"weight_map", nlohmann::json::object()}};
+  uint64_t total = 0;
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name = file_name(i, files.size());
+    paths.push_back(folder + "/" + name);
+    if (fs::exists(paths.back())) throw Error(ExitCode::storage, paths.back() + " exists already; name another folder");
+    fs::remove(paths.back() + ".tmp");
+    write_file(paths.back() + ".tmp", files[i]);
+    for (const Weight& weight : files[i]) {
+      index["weight_map"][weight.name] = name;
+      total += bytes_of(weight);
+    }
+  }
+  for (const std::string& path : paths) trainer::rename_path(path + ".tmp", path);
+  index["metadata"]["total_size"] = total;
+  if (files.size() > 1) trainer::replace_file(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
+  trainer::sync_folder(folder);
+  return std::to_string(count) + " tensors, " + std::to_string(total) + " bytes in " +
+         (files.size() == 1 ? paths[0] : folder);
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/initial_weights.h"
+
+#include <set>
+
+#include "configs/errors.h"
+#include "configs/nearest_name.h"
+#include "trainer/weights_folder.h"
+
+namespace strata::trainer {
+namespace {
+
+using sharding::FlatLayout;
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
+// A line for each parameter that is missing, has another shape, or is not the model's.
+std::string differences(const WeightsFolder& folder, const ShardedModel& model) {
+  constexpr int kMostLines = 20;
+  int count = 0;
+  std::string text;
+  const auto add = [&](const std::string& line) {
+    if (++count <= kMostLines) text += "\n  " + line;
+  };
+  const std::vector<std::string> names = folder.names();
+  std::set<std::string> known;
+  for (const auto* group : model.groups()) {
+    for (const FlatLayout::Entry& entry : group->layout().entries()) {
+      known.insert(entry.name);
+      const SafetensorsEntry* stored = folder.find(entry.name);
+      if (stored == nullptr) {
+        add(entry.name + ": missing" + configs::did_you_mean(configs::nearest_name(entry.name, names)));
+      } else if (stored->shape != entry.shape) {
+        add(entry.name + ": " + shape_text(stored->shape) + " there, the model has " + shape_text(entry.shape));
+      }
+    }
+  }
+  for (const std::string& name : names) {
+    if (!known.contains(name)) add(printable(name) + ": the model has no such parameter");
+  }
+  if (count > kMostLines) text += "\n  and " + std::to_string(count - kMostLines) + " more";
+  return text;
+}
+
+}  // namespace
+
+void load_initial_weights(const std::string& path, ShardedModel& model, const Ranks& ranks) {
+  gather_results(ranks, [&] {
+    const WeightsFolder folder(path);
+    const std::string problem = differences(folder, model);
+    if (!problem.empty()) {
+      throw Error(ExitCode::configuration, "checkpoint.initial_weights " + path + " does not fit the model:" + problem +
+                                               "\nfolders of Hugging Face are converted by: tools/strata import");
+    }
+    for (auto* group : model.groups()) {
+      const at::Tensor shard = group->master().cpu();
+      group->for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+        shard.narrow(0, in_shard, count).copy_(folder.read(entry.name, in_parameter, count));
+      });
+      group->master().copy_(shard);
+      if (group->compute_copy().defined()) group->compute_copy().copy_(shard);
+    }
+    return std::string();
+  });
+}
+
+}  // namespace strata::trainer
