@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -32,6 +34,15 @@ void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) 
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
 }
 
+// What turns samples back into text, when the data may be gone: `prepare text` writes it beside the token files.
+void keep_tokenizer(const TrainerConfig& config, const RunFolder& folder) {
+  constexpr const char* kName = "tokenizer.json";
+  const auto* data = std::get_if<TextDataConfig>(&config.data.type);
+  if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
+  std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
+  if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
+}
+
 // Claims the run's folder and writes what describes the run. On rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
@@ -45,6 +56,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
   const std::string table = modules::kernel_table(config.kernels, layers);
   folder->write("kernels.txt", table);
+  keep_tokenizer(config, *folder);
   std::printf("%s", table.c_str());
   return folder;
 }
@@ -75,8 +87,8 @@ ExitCode run(const LoadedConfig& loaded) {
 
 int fail(ExitCode code, const std::string& message) {
   const sharding::Failure failure = sharding::failure_here(code, message);
-  // All ranks may fail alike; the first one speaks.
-  if (sharding::report_failure(failure) || failure.rank == 0) {
+  // All ranks may fail alike; the first one speaks, and rank 0 where no report could be written.
+  if (sharding::report_failure(failure) || (failure.rank == 0 && !sharding::has_report())) {
     std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
                  failure.phase.c_str(), message.c_str());
   }
