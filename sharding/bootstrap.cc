@@ -96,7 +96,11 @@ Bootstrap::Bootstrap(const BootstrapOptions& options)
   set_report_rank(number_of("OMPI_COMM_WORLD_RANK", number_of("PMIX_RANK", 0)));
   watchdog_ = std::make_unique<Watchdog>(options.timeout_seconds);
   if (several_ranks()) {
-    thread_ = std::make_shared<MpiThread>(*watchdog_);
+    const std::string ranks =
+        std::to_string(std::max(number_of("OMPI_COMM_WORLD_SIZE", 1), number_of("SLURM_STEP_NUM_TASKS", 1)));
+    thread_ = std::make_shared<MpiThread>(
+        *watchdog_,
+        "rank " + std::to_string(failure_here(ExitCode::communication, "").rank) + " of " + ranks + " on " + host_);
     mpi_is_open = true;
     on_exit(end_others_at_exit, nullptr);
     host_group_ = HostGroup(thread_);

@@ -162,6 +162,8 @@ bool report_failure(const Failure& failure) {
   return report_failure(path.substr(0, path.rfind('/')), failure);
 }
 
+bool has_report() { return has_folder && access(report_path, F_OK) == 0; }
+
 void install_crash_handlers() {
   // A stack that overflowed cannot run a handler: the main thread gets another one.
   static char stack[1 << 16];

@@ -46,7 +46,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   if (size() == 1) return {text};
   const std::string mine = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
-  thread_->run({"", name_ + ": " + std::string(purpose)}, [&] {
+  thread_->run({"", name_ + ": " + std::string(purpose), /*meeting=*/true}, [&] {
     std::vector<First> firsts(members_.size());
     First& own = firsts[static_cast<size_t>(rank_)];
     own.bytes = mine.size();

@@ -72,8 +72,8 @@ struct MpiThread::Answer {
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-MpiThread::MpiThread(Watchdog& watchdog) : watchdog_(watchdog), incoming_text_(kControlBytes) {
-  auto started = std::make_shared<Job>(*this, Watchdog::Wait{"", "the start of MPI"}, [this] {
+MpiThread::MpiThread(Watchdog& watchdog, const std::string& who) : watchdog_(watchdog), incoming_text_(kControlBytes) {
+  auto started = std::make_shared<Job>(*this, Watchdog::Wait{Watchdog::kStart, who}, [this] {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -280,14 +280,16 @@ void MpiThread::answer_peers() {
       MPI_Get_count(&status, MPI_CHAR, &bytes);
       const std::string text(incoming_text_.data(), static_cast<size_t>(bytes));
       if (text == "?") {
-        const Watchdog::Wait wait = watchdog_.waits_for();
-        send(status.MPI_SOURCE, wait.place + '\n' + wait.what + '\n' + position_text());
+        const Watchdog::PeerState own = watchdog_.state();
+        send(status.MPI_SOURCE, own.wait.place + '\n' + position_text() + '\n' + (own.wait.meeting ? "1 " : "0 ") +
+                                    std::to_string(own.begun) + '\n' + own.wait.what);
       } else {
         std::istringstream lines(text);
-        Watchdog::PeerState state = {status.MPI_SOURCE, true, {}, ""};
+        Watchdog::PeerState state = {.rank = status.MPI_SOURCE, .answered = true, .wait = {}, .where = {}};
         std::getline(lines, state.wait.place);
-        std::getline(lines, state.wait.what);
         std::getline(lines, state.where);
+        lines >> state.wait.meeting >> state.begun >> std::ws;
+        std::getline(lines, state.wait.what);  // the longest, which may be cut
         const std::lock_guard lock(peers_mutex_);
         for (auto& peer : peers_) {
           if (peer.rank == state.rank) peer = state;
@@ -305,7 +307,7 @@ std::vector<Watchdog::PeerState> MpiThread::ask_peers(double seconds) {
     const std::lock_guard lock(peers_mutex_);
     peers_.clear();
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank != rank_) peers_.push_back({rank, false, {}, ""});
+      if (rank != rank_) peers_.push_back({.rank = rank, .answered = false, .wait = {}, .where = {}});
     }
   }
   question_ = true;

@@ -25,8 +25,9 @@ namespace strata::sharding {
 // MPI_COMM_WORLD; groups are lists of ranks with a range of tags of their own, so that no call of MPI ever blocks.
 class MpiThread {
  public:
-  // Starts MPI; the watchdog must outlive this.
-  explicit MpiThread(Watchdog& watchdog);
+  // Starts MPI; the watchdog must outlive this. `who` says in case of a failure which of how many ranks this is, and
+  // where.
+  MpiThread(Watchdog& watchdog, const std::string& who);
   ~MpiThread();
   int rank() const { return rank_; }
   int size() const { return size_; }

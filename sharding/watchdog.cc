@@ -44,6 +44,7 @@ std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::Pe
       elsewhere +=
           (elsewhere.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " waits in " + peer.wait.text();
   }
+  if (wait.place == Watchdog::kStart) return "a rank did not start, has ended, or cannot be reached";
   if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
   if (!absent.empty()) return named(absent) + " did not arrive (busy or hung)";
   if (!elsewhere.empty()) return elsewhere;
@@ -91,9 +92,13 @@ void Watchdog::rest() {
 
 void Watchdog::fail(const std::string& message, const std::string& hint) { end_run(message, hint, {}); }
 
-Watchdog::Wait Watchdog::waits_for() const {
+Watchdog::PeerState Watchdog::state() const {
   const std::lock_guard lock(mutex_);
-  return watched_.empty() ? Wait() : watched_.begin()->second.wait;
+  return {.rank = -1,
+          .answered = true,
+          .wait = watched_.empty() ? Wait() : watched_.begin()->second.wait,
+          .where = {},
+          .begun = next_id_};
 }
 
 void Watchdog::watch() {
@@ -111,9 +116,15 @@ void Watchdog::watch() {
       if (copy.seconds > timeout_) {
         lock.unlock();
         const auto states = ask(kAnswerSeconds);
-        end_run(copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
-                    diagnosis(copy.wait, states),
-                "see what the named rank did last; raise run.timeout if it was only slow", states);
+        end_run(
+            copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
+                diagnosis(copy.wait, states),
+            copy.wait.place == kStart
+                ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
+                  "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
+                  "close their ports"
+                : "see what the named rank did last; raise run.timeout if it was only slow",
+            states);
       }
       if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
         watched.next_look *= 2;
@@ -134,9 +145,11 @@ void Watchdog::watch() {
 }
 
 void Watchdog::look_for_mismatch(const Wait& wait) {
-  if (wait.place.empty()) return;
+  if (wait.place.empty() && !wait.meeting) return;
   const auto states = ask(kLookSeconds);
   if (waits_for() != wait) return;
+  if (wait.meeting) look_for_cycle(states);
+  if (wait.place.empty()) return;
   for (const auto& peer : states) {
     if (peer.wait.place != wait.place || peer.wait.what == wait.what) continue;
     end_run("ranks do not do the same at " + wait.place + ": rank " + std::to_string(peer.rank) + " starts " +
@@ -144,6 +157,29 @@ void Watchdog::look_for_mismatch(const Wait& wait) {
                 " starts " + wait.what,
             "all ranks must start the same collectives in the same order", states);
   }
+}
+
+// Meetings in different groups can wait for each other in a ring. When every rank is in a meeting, and in the same one
+// as at the look before, none of them will end: a rank that answers has looked for its messages in between.
+void Watchdog::look_for_cycle(std::vector<PeerState> states) {
+  PeerState own = state();
+  own.rank = failure_here(ExitCode::communication, "").rank;
+  states.push_back(own);
+  std::sort(states.begin(), states.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::vector<int64_t> begun;
+  std::string sides;
+  for (const auto& peer : states) {
+    if (peer.answered && peer.wait.meeting) begun.push_back(peer.begun);
+    sides += (sides.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " is in " + peer.wait.text();
+  }
+  const bool together =
+      std::all_of(states.begin(), states.end(), [&](const auto& one) { return one.wait == own.wait; });
+  const bool stalled = begun.size() == states.size() && !together;
+  if (stalled && begun == stalled_) {
+    end_run("ranks of different groups wait for each other: " + sides,
+            "all ranks must start the collectives of their groups in the same order", states);
+  }
+  stalled_ = stalled ? begun : std::vector<int64_t>();
 }
 
 std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {

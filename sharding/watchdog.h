@@ -16,11 +16,15 @@ namespace strata::sharding {
 
 class Watchdog {
  public:
+  static constexpr const char* kStart = "the start of MPI";  // the place where ranks cannot ask each other yet
+
   // What a rank waits for: the same text on all ranks. Two ranks that wait at the same place for different things will
   // wait for ever; an empty place says nothing of that kind.
   struct Wait {
     std::string place;  // "all ranks, collective 17"
     std::string what;   // "all_gather of blocks.2 (197376 bfloat16)"
+    // All ranks of a group tell each other a small text: it ends as soon as all of them have come.
+    bool meeting = false;
     bool operator==(const Wait&) const = default;
     std::string text() const { return place.empty() ? what : place + ", " + what; }
   };
@@ -30,6 +34,7 @@ class Watchdog {
     bool answered;
     Wait wait;          // empty when it waits for nobody
     std::string where;  // its step and phase
+    int64_t begun = 0;  // waits that this rank has begun: the same wait, or a later one like it
   };
   // How to ask all other ranks (at most `seconds`), and how to end them; both must work while collectives hang.
   struct Peers {
@@ -52,17 +57,19 @@ class Watchdog {
   // Ends the run now: something was seen from which it will not recover.
   [[noreturn]] void fail(const std::string& message, const std::string& hint);
 
-  // What this rank says when another one asks.
-  Wait waits_for() const;
+  // What this rank says when another one asks; its rank and place are not filled in.
+  PeerState state() const;
+  Wait waits_for() const { return state().wait; }
 
  private:
   struct Watched {
     Wait wait;
     double seconds = 0;
-    double next_look = 0.5;  // at what the others do, though it may still end well
+    double next_look = 0.5;  // at what the others do, though it may still end well; then after twice the time
   };
   void watch();
   void look_for_mismatch(const Wait& wait);
+  void look_for_cycle(std::vector<PeerState> states);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
 
@@ -72,7 +79,8 @@ class Watchdog {
   Peers peers_;
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
-  double since_progress_ = -1;  // negative: not counting
+  std::vector<int64_t> stalled_;  // `begun` of all ranks, when all of them were in meetings; of the watching thread
+  double since_progress_ = -1;    // negative: not counting
   bool stop_ = false;
   std::thread thread_;
 };

@@ -42,8 +42,8 @@ int64_t element_count(const std::vector<int64_t>& shape);
 // The whole text of manifest.json. Its last line is the SHA-256 of all that stands before it.
 std::string to_text(const Manifest& manifest);
 
-// Throws Error(storage) that begins with `path` unless the text is exactly what to_text writes of a consistent
-// manifest: hash, types, no unknown or duplicate keys, file names of ours, pieces that cover every tensor once.
+// Throws Error(storage) that begins with `path` unless the text is that of a consistent manifest: hash, types, no
+// unknown or duplicate keys, file names of ours, pieces that cover every tensor once.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 // What one rank has written, as it is sent to rank 0.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // train CONFIG [a.b.c=value ...]: one rank of a run. Started by mpirun or srun; alone it is a run of one rank.
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +22,15 @@
 namespace strata::trainer {
 namespace {
 
+// What turns samples back into text, when the data may be gone: `prepare text` writes it beside the token files.
+void keep_tokenizer(const TrainerConfig& config, const RunFolder& folder) {
+  constexpr const char* kName = "tokenizer.json";
+  const auto* data = std::get_if<TextDataConfig>(&config.data.type);
+  if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
+  std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
+  if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
+}
+
 // Claims the run's folder and writes what describes the run. On rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
@@ -32,6 +44,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
   const std::string table = modules::kernel_table(config.kernels, layers);
   folder->write("kernels.txt", table);
+  keep_tokenizer(config, *folder);
   std::printf("%s", table.c_str());
   return folder;
 }

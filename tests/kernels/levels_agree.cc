@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "kernels/levels.h"
@@ -143,6 +144,14 @@ class LevelsAgree : public testing::TestWithParam<Run> {
 
   mutable std::string skip_;
 };
+
+// An op without cases would pass unproved, and so would the cases of a name that no op has.
+TEST(OpCases, AreThereForEveryOpAndForNothingElse) {
+  std::set<std::string> ops, with_cases;
+  for (const LevelRow& row : level_matrix()) ops.emplace(row.op);
+  for (const OpCase& op_case : cases()) with_cases.insert(op_case.op);
+  EXPECT_EQ(ops, with_cases);
+}
 
 TEST_P(LevelsAgree, WithTheFormula) {
   if (!is_refused()) expect_agreement({});

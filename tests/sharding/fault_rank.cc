@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -37,6 +38,17 @@ void layer(Run& run, int index, int64_t count) {
   at::Tensor full = at::ones({count * run.all.size()}), shard = at::ones({count});
   run.all.all_gather(full, shard, "blocks." + std::to_string(index)).wait();
   run.all.reduce_scatter(shard, full, "blocks." + std::to_string(index)).wait();
+}
+
+// Hybrid sharding: pairs of neighbours share a copy, and the same part of both copies is summed.
+struct Mesh {
+  std::unique_ptr<Communicator> shard, replicate;
+};
+
+void layer(Mesh& mesh, int index) {
+  at::Tensor full = at::ones({2000}), shard = at::ones({1000});
+  mesh.shard->all_gather(full, shard, "blocks." + std::to_string(index)).wait();
+  mesh.replicate->all_reduce(shard, "blocks." + std::to_string(index)).wait();
 }
 
 // Three elements from each to each; rank 0 expects three, whatever this rank sends it.
@@ -67,6 +79,11 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"counts", [](Run& run) { exchange(run, 4); }},
     {"fewer", [](Run& run) { exchange(run, 2); }},
     {"stop", [](Run&) { raise(SIGSTOP); }},
+    {"groups",
+     [](Run& run) {
+       at::Tensor loss = at::ones({1});
+       run.all.all_reduce(loss, "loss").wait();
+     }},
     {"hang", [](Run&) { sleep_for(1000); }},
     {"kill", [](Run&) { raise(SIGKILL); }},
     {"exit", [](Run&) { std::exit(0); }},
@@ -77,6 +94,7 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
 };
 
 int run_steps(const std::string& scenario, const std::string& folder, int victim) {
+  if (scenario == "start" && std::getenv("OMPI_COMM_WORLD_RANK") == std::to_string(victim)) sleep_for(1000);
   Bootstrap bootstrap({.timeout_seconds = kTimeoutSeconds, .compare_plans_every = 5});
   if (bootstrap.rank() == 0) remove_stale_report(folder);
   bootstrap.barrier();
@@ -89,6 +107,8 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
     bootstrap.require_equal("configuration", "steps: 3\nseed: " + std::to_string(bootstrap.rank() == victim) + "\n");
   const auto all = bootstrap.communicator();
   Run run{bootstrap, *all, bootstrap.rank() == victim};
+  Mesh mesh;
+  if (fault == "groups") mesh = {all->split(bootstrap.rank() / 2), all->split(bootstrap.rank() % 2)};
   for (int step = 1; step <= 100'000; ++step) {
     for (int index = 0; index < kLayers; ++index) {
       set_position(step, "forward");
@@ -98,6 +118,8 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
         kFaults.at(fault)(run);
       } else if (fault == "counts" || fault == "fewer") {
         exchange(run, 3);
+      } else if (fault == "groups") {
+        layer(mesh, index);
       } else {
         layer(run, index, 1000);
       }

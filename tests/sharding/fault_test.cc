@@ -172,6 +172,24 @@ INSTANTIATE_TEST_SUITE_P(
                               "rank 0 starts all_gather of blocks.2 (2000 float32)"}}),
     [](const auto& info) { return info.param.scenario; });
 
+// Rank 1 sums the loss over all ranks while rank 0 gathers with rank 1, and ranks 2 and 3 wait for them.
+TEST(FaultTest, RanksOfDifferentGroupsThatWaitForEachOtherAreNamedInTheFirstStep) {
+  Job job("groups", 4, 1);
+  EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
+  EXPECT_LT(job.until_report(), 2) << job.output();  // two looks, and before the timeout
+  expect_words(job, {"ranks of different groups wait for each other",
+                     "rank 0 is in ranks 0-1 (group 1): collective 3, all_gather of blocks.2 (2000 float32)",
+                     "rank 1 is in all ranks: collective 1, all_reduce of loss (1 float32)",
+                     "rank 2 is in ranks 0, 2 (group 2): collective 3, all_reduce of blocks.2 (1000 float32)"});
+}
+
+TEST(FaultTest, ARankThatNeverStartsIsMissed) {
+  Job job("start", 3, 2);
+  EXPECT_EQ(job.wait(kStartSeconds + kTimeoutSeconds), 7) << job.output();
+  for (const char* words : {"the start of MPI, rank 0 of 3 on ", "did not end within 3.", "a rank did not start"})
+    EXPECT_NE(job.output().find(words), std::string::npos) << words << " is not in: " << job.output();
+}
+
 class HungRank : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(HungRank, IsNamedAfterTheTimeout) {

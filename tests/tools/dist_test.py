@@ -2,6 +2,7 @@
 """The archive does in an empty folder all that a user of it does."""
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -41,6 +42,7 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=2", "run.folder=runs/pairs", "--ranks", "1",
                                        "model.vocabulary=300", "data.train=data/pairs/train.bin", "data.validation=data/pairs/validation.bin")
         self.assertEqual(code, 0, words)
+        shutil.rmtree(self.archive.path("data/pairs"))  # a run has all that its samples need
         words, code = self.archive.run("generate", "runs/pairs", "--prompt", "7 times 8", "--tokens", "20")
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("7 times 8"), words)

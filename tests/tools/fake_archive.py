@@ -83,7 +83,8 @@ class FakeArchive:
         variables = {**os.environ, "STRATA_TORCH": self.path("site/torch"), **(environment or {})}
         variables.pop("OMP_NUM_THREADS", None)
         return subprocess.Popen([self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                                preexec_fn=heed_signals)
 
     def run(self, *arguments, environment=None):
         """(exit code, output, errors)"""
@@ -103,6 +104,22 @@ class FakeArchive:
 
     def report(self):
         return json.loads(self.read("run/error.json"))
+
+
+def heed_signals():
+    """nohup and background jobs hand down ignored signals, which a shell cannot trap."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def wait_for_words(process, words):
+    """Reads what the launcher says until it has said so."""
+    said = ""
+    while words not in said:
+        line = process.stderr.readline()
+        if not line:
+            raise EOFError(f"the launcher ended without saying '{words}': {said}")
+        said += line
 
 
 def control_c(process):

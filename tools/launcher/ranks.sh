@@ -34,7 +34,11 @@ run_ranks() {
     0) return ;;
     75) say "stopped on request; the same command goes on from the last checkpoint" ;;
     130) ;;
-    *) say_why "$code" "$folder" "$started" ;;
+    *)
+      # A rank that calls _exit(0) has no code of its own, and mpirun makes it 1.
+      [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
+      say_why "$code" "$folder" "$started"
+      ;;
   esac
   exit "$code"
 }
@@ -60,14 +64,17 @@ watch_over() {
   WORDS_OF_MPIRUN=$(mktemp)
   exec {errors}> >(forward_messages)
   reader=$!
+  MPIRUN=''
+  trap 'ask_to_stop' TERM HUP
+  trap 'interrupt' INT
   # In a process group of its own: the terminal's Ctrl-C must reach this shell only.
   set -m
   "$@" </dev/null 2>&"$errors" &
   MPIRUN=$!
   set +m
   exec {errors}>&-
-  trap 'ask_to_stop' TERM HUP
-  trap 'interrupt' INT
+  # Signals that came before there was anybody to pass them on to.
+  if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
   while :; do
     signaled=''
     ended=0
@@ -95,7 +102,7 @@ ask_to_stop() {
   [[ -n $asked ]] && return 0  # a bare return in a trap returns the status from before it
   asked=1
   say "asked to stop: saving after the step that is under way"
-  kill -USR1 "$MPIRUN" 2>/dev/null || true
+  [[ -z $MPIRUN ]] || kill -USR1 "$MPIRUN" 2>/dev/null || true
 }
 
 interrupt() {
@@ -106,6 +113,7 @@ interrupt() {
     return 0
   fi
   interrupted=1
+  [[ -n $MPIRUN ]] || return 0
   kill -TERM "$MPIRUN" 2>/dev/null || true
   for _ in {1..30}; do
     kill -0 "$MPIRUN" 2>/dev/null || return 0
@@ -128,6 +136,8 @@ forward_messages() {
       inside=''
       if [[ $block =~ process\ rank\ ([0-9]+)\ .*on\ node\ ([^ ]+)\ exited\ on\ signal ]]; then
         echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
+      elif [[ $block =~ mpirun\ has\ exited\ due\ to\ process\ rank\ ([0-9]+) ]]; then
+        echo "${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
       elif [[ ! $block =~ Primary\ job\ \ terminated|mpirun\ detected\ that\ one|MPI_ABORT\ was\ invoked ]]; then
         printf '%s\n%s\n' "$block" "$line" >&2
       fi
@@ -145,11 +155,16 @@ forward_messages() {
 say_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
   [[ -e $report && $(stat -c %Y "$report") -ge $3 ]] && return
-  ((code > 128)) || return 0
-  signal=$(kill -l $((code - 128)))
-  [[ -n $KILLED_RANK ]] && read -r who where <<<"$KILLED_RANK" && who="rank $who" where=" on $where"
-  message="$who was killed$where by SIG$signal"
-  case $signal in
+  [[ -n $KILLED_RANK ]] && read -r who where <<<"$KILLED_RANK" && who="rank $who" where=${where:+ on $where}
+  if ((code > 128)); then
+    signal=$(kill -l $((code - 128)))
+    message="$who was killed$where by SIG$signal"
+  elif [[ $KILLED_RANK =~ ^[0-9]+$ ]]; then
+    message="$who left the run without a word, while the others went on"
+  else
+    return 0
+  fi
+  case ${signal:-} in
     KILL) message+=': by somebody, or by the kernel because memory ran out (dmesg knows)' ;;
     SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
   esac

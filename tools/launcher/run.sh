@@ -23,7 +23,7 @@ command_generate() {
 # sample RUN OPTIONS...: the program knows bytes and ids; a prompt for a model of byte pairs is translated here.
 sample() {
   local run=$1 arguments=() prompt='' has_prompt='' tokenizer ids
-  tokenizer=$(dirname "$(config_value data.train "$run/resolved.yaml")")/tokenizer.json
+  tokenizer=$run/tokenizer.json
   if [[ ! -e $tokenizer ]]; then
     "$(binary trainer/generate)" "$@"
     return

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// Many small damages, the same in every run, to all that is read of untrusted files: accepted in full or refused by an
+// Error that names the file, in bounded time, never anything else. Sanitizers make it a fuzzer.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+
+#include "configs/errors.h"
+#include "tests/trainer/config_texts.h"
+#include "tests/trainer/data/token_files.h"
+#include "tests/trainer/small_model.h"
+#include "trainer/checkpoint_manifest.h"
+#include "trainer/data/token_corpus.h"
+#include "trainer/data/token_file.h"
+#include "trainer/digest.h"
+#include "trainer/safetensors.h"
+
+namespace strata::trainer {
+namespace {
+
+// Processor seconds for one text, also where a sanitizer makes everything ten times slower.
+constexpr double kSecondsPerText = 5;
+
+int runs(int usual) { return std::getenv("STRATA_TEST_ALL") == nullptr ? usual : 50 * usual; }
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Edits that parsers stumble over: bits, cut and doubled ranges, words of the format, numbers at the edges of types.
+class Mutator {
+ public:
+  Mutator(std::string good, std::vector<std::string> words) : good_(std::move(good)), words_(std::move(words)) {
+    for (const char* number : {"0", "-1", "1.5", "1e3", "9223372036854775807", "9223372036854775808", "1e999",
+                               "18446744073709551615", "18446744073709551616", "null", "[]", "{}", "\"\"", "NaN"}) {
+      words_.push_back(number);
+    }
+  }
+
+  std::string next() {
+    std::string text = good_;
+    for (size_t edits = 1 + below(4); edits > 0; --edits) edit(text);
+    return text;
+  }
+
+ private:
+  size_t below(size_t size) { return std::uniform_int_distribution<size_t>(0, size - 1)(random_); }
+
+  void edit(std::string& text) {
+    if (text.empty()) return;
+    const size_t at = below(text.size()), length = 1 + below(std::min<size_t>(40, text.size() - at));
+    const size_t digit = text.find_first_of("0123456789", at);
+    switch (below(7)) {
+      case 0:
+        text[at] = static_cast<char>(text[at] ^ 1 << below(8));
+        break;
+      case 1:
+        text.erase(at, length);
+        break;
+      case 2:
+        text.insert(below(text.size()), text, at, length);
+        break;
+      case 3:
+        text.insert(at, words_[below(words_.size())]);
+        break;
+      case 4:
+        text[at] = static_cast<char>(below(256));
+        break;
+      case 5:
+        text.resize(at);
+        break;
+      default:
+        if (digit == std::string::npos) return;
+        text.replace(digit, text.find_first_not_of("0123456789", digit) - digit, words_[below(words_.size())]);
+    }
+  }
+
+  std::mt19937_64 random_{1};
+  const std::string good_;
+  std::vector<std::string> words_;
+};
+
+struct Verdicts {
+  int accepted = 0, refused = 0;
+};
+
+// `parse` throws, or checks itself what it has accepted. `name` must be in what is said about a refused text.
+Verdicts try_all(Mutator mutator, int count, ExitCode code, const std::string& name,
+                 const std::function<void(const std::string& text)>& parse) {
+  Verdicts verdicts;
+  for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+    const std::string text = mutator.next();
+    const std::clock_t begin = std::clock();
+    try {
+      parse(text);
+      ++verdicts.accepted;
+    } catch (const Error& error) {
+      ++verdicts.refused;
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "not an Error of ours: " << error.what();
+    }
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kSecondsPerText);
+    if (testing::Test::HasFailure()) std::printf("text %d:\n%s\n", i, text.c_str());
+  }
+  std::printf("%s: %d accepted, %d refused\n", name.c_str(), verdicts.accepted, verdicts.refused);
+  return verdicts;
+}
+
+TEST(ParserMutation, SafetensorsHeader) {
+  SafetensorsHeader header;
+  header.metadata = {{"format", "pt"}, {"step", "20"}};
+  header.entries = {{.name = "a/master", .dtype = "F32", .shape = {13, 7}},
+                    {.name = "b", .dtype = "BF16", .shape = {3}},
+                    {.name = "scalar", .dtype = "I64"},
+                    {.name = "empty", .dtype = "U8", .shape = {0, 5}}};
+  const std::string file = place_safetensors(header);
+  uint64_t data = 0;
+  for (const SafetensorsEntry& entry : header.entries) data += entry.bytes;
+  const Mutator mutator(file.substr(8), {"\"F32\"", "\"shape\"", "\"data_offsets\"", "\"dtype\"", "\"__metadata__\"",
+                                         "{\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}",
+                                         std::string(300, '['), "\\u0000", "\"a/master\""});
+  const auto parse = [&](const std::string& text) {
+    uint64_t next = 0;
+    for (const SafetensorsEntry& entry : parse_safetensors_header(text, data, "shard").entries) {
+      ASSERT_EQ(entry.begin, next);
+      ASSERT_EQ(entry.bytes, bytes_of_dtype(entry.dtype).value() * static_cast<uint64_t>(element_count(entry.shape)));
+      next += entry.bytes;
+    }
+    ASSERT_EQ(next, data);
+  };
+  const Verdicts verdicts = try_all(mutator, runs(20'000), ExitCode::storage, "shard", parse);
+  EXPECT_GT(verdicts.accepted, 100);
+  EXPECT_GT(verdicts.refused, 10'000);
+}
+
+// The file with its length field, header and data.
+TEST(ParserMutation, SafetensorsFile) {
+  SafetensorsHeader header;
+  header.entries = {{.name = "a", .dtype = "F32", .shape = {5}}};
+  const std::string good = place_safetensors(header) + std::string(20, 'x');
+  const Verdicts verdicts = try_all(Mutator(good, {std::string(8, '\xff'), std::string(8, '\0')}), runs(2'000),
+                                    ExitCode::storage, "file.safetensors", [](const std::string& text) {
+                                      const SafetensorsFile file(write_bytes("file.safetensors", text));
+                                      for (const SafetensorsEntry& entry : file.header().entries) {
+                                        std::string bytes(entry.bytes, '\0');
+                                        file.read(entry, 0, bytes.data(), bytes.size());
+                                      }
+                                    });
+  EXPECT_GT(verdicts.accepted, 20);
+  EXPECT_GT(verdicts.refused, 1'000);
+}
+
+// A hash alone would refuse nearly all of it: each text gets the right one.
+TEST(ParserMutation, Manifest) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 2, 20);
+  const std::string good = read(folder.path() + "/step-00000020/manifest.json"), end = ",\n\"sha256\": \"";
+  const Mutator mutator(good.substr(0, good.rfind(end)), {"\"step\": 20", "\"F32\"", "[[0,0,45]]", "[[1,-1,45]]",
+                                                          "\"../x\"", std::string(300, '['), "\"files\"", "\\ud800"});
+  const auto parse = [&](const std::string& text) {
+    const std::string whole = text + end + sha256(text) + "\"\n}\n";
+    const std::string written = to_text(parse_manifest(whole, "manifest.json"));
+    ASSERT_EQ(to_text(parse_manifest(written, "written")), written);
+  };
+  const Verdicts verdicts = try_all(mutator, runs(5'000), ExitCode::storage, "manifest.json", parse);
+  EXPECT_GT(verdicts.accepted, 10);
+  EXPECT_GT(verdicts.refused, 2'000);
+}
+
+TEST(ParserMutation, TokenFile) {
+  const std::string good = read(write_tokens("good.bin", counting(100, 50)));
+  // Edits in the zeros of the header and in the tokens change nothing: most go to its first words and to the size.
+  const Mutator mutator(good.substr(0, 12), {std::string(4, '\xff'), std::string("\0\0\0\x80", 4), good.substr(0, 4)});
+  const auto parse = [&](const std::string& text) {
+    const TokenFile file(write_bytes("tokens.bin", text + good.substr(12)));
+    std::vector<int64_t> ids(static_cast<size_t>(file.tokens()));
+    file.read(0, file.tokens(), ids.data());
+  };
+  const Verdicts verdicts = try_all(mutator, runs(2'000), ExitCode::data, "tokens.bin", parse);
+  EXPECT_GT(verdicts.refused, 1'000);
+}
+
+TEST(ParserMutation, Sidecar) {
+  const std::string tokens = write_tokens("text.bin", counting(100, 50));
+  const Mutator mutator("{\"bytes\": 400, \"tokens\": 100, \"tokenizer\": \"bytes\", \"sha256\": \"00ff\"}",
+                        {"\"bytes\"", "\"tokens\"", std::string(3'000, '['), "\\ud800", "\xff"});
+  const auto parse = [&](const std::string& text) {
+    write_bytes("text.bin.json", text);
+    const auto bytes = TokenCorpus(tokens, 10, 50).bytes_per_token();
+    ASSERT_GE(bytes.value_or(0), 0);
+  };
+  const Verdicts verdicts = try_all(mutator, runs(2'000), ExitCode::data, "text.bin", parse);
+  EXPECT_GT(verdicts.accepted, 100);
+  EXPECT_GT(verdicts.refused, 500);
+}
+
+// What is accepted says the same when it is written and read again.
+TEST(ParserMutation, Configuration) {
+  const Mutator mutator(config_with(14, "gradient_checkpointing: [0-1, 3]"),
+                        {"{", "}", "[", ": ", "&a ", "*a", "!!str ", "<<: ", "---\n", "\t", "|\n  ", "\xef\xbb\xbf",
+                         "# ", "model: {", ".inf", "0x10", "0-99999999999", "\n"});
+  const auto parse = [](const std::string& text) {
+    const LoadedConfig loaded = parse_trainer_config("run.yaml", text, {});
+    const std::string resolved = loaded.resolved();
+    ASSERT_EQ(config_hash(parse_trainer_config("resolved.yaml", resolved, {}).config), config_hash(loaded.config))
+        << resolved;
+  };
+  const Verdicts verdicts = try_all(mutator, runs(3'000), ExitCode::configuration, "run.yaml", parse);
+  EXPECT_GT(verdicts.accepted, 10);
+  EXPECT_GT(verdicts.refused, 1'000);
+}
+
+}  // namespace
+}  // namespace strata::trainer
