@@ -93,7 +93,7 @@ constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
     .torchscript = {add_rms_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {add_rms_norm_forward_cuda, add_rms_norm_backward_cuda},
 };
 
 namespace {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// The activations and their derivatives for one element in fp32 registers. For 16-bit types T, whose roundings hide
+// what they lose, they take the two fastest instructions of their kind: with expf, erff and a true division gelu of
+// bf16 is bound by arithmetic, not by memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/activation/activation_kind.h"
+
+namespace strata::kernels {
+
+template <class T>
+inline constexpr bool kIsHalf = sizeof(T) == 2;
+
+template <class T>
+__device__ inline float exponential(float x) {
+  return kIsHalf<T> ? __expf(x) : expf(x);
+}
+
+template <class T>
+__device__ inline float reciprocal(float x) {
+  return kIsHalf<T> ? __fdividef(1.0f, x) : 1.0f / x;
+}
+
+template <class T>
+__device__ inline float sigmoid(float x) {
+  return reciprocal<T>(1.0f + exponential<T>(-x));
+}
+
+// The probability that a standard normal number is below x, and its density there.
+struct Normal {
+  float below, density;
+};
+
+template <class T>
+__device__ inline Normal normal(float x) {
+  constexpr float kInverseRoot2 = 0.70710678f, kInverseRoot2Pi = 0.39894228f;
+  const float decay = exponential<T>(-0.5f * x * x);
+  if constexpr (!kIsHalf<T>) {
+    return {0.5f * erfcf(-x * kInverseRoot2), kInverseRoot2Pi * decay};
+  } else {
+    // Abramowitz and Stegun 7.1.26: erfc(z) = (a1 t + ... + a5 t^5) exp(-z^2), t = 1 / (1 + p z), to 1.5e-7; small
+    // values keep their relative accuracy, because exp(-z^2) is a factor.
+    const float t = reciprocal<T>(fmaf(0.3275911f * kInverseRoot2, fabsf(x), 1.0f));
+    float polynomial = fmaf(1.061405429f, t, -1.453152027f);
+    polynomial = fmaf(polynomial, t, 1.421413741f);
+    polynomial = fmaf(polynomial, t, -0.284496736f);
+    polynomial = fmaf(polynomial, t, 0.254829592f);
+    const float tail = 0.5f * polynomial * t * decay;
+    return {x >= 0.0f ? 1.0f - tail : tail, kInverseRoot2Pi * decay};
+  }
+}
+
+// gelu_tanh(x) = x * (1 + tanh(u)) / 2 = x * sigmoid(2 u) with 2 u = x (kA + kB x^2): a form that keeps its relative
+// accuracy where tanh(u) is near -1.
+inline constexpr float kGeluTanhA = 2.0f * 0.79788456f, kGeluTanhB = kGeluTanhA * 0.044715f;
+
+template <Activation kKind, class T>
+__device__ inline float activate(float x) {
+  if constexpr (kKind == Activation::gelu) {
+    return x * normal<T>(x).below;
+  } else if constexpr (kKind == Activation::gelu_tanh) {
+    return x * sigmoid<T>(x * fmaf(kGeluTanhB, x * x, kGeluTanhA));
+  } else if constexpr (kKind == Activation::relu) {
+    return x <= 0.0f ? 0.0f : x;  // NaN stays
+  } else {
+    return x * sigmoid<T>(x);
+  }
+}
+
+// The derivative at x.
+template <Activation kKind, class T>
+__device__ inline float activate_derivative(float x) {
+  if constexpr (kKind == Activation::gelu) {
+    const Normal at_x = normal<T>(x);
+    return fmaf(x, at_x.density, at_x.below);
+  } else if constexpr (kKind == Activation::gelu_tanh) {
+    const float square = x * x;
+    const float share = sigmoid<T>(x * fmaf(kGeluTanhB, square, kGeluTanhA));
+    return fmaf(share * (1.0f - share) * x, fmaf(3.0f * kGeluTanhB, square, kGeluTanhA), share);
+  } else if constexpr (kKind == Activation::relu) {
+    return x <= 0.0f ? 0.0f : 1.0f;
+  } else {
+    const float share = sigmoid<T>(x);
+    return fmaf(share * (1.0f - share), x, share);
+  }
+}
+
+}  // namespace strata::kernels
