@@ -4,8 +4,12 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda_type.h"
 
 namespace strata::kernels {
 
@@ -32,7 +36,82 @@ struct alignas(N * sizeof(T)) Vector {
 template <class T>
 inline constexpr int kVectorWidth = 16 / sizeof(T);
 
-inline bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+// A null pointer, which stands for "not there", is aligned.
+template <class... Pointers>
+bool are_aligned(const Pointers*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// 16 bytes of T in registers. 16-bit elements stay two in a word: in an array the compiler gives each one a register.
+template <class T>
+struct Packed {
+  static constexpr int kWidth = kVectorWidth<T>;
+  static constexpr int kPerWord = kWidth / 4;
+  uint4 words;
+
+  // Indexes are constants after unrolling.
+  __device__ unsigned& word(int i) { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+  __device__ unsigned word(int i) const { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+
+  __device__ float at(int k) const {
+    const unsigned bits = word(k / kPerWord);
+    if constexpr (kPerWord == 1) {
+      return __uint_as_float(bits);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      return __uint_as_float(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
+    } else {
+      return __half2float(__ushort_as_half(static_cast<unsigned short>(k % 2 == 0 ? bits : bits >> 16)));
+    }
+  }
+
+  // Element k becomes value(k), for all of them.
+  template <class Value>
+  __device__ void fill(Value value) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kPerWord == 1) {
+        word(i) = __float_as_uint(value(i));
+      } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(value(2 * i), value(2 * i + 1));
+        word(i) = *reinterpret_cast<const unsigned*>(&pair);
+      } else {
+        const __half2 pair = __floats2half2_rn(value(2 * i), value(2 * i + 1));
+        word(i) = *reinterpret_cast<const unsigned*>(&pair);
+      }
+    }
+  }
+
+  // From here on the compiler does not know these values: it unpacks them again where they are used next, instead of
+  // keeping fp32 copies in twice the registers.
+  __device__ void stay_packed() { asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)); }
+};
+
+// Calls visit(T{}) for the element type T that `type` names.
+template <class Visit>
+cudaError_t visit_type(CudaType type, Visit visit) {
+  switch (type) {
+#ifndef STRATA_TUNE
+    case CudaType::float32:
+      return visit(float{});
+#endif
+    case CudaType::bfloat16:
+      return visit(__nv_bfloat16{});
+#ifndef STRATA_TUNE
+    case CudaType::float16:
+      return visit(__half{});
+#endif
+  default: break;
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <class Integer>
+constexpr Integer ceil_divide(Integer a, Integer b) {
+  return (a + b - 1) / b;
+}
+
+// An H100 or H200 has 132 multiprocessors. Grids are of fixed size, so that sums are the same on every chip.
+inline constexpr int kMultiprocessors = 132;
 
 inline constexpr int kWarp = 32;
 

@@ -60,7 +60,7 @@ constinit const KernelTable<ActivationOp> ActivationOp::kKernels = {
     .torchscript = {activation_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {activation_forward_cuda, activation_backward_cuda},
 };
 
 namespace {

@@ -63,7 +63,7 @@ constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
     .torchscript = {layer_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {layer_norm_forward_cuda, layer_norm_backward_cuda},
 };
 
 constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
@@ -71,7 +71,7 @@ constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
     .torchscript = {add_layer_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {add_layer_norm_forward_cuda, add_layer_norm_backward_cuda},
 };
 
 namespace {

@@ -37,6 +37,9 @@ struct LayerNormOp {
   static const KernelTable<LayerNormOp> kKernels;
 };
 
+LayerNormOp::Forward layer_norm_forward_cuda;
+LayerNormOp::Backward layer_norm_backward_cuda;
+
 struct AddLayerNormOp {
   static constexpr std::string_view kName = "add_layer_norm";
   struct Output {
@@ -53,5 +56,8 @@ struct AddLayerNormOp {
                             const LayerNormOp::GradientTargets& targets);
   static const KernelTable<AddLayerNormOp> kKernels;
 };
+
+AddLayerNormOp::Forward add_layer_norm_forward_cuda;
+AddLayerNormOp::Backward add_layer_norm_backward_cuda;
 
 }  // namespace strata::kernels

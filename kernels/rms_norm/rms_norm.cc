@@ -130,7 +130,7 @@ constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
     .torchscript = {add_rms_norm_forward_torchscript, nullptr},
     .aot_inductor = {add_rms_norm_forward_aot_inductor, add_rms_norm_backward_aot_inductor},
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {add_rms_norm_forward_cuda, add_rms_norm_backward_cuda},
 };
 
 namespace {

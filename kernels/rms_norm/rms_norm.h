@@ -50,4 +50,7 @@ struct AddRmsNormOp {
   static const KernelTable<AddRmsNormOp> kKernels;
 };
 
+AddRmsNormOp::Forward add_rms_norm_forward_cuda;
+AddRmsNormOp::Backward add_rms_norm_backward_cuda;
+
 }  // namespace strata::kernels

@@ -51,7 +51,7 @@ constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
     .torchscript = {rotary_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {rotary_forward_cuda, rotary_backward_cuda},
 };
 
 namespace {

@@ -29,4 +29,7 @@ struct RotaryOp {
   static const KernelTable<RotaryOp> kKernels;
 };
 
+RotaryOp::Forward rotary_forward_cuda;
+RotaryOp::Backward rotary_backward_cuda;
+
 }  // namespace strata::kernels

@@ -52,7 +52,7 @@ constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
     .torchscript = {swiglu_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .cuda = {swiglu_forward_cuda, swiglu_backward_cuda},
 };
 
 namespace {

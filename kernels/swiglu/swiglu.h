@@ -22,4 +22,7 @@ struct SwigluOp {
   static const KernelTable<SwigluOp> kKernels;
 };
 
+SwigluOp::Forward swiglu_forward_cuda;
+SwigluOp::Backward swiglu_backward_cuda;
+
 }  // namespace strata::kernels

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The launchers of activation.cu: raw pointers to `count` elements that lie one after another, and a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/activation/activation_kind.h"
+#include "kernels/cuda_type.h"
+
+namespace strata::kernels {
+
+cudaError_t launch_activation_forward(CudaType type, Activation kind, void* y, const void* x, int64_t count,
+                                      cudaStream_t stream);
+
+cudaError_t launch_activation_backward(CudaType type, Activation kind, void* grad_x, const void* grad_y, const void* x,
+                                       int64_t count, cudaStream_t stream);
+
+}  // namespace strata::kernels

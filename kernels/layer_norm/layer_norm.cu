@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// layer_norm, add_layer_norm and layer_norm_gelu_tanh, forward and backward.
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/norm_backward.cuh"
+#include "kernels/norm_forward.cuh"
+
+namespace strata::kernels {
+
+using LayerNorm = Norm</*kCentered=*/true>;
+
+cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t stream) {
+  return launch_norm_forward<LayerNorm>(arguments, stream);
+}
+
+cudaError_t launch_layer_norm_backward(const NormBackward& arguments, cudaStream_t stream) {
+  return launch_norm_backward<LayerNorm>(arguments, stream);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The launcher of rotary.cu: raw pointers, sizes and a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda_type.h"
+
+namespace strata::kernels {
+
+struct RotaryArguments {
+  CudaType type;
+  void* qkv;                   // [rows, all_heads, head_width], turned in place
+  const float *cosine, *sine;  // [positions, head_width / 2]; row r of qkv is at position r % positions
+  int64_t rows, positions;
+  int all_heads, turned_heads, head_width;
+  float direction;  // 1, or -1 to turn back
+};
+
+cudaError_t launch_rotary(const RotaryArguments& arguments, cudaStream_t stream);
+
+}  // namespace strata::kernels

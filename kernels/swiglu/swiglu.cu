@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// swiglu, forward and backward: a block takes a piece of a row's columns, its blockIdx.y a row.
+#include <algorithm>
+
+#include "kernels/activation_math.cuh"
+#include "kernels/device_utils.cuh"
+#include "kernels/swiglu/swiglu_cuda.h"
+
+namespace strata::kernels {
+namespace {
+
+#ifndef STRATA_SWIGLU_VECTORS
+#define STRATA_SWIGLU_VECTORS 2
+#endif
+constexpr int kVectors = STRATA_SWIGLU_VECTORS;
+constexpr int kMaxThreads = 256;
+
+struct GateUp {
+  float gate, up;
+};
+
+template <class T>
+__device__ float forward_of(float gate, float up) {
+  return activate<Activation::silu, T>(gate) * up;
+}
+
+// silu'(g) = s + g s (1 - s) with s = sigmoid(g), which both gradients need.
+template <class T>
+__device__ GateUp backward_of(float grad_y, float gate, float up) {
+  const float share = sigmoid<T>(gate);
+  return {grad_y * up * fmaf(share * (1.0f - share), gate, share), grad_y * gate * share};
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMaxThreads)
+    forward_kernel(uint4* y, const uint4* gate_up, int64_t rows, int vectors_in_row) {
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const uint4* gates = gate_up + 2 * row * vectors_in_row;
+    Packed<T> gate[kVectors], up[kVectors];
+    const int first = blockIdx.x * blockDim.x * kVectors + threadIdx.x;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int i = first + v * blockDim.x;
+      if (i >= vectors_in_row) continue;
+      gate[v].words = __ldcs(gates + i);
+      up[v].words = __ldcs(gates + vectors_in_row + i);
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int i = first + v * blockDim.x;
+      if (i >= vectors_in_row) continue;
+      gate[v].fill([&](int k) { return forward_of<T>(gate[v].at(k), up[v].at(k)); });
+      __stcs(y + row * vectors_in_row + i, gate[v].words);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMaxThreads)
+    backward_kernel(uint4* grad_gate_up, const uint4* grad_y, const uint4* gate_up, int64_t rows, int vectors_in_row) {
+  constexpr int N = kVectorWidth<T>;
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const uint4* gates = gate_up + 2 * row * vectors_in_row;
+    uint4* results = grad_gate_up + 2 * row * vectors_in_row;
+    Packed<T> gate[kVectors], up[kVectors], grad[kVectors];
+    const int first = blockIdx.x * blockDim.x * kVectors + threadIdx.x;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int i = first + v * blockDim.x;
+      if (i >= vectors_in_row) continue;
+      gate[v].words = __ldcs(gates + i);
+      up[v].words = __ldcs(gates + vectors_in_row + i);
+      grad[v].words = __ldcs(grad_y + row * vectors_in_row + i);
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int i = first + v * blockDim.x;
+      if (i >= vectors_in_row) continue;
+      GateUp result[N];
+#pragma unroll
+      for (int k = 0; k < N; ++k) result[k] = backward_of<T>(grad[v].at(k), gate[v].at(k), up[v].at(k));
+      gate[v].fill([&](int k) { return result[k].gate; });
+      up[v].fill([&](int k) { return result[k].up; });
+      __stcs(results + i, gate[v].words);
+      __stcs(results + vectors_in_row + i, up[v].words);
+    }
+  }
+}
+
+// Any width and any alignment.
+template <class T>
+__global__ void forward_any_kernel(T* y, const T* gate_up, int64_t rows, int64_t width) {
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < width; i += gridDim.x * blockDim.x) {
+      const T* gate = gate_up + 2 * row * width + i;
+      y[row * width + i] = from_float<T>(forward_of<T>(to_float(gate[0]), to_float(gate[width])));
+    }
+  }
+}
+
+template <class T>
+__global__ void backward_any_kernel(T* grad_gate_up, const T* grad_y, const T* gate_up, int64_t rows, int64_t width) {
+  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < width; i += gridDim.x * blockDim.x) {
+      const T* gate = gate_up + 2 * row * width + i;
+      T* result = grad_gate_up + 2 * row * width + i;
+      const auto [grad_gate, grad_up] =
+          backward_of<T>(to_float(grad_y[row * width + i]), to_float(gate[0]), to_float(gate[width]));
+      result[0] = from_float<T>(grad_gate);
+      result[width] = from_float<T>(grad_up);
+    }
+  }
+}
+
+struct Grid {
+  dim3 blocks;
+  int threads;
+};
+
+// As few blocks a row as cover it, and threads in whole warps that leave few of them idle.
+Grid grid_for(int64_t rows, int64_t items, int items_per_thread) {
+  const int64_t pieces = ceil_divide<int64_t>(items, kMaxThreads * items_per_thread);
+  const int64_t threads = ceil_divide<int64_t>(items, pieces * items_per_thread * kWarp) * kWarp;
+  constexpr int64_t kMaxBlocksAlongY = 65535;
+  return {dim3(static_cast<unsigned>(pieces), static_cast<unsigned>(std::min(rows, kMaxBlocksAlongY))),
+          static_cast<int>(threads)};
+}
+
+bool in_vectors(int64_t width, int per_vector, bool aligned) {
+  return aligned && width % per_vector == 0 && width / per_vector < (int64_t{1} << 30);
+}
+
+}  // namespace
+
+cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, int64_t rows, int64_t width,
+                                  cudaStream_t stream) {
+  if (rows == 0 || width == 0) return cudaSuccess;
+  return visit_type(type, [&]<class T>(T) {
+    if (in_vectors(width, kVectorWidth<T>, are_aligned(y, gate_up))) {
+      const int vectors = static_cast<int>(width / kVectorWidth<T>);
+      const auto [blocks, threads] = grid_for(rows, vectors, kVectors);
+      forward_kernel<T><<<blocks, threads, 0, stream>>>(static_cast<uint4*>(y), static_cast<const uint4*>(gate_up),
+                                                        rows, vectors);
+    } else {
+      const auto [blocks, threads] = grid_for(rows, width, 1);
+      forward_any_kernel<T>
+          <<<blocks, threads, 0, stream>>>(static_cast<T*>(y), static_cast<const T*>(gate_up), rows, width);
+    }
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch_swiglu_backward(CudaType type, void* grad_gate_up, const void* grad_y, const void* gate_up,
+                                   int64_t rows, int64_t width, cudaStream_t stream) {
+  if (rows == 0 || width == 0) return cudaSuccess;
+  return visit_type(type, [&]<class T>(T) {
+    if (in_vectors(width, kVectorWidth<T>, are_aligned(grad_gate_up, grad_y, gate_up))) {
+      const int vectors = static_cast<int>(width / kVectorWidth<T>);
+      const auto [blocks, threads] = grid_for(rows, vectors, kVectors);
+      backward_kernel<T><<<blocks, threads, 0, stream>>>(static_cast<uint4*>(grad_gate_up),
+                                                         static_cast<const uint4*>(grad_y),
+                                                         static_cast<const uint4*>(gate_up), rows, vectors);
+    } else {
+      const auto [blocks, threads] = grid_for(rows, width, 1);
+      backward_any_kernel<T><<<blocks, threads, 0, stream>>>(
+          static_cast<T*>(grad_gate_up), static_cast<const T*>(grad_y), static_cast<const T*>(gate_up), rows, width);
+    }
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace strata::kernels

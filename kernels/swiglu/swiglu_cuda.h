@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The launchers of swiglu.cu: raw pointers to contiguous rows of `type`, sizes and a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda_type.h"
+
+namespace strata::kernels {
+
+// y and grad_y are [rows, width]; gate_up and its gradient [rows, 2 width].
+cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, int64_t rows, int64_t width,
+                                  cudaStream_t stream);
+
+cudaError_t launch_swiglu_backward(CudaType type, void* grad_gate_up, const void* grad_y, const void* gate_up,
+                                   int64_t rows, int64_t width, cudaStream_t stream);
+
+}  // namespace strata::kernels
