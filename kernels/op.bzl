@@ -8,6 +8,12 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
     )
+    # The definition and level triton, for tests that run them in Python.
+    native.filegroup(
+        name = "python",
+        srcs = native.glob(["*.py"]),
+        visibility = ["//tests:__subpackages__"],
+    )
     native.cc_library(
         name = name,
         srcs = [name + ".cc", name + "_formula.h"] + srcs,

@@ -26,6 +26,9 @@ struct ActivationOp {
   static const KernelTable<ActivationOp> kKernels;
 };
 
+ActivationOp::Forward activation_forward_triton;
+ActivationOp::Backward activation_backward_triton;
+
 // Used by linear too.
 ActivationOp::Forward activation_forward_aten;
 ActivationOp::Backward activation_backward_aten;

@@ -32,4 +32,7 @@ struct AttentionOp {
   static const KernelTable<AttentionOp> kKernels;
 };
 
+AttentionOp::Forward attention_forward_triton;
+AttentionOp::Backward attention_backward_triton;
+
 }  // namespace strata::kernels

@@ -37,6 +37,9 @@ struct LayerNormOp {
   static const KernelTable<LayerNormOp> kKernels;
 };
 
+LayerNormOp::Forward layer_norm_forward_triton;
+LayerNormOp::Backward layer_norm_backward_triton;
+
 struct AddLayerNormOp {
   static constexpr std::string_view kName = "add_layer_norm";
   struct Output {
@@ -53,5 +56,8 @@ struct AddLayerNormOp {
                             const LayerNormOp::GradientTargets& targets);
   static const KernelTable<AddLayerNormOp> kKernels;
 };
+
+AddLayerNormOp::Forward add_layer_norm_forward_triton;
+AddLayerNormOp::Backward add_layer_norm_backward_triton;
 
 }  // namespace strata::kernels

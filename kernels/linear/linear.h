@@ -36,4 +36,7 @@ struct LinearOp {
   static const KernelTable<LinearOp> kKernels;
 };
 
+LinearOp::Forward linear_forward_triton;
+LinearOp::Backward linear_backward_triton;
+
 }  // namespace strata::kernels

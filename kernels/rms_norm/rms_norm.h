@@ -34,6 +34,8 @@ struct RmsNormOp {
 
 RmsNormOp::Forward rms_norm_forward_cuda;
 RmsNormOp::Backward rms_norm_backward_cuda;
+RmsNormOp::Forward rms_norm_forward_triton;
+RmsNormOp::Backward rms_norm_backward_triton;
 
 struct AddRmsNormOp {
   static constexpr std::string_view kName = "add_rms_norm";
@@ -49,5 +51,8 @@ struct AddRmsNormOp {
                             const Tensor& rstd, const WeightGradient& into);
   static const KernelTable<AddRmsNormOp> kKernels;
 };
+
+AddRmsNormOp::Forward add_rms_norm_forward_triton;
+AddRmsNormOp::Backward add_rms_norm_backward_triton;
 
 }  // namespace strata::kernels

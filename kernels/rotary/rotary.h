@@ -29,4 +29,7 @@ struct RotaryOp {
   static const KernelTable<RotaryOp> kKernels;
 };
 
+RotaryOp::Forward rotary_forward_triton;
+RotaryOp::Backward rotary_backward_triton;
+
 }  // namespace strata::kernels

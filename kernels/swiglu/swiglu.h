@@ -22,4 +22,7 @@ struct SwigluOp {
   static const KernelTable<SwigluOp> kKernels;
 };
 
+SwigluOp::Forward swiglu_forward_triton;
+SwigluOp::Backward swiglu_backward_triton;
+
 }  // namespace strata::kernels
