@@ -19,6 +19,7 @@ struct Absent {
 
 inline constexpr Absent kNotWritten{"not written yet"};
 inline constexpr std::string_view kGpuCode = "this level is GPU code";
+inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 
 // The Backward of an op that is not differentiated.
 struct NotDifferentiable;
@@ -75,7 +76,10 @@ struct KernelTable {
     }
     return std::string(Op::kName) + " has no kernel at level " + std::string(name(level)) + " on " +
            c10::DeviceTypeName(device, /*lower_case=*/true) + " (" +
-           std::string(empty ? slot(level).absent : kGpuCode) + "); levels there: " + existing;
+           std::string(empty                 ? slot(level).absent
+                       : device == c10::kCPU ? kGpuCode
+                                             : kOtherDevice) +
+           "); levels there: " + (existing.empty() ? "none" : existing);
   }
 
   // The kernel that was asked for, or an error: nothing else is ever chosen instead.

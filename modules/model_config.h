@@ -41,6 +41,8 @@ struct RotaryScaling {
 };
 
 struct TransformerConfig {
+  static constexpr std::string_view kItem = "token";  // what the loss is a mean over, and what FLOPs are counted by
+
   Family family = Family::llama;
   int64_t layers = 0;
   int64_t width = 0;
@@ -55,6 +57,7 @@ struct TransformerConfig {
   double rotary_base = 10000;
   RotaryScaling rotary_scaling = {};
 
+  int64_t items_per_sample() const { return sequence; }
   int64_t head_width() const { return width / heads; }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
@@ -80,12 +83,15 @@ struct TransformerConfig {
   }
 };
 
+// Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
+// flops_per_item(): whoever asks for them visits `type`.
 struct ModelConfig {
   std::variant<TransformerConfig> type = {};
+  static constexpr std::array<const char*, 1> kTypes = {"transformer"};
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, {"transformer"}, "kind of model");
+    fields.choose("type", type, kTypes, "kind of model");
   }
 };
 

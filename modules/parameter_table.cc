@@ -53,7 +53,9 @@ ParameterGroup block(const TransformerConfig& config, int64_t index) {
     group.linear("mlp.up", inner, width, Initialization::normal);
   }
   group.linear("mlp.down", width, inner, Initialization::residual);
-  return group.take();
+  ParameterGroup layer = group.take();
+  layer.is_layer = true;
+  return layer;
 }
 
 }  // namespace
@@ -94,7 +96,7 @@ int64_t parameter_count(const std::vector<ParameterGroup>& table) {
   return sum;
 }
 
-double flops_per_token(const TransformerConfig& config) {
+double flops_per_item(const TransformerConfig& config) {
   int64_t in_block = 0;
   for (const Parameter& parameter : block(config, 0).parameters) {
     if (parameter.shape.size() == 2) in_block += parameter.elements();

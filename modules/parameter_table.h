@@ -25,6 +25,7 @@ struct Parameter {
 struct ParameterGroup {
   std::string name;  // root, blocks.3, head
   std::vector<Parameter> parameters;
+  bool is_layer = false;  // in full only while it computes; the others are for the whole step
 
   int64_t elements() const;
 };
@@ -34,8 +35,8 @@ std::vector<ParameterGroup> parameter_table(const TransformerConfig& config);
 
 int64_t parameter_count(const std::vector<ParameterGroup>& table);
 
-// Forward and backward, without recomputation, causal attention counted half: 6 x (parameters that are multiplied as
-// matrices, the head included, the embedding not) + 6 x sequence x width x layers.
-double flops_per_token(const TransformerConfig& config);
+// For each token, forward and backward, without recomputation, causal attention counted half: 6 x (parameters that are
+// multiplied as matrices, the head included, the embedding not) + 6 x sequence x width x layers.
+double flops_per_item(const TransformerConfig& config);
 
 }  // namespace strata::modules

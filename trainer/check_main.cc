@@ -82,6 +82,21 @@ void print_memory(const TrainerConfig& config, const std::vector<modules::Parame
   print("sum", sum);
 }
 
+void print_sizes(const TrainerConfig& config, const auto& model) {
+  const auto table = modules::parameter_table(model);
+  std::printf("\nparameters: %s\n", with_commas(modules::parameter_count(table)).c_str());
+  const double flops = modules::flops_per_item(model);
+  const std::string item(model.kItem);
+  std::printf("FLOPs per %s, forward and backward: %.4g (%s)\n", item.c_str(), flops,
+              with_commas(static_cast<int64_t>(flops)).c_str());
+  std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
+              static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+              static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
+              static_cast<long long>(model.items_per_sample()),
+              (item + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+  print_memory(config, table);
+}
+
 void print_all(const LoadedConfig& loaded) {
   const std::vector<configs::Line> lines = loaded.lines();
   size_t path_width = 0, value_width = 0;
@@ -93,17 +108,7 @@ void print_all(const LoadedConfig& loaded) {
     std::printf("%-*s  %-*s  %s\n", static_cast<int>(path_width), line.path.c_str(), static_cast<int>(value_width),
                 line.value.c_str(), line.origin.c_str());
   }
-  const auto& model = std::get<modules::TransformerConfig>(loaded.config.model.type);
-  const auto table = modules::parameter_table(model);
-  std::printf("\nparameters: %s\n", with_commas(modules::parameter_count(table)).c_str());
-  const double flops = modules::flops_per_token(model);
-  std::printf("FLOPs per token, forward and backward: %.4g (%s)\n", flops,
-              with_commas(static_cast<int64_t>(flops)).c_str());
-  std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld tokens\n",
-              static_cast<long long>(loaded.config.batch), static_cast<long long>(loaded.config.micro_batches()),
-              static_cast<long long>(loaded.config.micro_batch), static_cast<long long>(loaded.config.run.ranks),
-              static_cast<long long>(model.sequence));
-  print_memory(loaded.config, table);
+  std::visit([&](const auto& model) { print_sizes(loaded.config, model); }, loaded.config.model.type);
 }
 
 void print_one(const LoadedConfig& loaded, const std::string& key) {

@@ -52,11 +52,18 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
   return weights;
 }
 
+const modules::TransformerConfig& language_model(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model) return *model;
+  throw Error(ExitCode::configuration, "samples come from language models, and this run trains a model of type " +
+                                           std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+}
+
 // One more token at a time, from the last `sequence` ones.
 class Sampler {
  public:
   Sampler(const TrainerConfig& config, const FoundCheckpoint& found)
-      : config_(std::get<modules::TransformerConfig>(config.model.type)),
+      : config_(language_model(config)),
         level_(modules::kernels_for_root(config.kernels).linear),
         weights_(load_weights(config_, found)),
         model_(config_, config.kernels, [this](const std::string& name) { return weights_.at(name); }) {

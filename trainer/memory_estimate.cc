@@ -19,7 +19,7 @@ Elements count(const std::vector<modules::ParameterGroup>& table, int64_t ranks)
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, ranks).elements();
     elements.all += padded;
-    if (!group.name.starts_with("blocks.")) {
+    if (!group.is_layer) {
       elements.outside += padded;
       continue;
     }

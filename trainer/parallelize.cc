@@ -20,8 +20,6 @@ using sharding::SlotPool;
 
 at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
 
-bool is_layer(const modules::ParameterGroup& group) { return group.name.starts_with("blocks."); }
-
 // Each rank makes the values of its own shard only: the full model exists nowhere.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
                 int64_t layers) {
@@ -55,11 +53,11 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   add_pools(config);
   for (const auto& parameters : table) add_group(config, parameters);
 
-  const int64_t layers = std::count_if(table.begin(), table.end(), is_layer);
+  const int64_t layers = std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; });
   std::vector<ShardedParameterGroup*> in_slots;
   for (size_t i = 0; i < table.size(); ++i) {
     initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
-    (is_layer(table[i]) ? in_slots : always_full_).push_back(groups_[i]);
+    (table[i].is_layer ? in_slots : always_full_).push_back(groups_[i]);
   }
   layers_ = std::make_unique<sharding::ShardedLayers>(
       std::move(in_slots),
@@ -83,7 +81,7 @@ ShardedModel::~ShardedModel() {
 void ShardedModel::add_pools(const TrainerConfig& config) {
   int64_t largest = 0, layers = 0;
   for (const auto& parameters : task_.parameter_table()) {
-    if (!is_layer(parameters)) continue;
+    if (!parameters.is_layer) continue;
     largest = std::max(largest, layout_of(parameters, mesh_.shard->size()).elements());
     ++layers;
   }
@@ -111,11 +109,11 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
     pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
     return pools_.back().get();
   };
-  SlotPool* weight_slots = sharded && is_layer(parameters) ? weight_slots_ : nullptr;
-  SlotPool* gradient_slots = sharded && is_layer(parameters) ? gradient_slots_ : nullptr;
+  SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_ : nullptr;
+  SlotPool* gradient_slots = sharded && parameters.is_layer ? gradient_slots_ : nullptr;
   // A group whose gradient has a buffer of its own is reduced once a step.
-  const bool own_gradient = !is_layer(parameters) || config.sharding.accumulate == sharding::Accumulate::full;
-  if (sharded && !is_layer(parameters)) weight_slots = own_buffer(precision.compute);
+  const bool own_gradient = !parameters.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
+  if (sharded && !parameters.is_layer) weight_slots = own_buffer(precision.compute);
   if (sharded && own_gradient) gradient_slots = own_buffer(precision.reduce);
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(

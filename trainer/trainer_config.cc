@@ -60,13 +60,23 @@ void check_precision(const PrecisionConfig& precision, configs::Checks& checks) 
   }
 }
 
-void check_evaluation(const TrainerConfig& config, int64_t sequence, configs::Checks& checks) {
+// Rules between a model and the rest of the run, one function for each alternative of ModelConfig.
+void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
   if (!checks.can_check({"evaluation.tokens", "model.sequence"})) return;
   const int64_t tokens = config.evaluation.tokens;
-  if (tokens != 0 && tokens < sequence) {
+  if (tokens != 0 && tokens < model.sequence) {
     checks.fail("evaluation.tokens",
-                "expected 0 (all) or at least model.sequence " + text(sequence) + ", got " + text(tokens));
+                "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
   }
+}
+
+void check_task(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"data.type"})) return;
+  const auto fits = []<class Model, class Data>(const Model&, const Data&) { return kFits<Model, Data>; };
+  if (std::visit(fits, config.model.type, config.data.type)) return;
+  checks.fail("data.type", std::string("a model of type ") +
+                               modules::ModelConfig::kTypes.at(config.model.type.index()) +
+                               " is not trained on data of type " + DataConfig::kTypes.at(config.data.type.index()));
 }
 
 bool is_place(const std::string& at) {
@@ -99,13 +109,16 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   configs::Checks fault = checks.within("fault");
   check_fault(config.fault, fault);
   if (!checks.can_check({"model.type"})) return;
-  const auto& model = std::get<modules::TransformerConfig>(config.model.type);
-  configs::Checks model_checks = checks.within("model");
-  check(model, model_checks);
-  configs::Checks kernels = checks.within("kernels");
-  check(config.kernels, model.layers, kernels);
-  check_layers(config, model.layers, checks);
-  check_evaluation(config, model.sequence, checks);
+  check_task(config, checks);
+  const auto check_with_model = [&](const auto& model) {
+    configs::Checks model_checks = checks.within("model");
+    check(model, model_checks);
+    configs::Checks kernels = checks.within("kernels");
+    check(config.kernels, model.layers, kernels);
+    check_layers(config, model.layers, checks);
+    check_model(config, model, checks);
+  };
+  std::visit(check_with_model, config.model.type);
 }
 
 }  // namespace strata::trainer

@@ -64,10 +64,11 @@ struct TextDataConfig {
 
 struct DataConfig {
   std::variant<TextDataConfig> type = {};
+  static constexpr std::array<const char*, 1> kTypes = {"text"};
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, {"text"}, "kind of data");
+    fields.choose("type", type, kTypes, "kind of data");
   }
 };
 
@@ -282,6 +283,12 @@ struct TrainerConfig {
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
   }
 };
+
+// Which model is trained on which data: there is a task for each such pair, made in make_task.cc.
+template <class Model, class Data>
+constexpr bool kFits = false;
+template <>
+inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "kernels/weight_gradient.h"
@@ -13,24 +14,29 @@
 namespace strata::kernels {
 namespace {
 
-// The same values in memory that is not contiguous: a column and a row of every matrix are left out.
-Tensor strided(const Tensor& tensor) {
-  if (tensor.dim() < 2) return tensor;
+// The same values in memory of the wanted kind. Vectors and scalars cannot be strided.
+Tensor laid_out(const Tensor& tensor, Layout layout) {
+  if (layout == Layout::unaligned) {
+    return at::empty({tensor.numel() + 1}, tensor.options())
+        .narrow(0, 1, tensor.numel())
+        .view(tensor.sizes())
+        .copy_(tensor);
+  }
+  if (layout == Layout::contiguous || tensor.dim() < 2) return tensor;
   std::vector<int64_t> sizes = tensor.sizes().vec();
   sizes[0] *= 2;
   sizes.back() += 3;
   const Tensor memory = at::empty(sizes, tensor.options());
-  const Tensor view = memory.slice(0, 0, sizes[0], /*step=*/2).narrow(-1, 1, tensor.size(-1));
-  return view.copy_(tensor).detach();
+  return memory.slice(0, 0, sizes[0], /*step=*/2).narrow(-1, 1, tensor.size(-1)).copy_(tensor);
 }
 
 std::vector<Tensor> leaves_of(const OpCase& op_case, const Setting& setting) {
   std::vector<Tensor> leaves;
-  for (const Tensor& original : op_case.leaves) {
-    const bool is_weight = leaves.size() >= op_case.leaves.size() - op_case.weights;
-    Tensor leaf = original.to(setting.device, setting.dtype, /*non_blocking=*/false, /*copy=*/true);
-    if (setting.layout == Layout::strided && !is_weight) leaf = strided(leaf);
-    leaves.push_back(leaf.requires_grad_(op_case.differentiable));
+  for (size_t i = 0; i < op_case.leaves.size(); ++i) {
+    const bool is_weight = i >= op_case.leaves.size() - op_case.weights;
+    Tensor leaf = op_case.leaves[i].to(setting.device, setting.dtype, /*non_blocking=*/false, /*copy=*/true);
+    if (setting.layout != Layout::strided || !is_weight) leaf = laid_out(leaf, setting.layout).detach();
+    leaves.push_back(leaf.requires_grad_(op_case.differentiable && setting.only_leaf.value_or(i) == i));
   }
   return leaves;
 }
@@ -60,19 +66,26 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
   for (size_t i = 0; i < outputs.size(); ++i) values.push_back(value("output " + std::to_string(i), outputs[i]));
   if (!op_case.differentiable) return values;
 
-  std::vector<Tensor> gradients = output_gradients(outputs);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    gradients[i] = gradients[i].to(outputs[i].device(), outputs[i].scalar_type());
-  torch::autograd::backward(outputs, gradients);
+  const std::vector<Tensor> gradients = output_gradients(outputs);
+  std::vector<Tensor> roots, root_gradients;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (setting.only_output.value_or(i) != i || !outputs[i].requires_grad()) continue;
+    roots.push_back(outputs[i]);
+    root_gradients.push_back(laid_out(gradients[i].to(outputs[i].device(), outputs[i].scalar_type()), setting.layout));
+  }
+  if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
   for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i].requires_grad()) continue;
     const std::string name = "gradient of leaf " + std::to_string(i);
+    const Tensor& gradient = leaves[i].grad();
     if (!buffers[i].defined()) {
-      TORCH_CHECK(leaves[i].grad().defined(), op_case.name, ": no ", name);
-      values.push_back(value(name, leaves[i].grad()));
+      // No gradient is a gradient of zeros, where the only output that has one does not depend on the leaf.
+      TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
+      values.push_back(value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i])));
       continue;
     }
     unroute_weight_gradient(leaves[i]);
-    TORCH_CHECK(!leaves[i].grad().defined(), op_case.name, ": ", name, " was returned although it was routed");
+    TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it was routed");
     values.push_back(value(name, buffers[i]));
     if (setting.routing.add) values.back().value.sub_(kBefore);
   }

@@ -2,6 +2,7 @@
 // Runs an op case at a level: its results and all gradients, as named tensors in fp64 on the CPU.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,9 @@
 
 namespace strata::kernels {
 
-enum class Layout { contiguous, strided };
+// How inputs and the gradients of outputs lie in memory. strided: a row and a column of every matrix are left out.
+// unaligned: contiguous, but one element behind an aligned address.
+enum class Layout { contiguous, strided, unaligned };
 
 // Where the gradients of the weights go: to autograd, or into buffers that are overwritten or added to.
 struct Routing {
@@ -22,6 +25,8 @@ struct Setting {
   c10::DeviceType device = c10::kCPU;
   Layout layout = Layout::contiguous;
   Routing routing = {};
+  // Only this leaf asks for a gradient, only this output has one: what nobody needs takes another way through an op.
+  std::optional<size_t> only_leaf = {}, only_output = {};
 };
 
 struct Value {

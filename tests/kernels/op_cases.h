@@ -23,15 +23,8 @@ struct OpCase {
   // The op's floating point results. The leaves come in the dtype, on the device and with the strides to be tested.
   std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
   bool differentiable = true;
+  size_t outputs = 1;
 };
-
-// An error is accepted up to max(c * error of aten in the same dtype, k * eps * largest value of the reference).
-struct Tolerance {
-  std::string op;
-  double c, k;
-};
-
-Tolerance tolerance(const std::string& op);
 
 std::vector<OpCase> op_cases();
 

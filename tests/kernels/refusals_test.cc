@@ -27,6 +27,10 @@ constexpr auto A = Level::aten;
 
 Tensor zeros(std::vector<int64_t> sizes, at::ScalarType dtype = at::kFloat) { return at::zeros(sizes, dtype); }
 
+Tensor elsewhere(std::vector<int64_t> sizes, at::ScalarType dtype = at::kFloat) {
+  return at::zeros(sizes, at::TensorOptions(dtype).device(at::kMeta));
+}
+
 std::string refusal(const std::function<void()>& call) {
   try {
     call();
@@ -112,6 +116,56 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
       {[&] { step(zeros({4}), zeros({1})); }, "adamw/aten: a scalar is Float [1] on cpu, expected Float [] on cpu"},
       {[&] { global_norm({}, A); }, "global_norm/aten: no gradients, expected at least one"},
+      {[&] {
+         global_norm({x, zeros({2}, at::kBFloat16)}, A);
+       },
+       "global_norm/aten: gradient 0 is Float on cpu and another is BFloat16 on cpu, expected one floating point type "
+       "on "
+       "one device"},
+      // Tensors of two devices.
+      {[&] {
+         linear(x, elsewhere({3, 8}), {}, Activation::none, A);
+       },
+       "linear/aten: x is Float on cpu and weight is Float on meta, expected one floating point type on one device"},
+      {[&] { rms_norm(x, elsewhere({8}), 1e-5, A); },
+       "rms_norm/aten: x is Float on cpu and weight is Float on meta, expected one floating point type on one device"},
+      {[&] {
+         add_rms_norm(x, elsewhere({2, 8}), zeros({8}), 1e-5, A);
+       },
+       "add_rms_norm/aten: residual is Float [2, 8] on cpu and branch is Float [2, 8] on meta, expected the same"},
+      {[&] { layer_norm(x, elsewhere({8}), {}, 1e-5, A); },
+       "layer_norm/aten: x is Float on cpu and weight is Float on meta, expected one floating point type on one "
+       "device"},
+      {[&] {
+         rotary(qkv, elsewhere({4, 1}), elsewhere({4, 1}), 4, 4, A);
+       },
+       "rotary/aten: cosine is Float [4, 1] on meta, expected Float [4, 1] on cpu"},
+      {[&] {
+         embedding(elsewhere({2}, at::kLong), zeros({5, 2}), A);
+       },
+       "embedding/aten: indices are Long on meta, expected Long on cpu like weight"},
+      {[&] { dropout(x, 0.5, elsewhere({1}, at::kLong), 0, 0, A); },
+       "dropout/aten: key is Long [1] on meta, expected Long [1] on cpu"},
+      {[&] { cross_entropy(x, elsewhere({2}, at::kLong), scalar, -100, 0, A); },
+       "cross_entropy/aten: targets are Long [2] on meta, expected Long [2] on cpu"},
+      {[&] { step(elsewhere({4}), scalar); },
+       "adamw/aten: gradient is Float [4] on meta, expected floating point [4] on cpu"},
+      {[&] {
+         global_norm({x, elsewhere({2})}, A);
+       },
+       "global_norm/aten: gradient 0 is Float on cpu and another is Float on meta, expected one floating point type on "
+       "one device"},
+      // A device that no level has.
+      {[&] { activation(elsewhere({2}), Activation::gelu, A); },
+       "activation has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
+      {[&] {
+         swiglu(elsewhere({2, 8}), A);
+       },
+       "swiglu has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
+      {[&] {
+         attention(elsewhere({1, 4, 24}), 4, 2, true, A);
+       },
+       "attention has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
   };
   for (const auto& [call, sentence] : refusals) EXPECT_EQ(refusal(call), sentence);
 }

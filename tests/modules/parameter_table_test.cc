@@ -93,9 +93,9 @@ TEST(ParameterTable, EndsOfResidualBranchesAndNormsStartApart) {
 
 TEST(FlopsPerToken, FollowTheConvention) {
   // Llama-3-8B at 8192: 51.47 GFLOP per token.
-  EXPECT_NEAR(flops_per_token(llama_3_8b()) / 1e9, 51.47, 0.01);
+  EXPECT_NEAR(flops_per_item(llama_3_8b()) / 1e9, 51.47, 0.01);
   // Quick start: blocks hold 4 x (3 x 128 x 128 + 128 x 128 + 3 x 344 x 128) in matrices, the tied head 256 x 128.
-  EXPECT_EQ(flops_per_token(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
+  EXPECT_EQ(flops_per_item(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/proof/agreement.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace strata::kernels {
+namespace {
+
+// c: another order of the same sums; k: a handful of roundings, more where long sums are taken.
+constexpr std::array kTolerances = {
+    Tolerance{"linear", 4, 4},    Tolerance{"layer_norm", 4, 8},   Tolerance{"add_layer_norm", 4, 8},
+    Tolerance{"rms_norm", 4, 8},  Tolerance{"add_rms_norm", 4, 8}, Tolerance{"activation", 4, 4},
+    Tolerance{"swiglu", 4, 4},    Tolerance{"rotary", 4, 2},       Tolerance{"attention", 4, 8},
+    Tolerance{"embedding", 2, 4}, Tolerance{"dropout", 2, 2},      Tolerance{"cross_entropy", 4, 8},
+    Tolerance{"adamw", 4, 4},     Tolerance{"global_norm", 2, 2},
+};
+
+}  // namespace
+
+Tolerance tolerance(std::string_view op) {
+  const auto* found =
+      std::find_if(kTolerances.begin(), kTolerances.end(), [&](const auto& row) { return row.op == op; });
+  TORCH_CHECK(found != kTolerances.end(), "no tolerance for op ", op);
+  return *found;
+}
+
+double epsilon(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return std::numeric_limits<double>::epsilon();
+    case at::kFloat:
+      return std::numeric_limits<float>::epsilon();
+    case at::kHalf:
+      return 0x1p-10;
+    case at::kBFloat16:
+      return 0x1p-7;
+    default:
+      TORCH_CHECK(false, "no epsilon of ", dtype);
+  }
+}
+
+double largest(const at::Tensor& tensor) { return tensor.numel() == 0 ? 0.0 : tensor.abs().max().item<double>(); }
+
+double allowed_error(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured) {
+  return std::max(tolerance.c * measured.aten_error, tolerance.k * epsilon(dtype) * measured.scale);
+}
+
+}  // namespace strata::kernels
