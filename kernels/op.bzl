@@ -1,13 +1,23 @@
-"""op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level, and its `.cu` file."""
+"""op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level, its Triton kernels and its `.cu` file."""
 
 load("//tools/bazel:aot_inductor.bzl", "aot_inductor_packages")
 load("//tools/bazel:cuda.bzl", "cuda_library")
+load("//tools/bazel:triton.bzl", "triton_library")
 
-def op_library(name, srcs = [], deps = [], cuda = False, **kwargs):
+def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
-    With cuda, the launchers of name.cu (name_cuda.h) and their tensors' side (name_cuda.cc) belong to it.
+    With triton, the kernels of name_triton.py (which imports triton_data) and their tensors' side (name_triton.cc) belong
+    to it; with cuda, the launchers of name.cu (name_cuda.h) and their tensors' side (name_cuda.cc).
     """
+    if triton:
+        triton_library(
+            name = name + "_triton",
+            src = name + "_triton.py",
+            data = triton_data,
+        )
+        srcs = srcs + [name + "_triton.cc"]
+        deps = deps + [":" + name + "_triton"]
     if cuda:
         cuda_library(
             name = name + "_cuda",
@@ -28,6 +38,12 @@ def op_library(name, srcs = [], deps = [], cuda = False, **kwargs):
         srcs = [name + ".py"],
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
+    )
+    # The definition and level triton, for tests that run them in Python.
+    native.filegroup(
+        name = "python",
+        srcs = native.glob(["*.py"]),
+        visibility = ["//tests:__subpackages__"],
     )
     native.cc_library(
         name = name,

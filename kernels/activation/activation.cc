@@ -59,7 +59,7 @@ constinit const KernelTable<ActivationOp> ActivationOp::kKernels = {
     .aten = {activation_forward_aten, activation_backward_aten},
     .torchscript = {activation_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {activation_forward_triton, activation_backward_triton},
     .cuda = {activation_forward_cuda, activation_backward_cuda},
 };
 

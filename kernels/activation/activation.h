@@ -26,6 +26,8 @@ struct ActivationOp {
   static const KernelTable<ActivationOp> kKernels;
 };
 
+ActivationOp::Forward activation_forward_triton;
+ActivationOp::Backward activation_backward_triton;
 ActivationOp::Forward activation_forward_cuda;
 ActivationOp::Backward activation_backward_cuda;
 

@@ -40,7 +40,7 @@ constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .aten = {adamw_forward_aten, nullptr},
     .torchscript = {adamw_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {adamw_forward_triton, nullptr},
     .cuda = kNotWritten,
 };
 

@@ -43,6 +43,8 @@ struct AttentionOp {
   static const KernelTable<AttentionOp> kKernels;
 };
 
+AttentionOp::Forward attention_forward_triton;
+AttentionOp::Backward attention_backward_triton;
 // By cuDNN, which takes BFloat16 and Half and head widths that are multiples of 8 up to 128. The backward adds up the
 // queries' gradient in an order that varies, unless at::globalContext().deterministicAlgorithms(): then its workspace
 // is 2 B H T^2 bytes.

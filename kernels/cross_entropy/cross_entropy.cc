@@ -57,7 +57,7 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
     .aten = {cross_entropy_forward_aten, cross_entropy_backward_aten},
     .torchscript = {cross_entropy_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {cross_entropy_forward_triton, cross_entropy_backward_triton},
     .cuda = kNotWritten,
 };
 

@@ -55,7 +55,7 @@ constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
     .aten = {dropout_forward_aten, dropout_forward_aten},  // linear in x: the gradient goes through the same mask
     .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {dropout_forward_triton, dropout_forward_triton},
     .cuda = kNotWritten,
 };
 

@@ -34,4 +34,6 @@ struct DropoutOp {
   static const KernelTable<DropoutOp> kKernels;
 };
 
+DropoutOp::Forward dropout_forward_triton;
+
 }  // namespace strata::kernels

@@ -32,7 +32,7 @@ constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
     .aten = {embedding_forward_aten, embedding_backward_aten},
     .torchscript = {embedding_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {embedding_forward_triton, embedding_backward_triton},
     .cuda = kNotWritten,
 };
 

@@ -22,4 +22,7 @@ struct EmbeddingOp {
   static const KernelTable<EmbeddingOp> kKernels;
 };
 
+EmbeddingOp::Forward embedding_forward_triton;
+EmbeddingOp::Backward embedding_backward_triton;
+
 }  // namespace strata::kernels

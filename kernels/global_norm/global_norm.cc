@@ -33,7 +33,7 @@ constinit const KernelTable<GlobalNormOp> GlobalNormOp::kKernels = {
     .aten = {global_norm_forward_aten, nullptr},
     .torchscript = {global_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {global_norm_forward_triton, nullptr},
     .cuda = kNotWritten,
 };
 

@@ -62,7 +62,7 @@ constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
     .aten = {layer_norm_forward_aten, layer_norm_backward_aten},
     .torchscript = {layer_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {layer_norm_forward_triton, layer_norm_backward_triton},
     .cuda = {layer_norm_forward_cuda, layer_norm_backward_cuda},
 };
 
@@ -70,7 +70,7 @@ constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
     .aten = {add_layer_norm_forward_aten, add_layer_norm_backward_aten},
     .torchscript = {add_layer_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {add_layer_norm_forward_triton, add_layer_norm_backward_triton},
     .cuda = {add_layer_norm_forward_cuda, add_layer_norm_backward_cuda},
 };
 

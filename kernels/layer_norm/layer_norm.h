@@ -37,6 +37,8 @@ struct LayerNormOp {
   static const KernelTable<LayerNormOp> kKernels;
 };
 
+LayerNormOp::Forward layer_norm_forward_triton;
+LayerNormOp::Backward layer_norm_backward_triton;
 LayerNormOp::Forward layer_norm_forward_cuda;
 LayerNormOp::Backward layer_norm_backward_cuda;
 
@@ -57,6 +59,8 @@ struct AddLayerNormOp {
   static const KernelTable<AddLayerNormOp> kKernels;
 };
 
+AddLayerNormOp::Forward add_layer_norm_forward_triton;
+AddLayerNormOp::Backward add_layer_norm_backward_triton;
 AddLayerNormOp::Forward add_layer_norm_forward_cuda;
 AddLayerNormOp::Backward add_layer_norm_backward_cuda;
 

@@ -66,7 +66,7 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
     .aten = {linear_forward_aten, linear_backward_aten},
     .torchscript = {linear_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {linear_forward_triton, linear_backward_triton},
     .cuda = {linear_forward_cuda, linear_backward_cuda},
 };
 

@@ -36,6 +36,8 @@ struct LinearOp {
   static const KernelTable<LinearOp> kKernels;
 };
 
+LinearOp::Forward linear_forward_triton;
+LinearOp::Backward linear_backward_triton;
 LinearOp::Forward linear_forward_cuda;
 LinearOp::Backward linear_backward_cuda;
 

@@ -121,7 +121,7 @@ constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
     .aten = {rms_norm_forward_aten, rms_norm_backward_aten},
     .torchscript = {rms_norm_forward_torchscript, nullptr},
     .aot_inductor = {rms_norm_forward_aot_inductor, rms_norm_backward_aot_inductor},
-    .triton = kNotWritten,
+    .triton = {rms_norm_forward_triton, rms_norm_backward_triton},
     .cuda = {rms_norm_forward_cuda, rms_norm_backward_cuda},
 };
 
@@ -129,7 +129,7 @@ constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
     .aten = {add_rms_norm_forward_aten, add_rms_norm_backward_aten},
     .torchscript = {add_rms_norm_forward_torchscript, nullptr},
     .aot_inductor = {add_rms_norm_forward_aot_inductor, add_rms_norm_backward_aot_inductor},
-    .triton = kNotWritten,
+    .triton = {add_rms_norm_forward_triton, add_rms_norm_backward_triton},
     .cuda = {add_rms_norm_forward_cuda, add_rms_norm_backward_cuda},
 };
 

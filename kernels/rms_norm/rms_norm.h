@@ -34,6 +34,8 @@ struct RmsNormOp {
 
 RmsNormOp::Forward rms_norm_forward_cuda;
 RmsNormOp::Backward rms_norm_backward_cuda;
+RmsNormOp::Forward rms_norm_forward_triton;
+RmsNormOp::Backward rms_norm_backward_triton;
 
 struct AddRmsNormOp {
   static constexpr std::string_view kName = "add_rms_norm";
@@ -50,6 +52,8 @@ struct AddRmsNormOp {
   static const KernelTable<AddRmsNormOp> kKernels;
 };
 
+AddRmsNormOp::Forward add_rms_norm_forward_triton;
+AddRmsNormOp::Backward add_rms_norm_backward_triton;
 AddRmsNormOp::Forward add_rms_norm_forward_cuda;
 AddRmsNormOp::Backward add_rms_norm_backward_cuda;
 

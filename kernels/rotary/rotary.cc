@@ -50,7 +50,7 @@ constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
     .aten = {rotary_forward_aten, rotary_backward_aten},
     .torchscript = {rotary_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {rotary_forward_triton, rotary_backward_triton},
     .cuda = {rotary_forward_cuda, rotary_backward_cuda},
 };
 

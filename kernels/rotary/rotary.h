@@ -29,6 +29,8 @@ struct RotaryOp {
   static const KernelTable<RotaryOp> kKernels;
 };
 
+RotaryOp::Forward rotary_forward_triton;
+RotaryOp::Backward rotary_backward_triton;
 RotaryOp::Forward rotary_forward_cuda;
 RotaryOp::Backward rotary_backward_cuda;
 

@@ -51,7 +51,7 @@ constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
     .aten = {swiglu_forward_aten, swiglu_backward_aten},
     .torchscript = {swiglu_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {swiglu_forward_triton, swiglu_backward_triton},
     .cuda = {swiglu_forward_cuda, swiglu_backward_cuda},
 };
 

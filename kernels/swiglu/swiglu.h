@@ -22,6 +22,8 @@ struct SwigluOp {
   static const KernelTable<SwigluOp> kKernels;
 };
 
+SwigluOp::Forward swiglu_forward_triton;
+SwigluOp::Backward swiglu_backward_triton;
 SwigluOp::Forward swiglu_forward_cuda;
 SwigluOp::Backward swiglu_backward_cuda;
 

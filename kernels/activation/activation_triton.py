@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Level triton of activation, and the functions that linear uses in its epilogue. The kind is a number that the whole
+grid shares: a branch costs nothing beside memory, and one cubin does for all kinds."""
+import triton
+import triton.language as tl
+
+from kernels.triton_kernel import ALL_TYPES, TritonKernel
+
+# As in activation_kind.h.
+GELU = tl.constexpr(1)
+GELU_TANH = tl.constexpr(2)
+RELU = tl.constexpr(3)
+SILU = tl.constexpr(4)
+
+
+@triton.jit
+def sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def activate(x, kind):
+    """On fp32; any other kind is the identity."""
+    y = x
+    if kind == GELU:
+        y = x * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476))
+    if kind == GELU_TANH:
+        # (1 + tanh(z)) / 2 = sigmoid(2 z)
+        y = x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    if kind == RELU:
+        y = tl.maximum(x, 0.0)
+    if kind == SILU:
+        y = x * sigmoid(x)
+    return y
+
+
+@triton.jit
+def slope(x, kind):
+    """d activate / d x"""
+    y = tl.full(x.shape, 1.0, tl.float32)
+    if kind == GELU:
+        y = 0.5 + 0.5 * tl.erf(x * 0.7071067811865476) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    if kind == GELU_TANH:
+        share = sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+        y = share + x * share * (1.0 - share) * (1.5957691216057308 + 0.21406693728969604 * x * x)
+    if kind == RELU:
+        y = tl.where(x > 0.0, 1.0, 0.0)
+    if kind == SILU:
+        share = sigmoid(x)
+        y = share + x * share * (1.0 - share)
+    return y
+
+
+@triton.jit
+def forward(x, y, count, kind, SIZE: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    value = tl.load(x + place, mask=place < count, other=0.0).to(tl.float32)
+    tl.store(y + place, activate(value, kind).to(y.dtype.element_ty), mask=place < count)
+
+
+@triton.jit
+def backward(grad_y, x, grad_x, count, kind, SIZE: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    gradient = tl.load(grad_y + place, mask=place < count, other=0.0).to(tl.float32)
+    value = tl.load(x + place, mask=place < count, other=0.0).to(tl.float32)
+    tl.store(grad_x + place, (gradient * slope(value, kind)).to(grad_x.dtype.element_ty), mask=place < count)
+
+
+# Sixteen elements a thread: two accesses of 16 bytes in bf16.
+CHOICES = [dict(SIZE=2048, warps=4), dict(SIZE=1024, warps=4, aligned=False)]
+
+KERNELS = {
+    "activation_forward": TritonKernel(
+        forward,
+        arguments=dict(x="*T", y="*T", count="i64", kind="i32"),
+        types=ALL_TYPES,
+        choices=CHOICES,
+        aligned=("x", "y", "count"),
+        grid=("ceil_div(count, SIZE)",),
+    ),
+    "activation_backward": TritonKernel(
+        backward,
+        arguments=dict(grad_y="*T", x="*T", grad_x="*T", count="i64", kind="i32"),
+        types=ALL_TYPES,
+        choices=CHOICES,
+        aligned=("grad_y", "x", "grad_x", "count"),
+        grid=("ceil_div(count, SIZE)",),
+    ),
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Level triton of cross_entropy: tensors to the kernels of cross_entropy_triton.py.
+#include <ATen/ops/empty.h>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
+
+namespace strata::kernels {
+
+// The gradient is made in the memory of the logits, which the caller gives away when he asks for it.
+CrossEntropyOp::Output cross_entropy_forward_triton(const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                                                    const CrossEntropyOp::Rule& rule, bool with_gradient) {
+  const int64_t rows = logits.size(0), width = logits.size(1);
+  const Tensor memory = logits.detach().contiguous();
+  const Tensor row_losses = at::empty({rows}, scale.options()), loss = at::empty({}, scale.options());
+  launch_cross_entropy_forward_triton(memory, targets.contiguous(), scale, row_losses, width, rule.ignore_index,
+                                      rule.label_smoothing, with_gradient, rows);
+  launch_cross_entropy_total_triton(row_losses, scale, loss, rows);
+  if (!with_gradient) return {loss, {}};
+  memory.unsafeGetTensorImpl()->bump_version();  // whoever saved the logits for a backward of his own is told
+  return {loss, memory};
+}
+
+Tensor cross_entropy_backward_triton(const Tensor& grad_loss, const Tensor& logit_gradient) {
+  const Tensor result = at::empty(logit_gradient.sizes(), logit_gradient.options());
+  launch_cross_entropy_backward_triton(logit_gradient, grad_loss, result, result.numel());
+  return result;
+}
+
+}  // namespace strata::kernels

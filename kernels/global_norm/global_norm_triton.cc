@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Level triton of global_norm: tensors to the kernels of global_norm_triton.py.
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "kernels/global_norm/global_norm.h"
+#include "kernels/global_norm/global_norm_triton_kernels.h"
+
+namespace strata::kernels {
+namespace {
+
+// Eight programs of 256 threads on each of an H100's 132 multiprocessors; a program has at least 2048 elements.
+int64_t programs_for(const Tensor& gradient) { return std::min<int64_t>((gradient.numel() + 2047) / 2048, 8 * 132); }
+
+}  // namespace
+
+Tensor global_norm_forward_triton(const std::vector<Tensor>& gradients) {
+  int64_t count = 0;
+  for (const Tensor& gradient : gradients) count += programs_for(gradient);
+  const Tensor partials = at::empty({count}, gradients[0].options().dtype(at::kDouble));
+  int64_t first = 0;
+  for (const Tensor& gradient : gradients) {
+    const int64_t programs = programs_for(gradient);
+    launch_global_norm_squares_triton(gradient.contiguous(), partials, gradient.numel(), first, programs);
+    first += programs;
+  }
+  const Tensor result = at::empty({}, partials.options().dtype(at::kFloat));
+  launch_global_norm_total_triton(partials, result, count);
+  return result;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""Level triton of layer_norm and add_layer_norm: one pass forward, one pass backward."""
+import triton
+import triton.language as tl
+
+from kernels.norm_choices import NORM_ALIGNED, NORM_CHOICES
+from kernels.triton_kernel import ALL_TYPES, TritonKernel
+
+
+@triton.jit
+def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, adds, has_bias, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """y = (x - mean) * rstd * weight + bias; with `adds` x + branch, rounded, takes the place of x and is stored as total."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    inside = (row < rows)[:, None] & (column < width)[None, :]
+    offset = row[:, None] * width + column[None, :]
+    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+    value += tl.load(branch + offset, mask=inside & (adds != 0), other=0.0).to(tl.float32)
+    rounded = value.to(total.dtype.element_ty)
+    tl.store(total + offset, rounded, mask=inside & (adds != 0))
+    value = rounded.to(tl.float32)
+    center = tl.sum(value, 1) / width
+    value = tl.where(inside, value - center[:, None], 0.0)
+    scale = 1.0 / tl.sqrt_rn(tl.sum(value * value, 1) / width + eps)
+    tl.store(mean + row, center, mask=row < rows)
+    tl.store(rstd + row, scale, mask=row < rows)
+    factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
+    shift = tl.load(bias + column, mask=(column < width) & (has_bias != 0), other=0.0).to(tl.float32)
+    tl.store(y + offset, (value * scale[:, None] * factor[None, :] + shift[None, :]).to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def backward(grad_y, grad_total, x, weight, mean, rstd, grad_x, weight_partials, bias_partials, rows, width, adds,
+             ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normed x, and with `adds` + grad_total.
+    Each program walks over rows and leaves one row of partial sums of grad_weight and one of grad_bias."""
+    program = tl.program_id(0)
+    column = tl.arange(0, WIDTH)
+    factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
+    grad_weight = tl.zeros([ROWS, WIDTH], tl.float32)
+    grad_bias = tl.zeros([ROWS, WIDTH], tl.float32)
+    for block in range(program, tl.cdiv(rows, ROWS), tl.num_programs(0)):
+        row = tl.cast(block, tl.int64) * ROWS + tl.arange(0, ROWS)
+        inside = (row < rows)[:, None] & (column < width)[None, :]
+        offset = row[:, None] * width + column[None, :]
+        gradient = tl.load(grad_y + offset, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+        through = tl.load(grad_total + offset, mask=inside & (adds != 0), other=0.0).to(tl.float32)
+        center = tl.load(mean + row, mask=row < rows, other=0.0)[:, None]
+        scale = tl.load(rstd + row, mask=row < rows, other=0.0)[:, None]
+        normed = (value - center) * scale
+        grad_bias += gradient
+        grad_weight += gradient * normed  # where nothing was loaded the gradient is 0
+        gradient *= factor
+        first = tl.sum(gradient, 1)[:, None] / width
+        second = tl.sum(gradient * normed, 1)[:, None] / width
+        result = scale * (gradient - first - normed * second) + through
+        tl.store(grad_x + offset, result.to(grad_x.dtype.element_ty), mask=inside)
+    place = program.to(tl.int64) * width + column
+    tl.store(weight_partials + place, tl.sum(grad_weight, 0), mask=column < width)
+    tl.store(bias_partials + place, tl.sum(grad_bias, 0), mask=column < width)
+
+
+KERNELS = {
+    "layer_norm_forward": TritonKernel(
+        forward,
+        arguments=dict(x="*T", branch="*T", weight="*T", bias="*T", y="*T", total="*T", mean="*fp32", rstd="*fp32",
+                       rows="i32", width="i32", eps="fp32", adds="i32", has_bias="i32"),
+        types=ALL_TYPES,
+        choices=NORM_CHOICES,
+        fits="width <= WIDTH",
+        aligned=("x", "branch", "weight", "bias", "y", "total") + NORM_ALIGNED,
+        grid=("ceil_div(rows, ROWS)",),
+    ),
+    "layer_norm_backward": TritonKernel(
+        backward,
+        arguments=dict(grad_y="*T", grad_total="*T", x="*T", weight="*T", mean="*fp32", rstd="*fp32", grad_x="*T",
+                       weight_partials="*fp32", bias_partials="*fp32", rows="i32", width="i32", adds="i32"),
+        types=ALL_TYPES,
+        sizes=("programs",),
+        choices=NORM_CHOICES,
+        fits="width <= WIDTH",
+        aligned=("grad_y", "grad_total", "x", "weight", "grad_x", "weight_partials", "bias_partials") + NORM_ALIGNED,
+        grid=("programs",),
+    ),
+}

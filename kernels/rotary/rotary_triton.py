@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Level triton of rotary: turns the query and key heads of packed qkv in place; the backward turns the other way."""
+import triton
+import triton.language as tl
+
+from kernels.triton_kernel import ALL_TYPES, TritonKernel
+
+
+@triton.jit
+def turn(qkv, cosine, sine, positions, turned_heads, half, row_width, direction, HEADS: tl.constexpr, HALF: tl.constexpr):
+    """Each program has HEADS heads of one position: cosine and sine are read once for all of them."""
+    program, groups = tl.program_id(0), tl.cdiv(turned_heads, HEADS)
+    row = program // groups
+    head = program % groups * HEADS + tl.arange(0, HEADS)
+    column = tl.arange(0, HALF)
+    angle = (row % positions) * half + column
+    c = tl.load(cosine + angle, mask=column < half, other=0.0)[None, :]
+    s = tl.load(sine + angle, mask=column < half, other=0.0)[None, :] * direction
+    inside = (head < turned_heads)[:, None] & (column < half)[None, :]
+    first = qkv + row.to(tl.int64) * row_width + head[:, None] * (2 * half) + column[None, :]
+    x1 = tl.load(first, mask=inside, other=0.0).to(tl.float32)
+    x2 = tl.load(first + half, mask=inside, other=0.0).to(tl.float32)
+    tl.store(first, (x1 * c - x2 * s).to(qkv.dtype.element_ty), mask=inside)
+    tl.store(first + half, (x2 * c + x1 * s).to(qkv.dtype.element_ty), mask=inside)
+
+
+KERNELS = {
+    "rotary": TritonKernel(
+        turn,
+        arguments=dict(qkv="*T", cosine="*fp32", sine="*fp32", positions="i32", turned_heads="i32", half="i32", row_width="i32", direction="fp32"),
+        types=ALL_TYPES,
+        sizes=("rows",),
+        # Head widths to 32, 64, 128 and 256; eight pairs a thread.
+        choices=[
+            dict(HEADS=32, HALF=32, warps=4),
+            dict(HEADS=16, HALF=64, warps=4),
+            dict(HEADS=32, HALF=16, warps=4, aligned=False),
+            dict(HEADS=16, HALF=64, warps=4, aligned=False),
+            dict(HEADS=8, HALF=128, warps=4, aligned=False),
+        ],
+        fits="half <= HALF",
+        aligned=("qkv", "cosine", "sine", "half", "row_width"),
+        grid=("rows * ceil_div(turned_heads, HEADS)",),
+    ),
+}

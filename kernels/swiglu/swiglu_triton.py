@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Level triton of swiglu: each program has a piece of one row, gate and up side by side."""
+import triton
+import triton.language as tl
+
+from kernels.triton_kernel import ALL_TYPES, TritonKernel
+
+
+@triton.jit
+def forward(gate_up, y, width, SIZE: tl.constexpr):
+    program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
+    row = (program // pieces).to(tl.int64)
+    column = program % pieces * SIZE + tl.arange(0, SIZE)
+    inside = column < width
+    gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
+    result = gate / (1.0 + tl.exp(-gate)) * up
+    tl.store(y + row * width + column, result.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def backward(grad_y, gate_up, grad, width, SIZE: tl.constexpr):
+    """Computes silu(gate) again: cheaper than to keep it."""
+    program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
+    row = (program // pieces).to(tl.int64)
+    column = program % pieces * SIZE + tl.arange(0, SIZE)
+    inside = column < width
+    gradient = tl.load(grad_y + row * width + column, mask=inside, other=0.0).to(tl.float32)
+    gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
+    share = 1.0 / (1.0 + tl.exp(-gate))
+    grad_gate = gradient * up * (share + gate * share * (1.0 - share))
+    grad_up = gradient * gate * share
+    tl.store(grad + row * 2 * width + column, grad_gate.to(grad.dtype.element_ty), mask=inside)
+    tl.store(grad + row * 2 * width + width + column, grad_up.to(grad.dtype.element_ty), mask=inside)
+
+
+CHOICES = [
+    dict(SIZE=128, warps=4, aligned=False),
+    dict(SIZE=1024, warps=4),
+    dict(SIZE=1024, warps=4, aligned=False),
+]
+FITS = "width <= SIZE or SIZE == 1024"
+
+KERNELS = {
+    "swiglu_forward": TritonKernel(
+        forward,
+        arguments=dict(gate_up="*T", y="*T", width="i32"),
+        types=ALL_TYPES,
+        sizes=("rows",),
+        choices=CHOICES,
+        fits=FITS,
+        aligned=("gate_up", "y", "width"),
+        grid=("rows * ceil_div(width, SIZE)",),
+    ),
+    "swiglu_backward": TritonKernel(
+        backward,
+        arguments=dict(grad_y="*T", gate_up="*T", grad="*T", width="i32"),
+        types=ALL_TYPES,
+        sizes=("rows",),
+        choices=CHOICES,
+        fits=FITS,
+        aligned=("grad_y", "gate_up", "grad", "width"),
+        grid=("rows * ceil_div(width, SIZE)",),
+    ),
+}

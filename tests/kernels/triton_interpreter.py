@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Runs what a `_triton.py` file compiles in Triton's interpreter, on a CPU, with the launcher's own choice of a specialization."""
+import builtins
+import importlib
+import os
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"  # read when triton.jit decorates a function
+
+import numpy
+import torch
+import triton.language as tl
+import triton.runtime.interpreter
+
+sys.path.insert(0, os.getcwd())  # the root of the checkout: `kernels.<op>.<op>_triton` is a module
+
+ELEMENTS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64, "i64": torch.int64, "i32": torch.int32}
+
+
+class _IntMeta(type):
+    def __instancecheck__(cls, value):
+        return isinstance(value, builtins.int)
+
+
+class _Int(builtins.int, metaclass=_IntMeta):
+    """The interpreter takes int() of arrays with one element, which numpy 2.4 refuses."""
+
+    def __new__(cls, value=0, *rest):
+        return builtins.int(value.item() if isinstance(value, numpy.ndarray) else value, *rest)
+
+
+triton.runtime.interpreter.int = _Int
+
+
+def _widened(handle):
+    """What a matrix product reads: the interpreter keeps bf16 as the integers of its bits, and would multiply those."""
+    if handle.dtype.scalar != tl.bfloat16:
+        return handle
+    return triton.runtime.interpreter.TensorHandle((handle.data.astype(numpy.uint32) << 16).view(numpy.float32), tl.float32)
+
+
+_create_dot = triton.runtime.interpreter.InterpreterBuilder.create_dot
+triton.runtime.interpreter.InterpreterBuilder.create_dot = lambda builder, a, b, *rest: _create_dot(builder, _widened(a), _widened(b), *rest)
+
+
+def kernels(module):
+    """The kernels of kernels/<module>_triton.py."""
+    return importlib.import_module("kernels." + module.replace("/", ".") + "_triton").KERNELS
+
+
+def formula(op):
+    """The module kernels/<op>/<op>.py."""
+    return importlib.import_module(f"kernels.{op}.{op}")
+
+
+def matches(tensor, kind):
+    return tensor is None or tensor.dtype == ELEMENTS[kind[1:]]
+
+
+def choose(kernel, arguments):
+    """The specialization that the generated launcher takes for these arguments: the first that fits."""
+    whole = all(
+        arguments[name] is None or (arguments[name].data_ptr() if isinstance(arguments[name], torch.Tensor) else arguments[name]) % 16 == 0
+        for name in kernel.aligned)
+    numbers = {name: value for name, value in arguments.items() if not isinstance(value, torch.Tensor)}
+    for specialization in kernel.specializations():
+        typed = all(matches(arguments[name], kind) for name, kind in specialization.types.items() if kind[0] == "*")
+        if typed and (whole or not specialization.aligned) and kernel.evaluate(kernel.fits, {**numbers, **specialization.constants}):
+            return specialization
+    raise ValueError(f"nothing was compiled for {numbers}")
+
+
+def launch(kernel, **arguments):
+    """Tensors may be None, as undefined ones in C++. Returns the specialization that ran."""
+    specialization = choose(kernel, arguments)
+    numbers = {name: value for name, value in arguments.items() if not isinstance(value, torch.Tensor)}
+    grid = tuple(kernel.evaluate(dimension, {**numbers, **specialization.constants}) for dimension in kernel.grid)
+    given = []
+    for name, kind in kernel.arguments.items():
+        value = arguments[name]
+        given.append(torch.empty(1, dtype=ELEMENTS[specialization.types[name][1:]]) if value is None and kind[0] == "*" else value)
+    constants = {name: value for name, value in specialization.constants.items() if name in kernel.function.arg_names}
+    if all(grid):
+        kernel.function[grid](*given, **constants)
+    return specialization

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/triton_runtime.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "kernels/activation/activation_triton_kernels.h"
+#include "kernels/adamw/adamw_triton_kernels.h"
+#include "kernels/attention/attention_triton_kernels.h"
+#include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
+#include "kernels/dropout/dropout_triton_kernels.h"
+#include "kernels/embedding/embedding_triton_kernels.h"
+#include "kernels/global_norm/global_norm_triton_kernels.h"
+#include "kernels/layer_norm/layer_norm_triton_kernels.h"
+#include "kernels/linear/linear_triton_kernels.h"
+#include "kernels/partial_sums_triton_kernels.h"
+#include "kernels/rms_norm/rms_norm_triton_kernels.h"
+#include "kernels/rotary/rotary_triton_kernels.h"
+#include "kernels/swiglu/swiglu_triton_kernels.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int kElfMachineCuda = 190;
+
+const TritonKernel* const kEveryKernel[] = {
+    &kActivationBackwardTriton,
+    &kActivationForwardTriton,
+    &kAdamwTriton,
+    &kAttentionBackwardKeyTriton,
+    &kAttentionBackwardQueryTriton,
+    &kAttentionForwardTriton,
+    &kAttentionProductsTriton,
+    &kCrossEntropyBackwardTriton,
+    &kCrossEntropyForwardTriton,
+    &kCrossEntropyTotalTriton,
+    &kDropoutTriton,
+    &kEmbeddingBackwardTriton,
+    &kEmbeddingForwardTriton,
+    &kGlobalNormSquaresTriton,
+    &kGlobalNormTotalTriton,
+    &kLayerNormBackwardTriton,
+    &kLayerNormForwardTriton,
+    &kLinearForwardTriton,
+    &kLinearGradientTriton,
+    &kLinearInputGradientTriton,
+    &kLinearWeightGradientTriton,
+    &kRmsNormBackwardTriton,
+    &kRmsNormForwardTriton,
+    &kRotaryTriton,
+    &kSumPartialsTriton,
+    &kSwigluBackwardTriton,
+    &kSwigluForwardTriton,
+};
+
+TEST(TritonRuntime, EveryVariantHasACubin) {
+  for (const TritonKernel* kernel : kEveryKernel) {
+    EXPECT_FALSE(kernel->variants.empty()) << kernel->name;
+    for (const TritonVariant& variant : kernel->variants) {
+      const std::string_view image = variant.cubin.image();
+      Elf64_Ehdr header;
+      ASSERT_GT(image.size(), sizeof(header)) << kernel->name;
+      std::memcpy(&header, image.data(), sizeof(header));
+      EXPECT_EQ(std::memcmp(header.e_ident, ELFMAG, SELFMAG), 0) << kernel->name;
+      EXPECT_EQ(header.e_machine, kElfMachineCuda) << kernel->name;
+      EXPECT_LE(header.e_shoff + header.e_shnum * header.e_shentsize, image.size()) << kernel->name << " was cut";
+    }
+  }
+}
+
+std::string what_is_thrown(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "nothing";
+}
+
+void sum(const at::Tensor& partials, const at::Tensor& into) {
+  launch_sum_partials_triton(partials, into, partials.size(0), partials.size(1), /*add=*/0);
+}
+
+// On a machine without a GPU it is the driver that is missing, on others the tensors are at the wrong place.
+TEST(TritonRuntime, CpuTensorsAreRefused) {
+  const at::Tensor partials = at::full({2, 8}, 1.0f), into = at::full({8}, 7.0f);
+  const std::string message = what_is_thrown([&] { sum(partials, into); });
+  const std::string expected = at::hasCUDA() ? "expected a GPU" : "needs an NVIDIA driver of CUDA 12 or newer";
+  EXPECT_NE(message.find(expected), std::string::npos) << message;
+  EXPECT_EQ(into.sum().item<float>(), 56.0f);
+}
+
+TEST(TritonRuntime, TypesWithoutACubinAreRefused) {
+  const at::Tensor partials = at::full({2, 8}, 1.0f);
+  const std::string message = what_is_thrown([&] { sum(partials, at::empty({8}, at::kDouble)); });
+  EXPECT_NE(message.find("sum_partials_triton(Float [2, 8], Double [8], count = 2, width = 8, add = 0)"),
+            std::string::npos)
+      << message;
+}
+
+TEST(TritonRuntime, NumbersOf32BitsAreChecked) {
+  const at::Tensor partials = at::full({2, 8}, 1.0f), into = at::empty({8});
+  const std::string message =
+      what_is_thrown([&] { launch_sum_partials_triton(partials, into, int64_t{1} << 31, 8, 0); });
+  EXPECT_NE(message.find("count is 2147483648, expected less than 2^31"), std::string::npos) << message;
+}
+
+TEST(TritonRuntime, AnEmptyGridLaunchesNothing) {
+  launch_sum_partials_triton(at::empty({2, 0}), at::empty({0}), 2, 0, 0);
+}
+
+}  // namespace
+}  // namespace strata::kernels

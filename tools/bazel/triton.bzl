@@ -1,0 +1,22 @@
+"""triton_library: the kernels of a _triton.py file as cubins for Hopper, with a typed launcher each; no GPU is needed."""
+
+load("@wheels//:site.bzl", "PYTHON")
+
+def triton_library(name, src, data = [], **kwargs):
+    """The cc_library `name` of `<src>_kernels.h`; `data` are the Python files that `src` imports. About 0.1 s a cubin."""
+    base = src[:-len(".py")] + "_kernels"
+    native.genrule(
+        name = name + "_cubins",
+        srcs = [src, "//kernels:triton_kernel.py"] + data,
+        outs = [base + ".h", base + ".cc"],
+        cmd = PYTHON + " $(location //tools:triton_compile.py) $(location " + src + ") $(location " + base + ".h) $(location " + base + ".cc)",
+        tools = ["//tools:triton_compile.py"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = [base + ".cc"],
+        hdrs = [base + ".h"],
+        visibility = ["//kernels:__subpackages__", "//tests:__subpackages__"],
+        deps = ["//kernels:triton_runtime", "@wheels//:libtorch"],
+        **kwargs
+    )
