@@ -103,6 +103,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"model_teraflops_per_rank", teraflops},
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
+                                 {"device_allocations", measured.device_allocations},
                                  {"loss", measured.loss}};
   return json;
 }

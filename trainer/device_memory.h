@@ -21,6 +21,11 @@ inline DeviceMemory device_memory(c10::Device device) {
   return {static_cast<int64_t>(total), stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
 }
 
+// Calls of cudaMalloc so far; 0 on CPUs.
+inline int64_t device_allocations(c10::Device device) {
+  return device.is_cpu() ? 0 : c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).num_device_alloc;
+}
+
 // GPUs: the most that tensors have taken at once, in bytes. CPUs: the resident set now.
 inline int64_t memory_bytes(c10::Device device) {
   if (device.is_cpu()) return resident_bytes();

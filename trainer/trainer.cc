@@ -110,6 +110,7 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
   };
   while (step_ < warm_up + steps) {
     ++step_;
+    if (step_ == warm_up + 1) measured.device_allocations = -device_allocations(device_);
     fill_inputs();
     take_step();
     look(/*all=*/false);
@@ -117,6 +118,7 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
   }
   look(/*all=*/true);
   bootstrap_.rest();
+  measured.device_allocations += device_allocations(device_);
   measured.peak_memory_bytes = memory_bytes(device_);
   measured.captured = graph_ && graph_->captured();
   return measured;

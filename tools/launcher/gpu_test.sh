@@ -2,7 +2,8 @@
 # gpu-test: the tests that need GPUs, from a checkout or from an unpacked archive, on as many GPUs as there are.
 
 readonly GPU_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
-  tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks)
+  tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
+  tests/trainer/step_data_test_ranks)
 readonly GPU_RUNS=(gpu_training_test training_test)
 readonly GPU_TEST_SECONDS=300  # of one test on one number of ranks
 
