@@ -7,10 +7,12 @@ import triton.language as tl
 from kernels.activation.activation_triton import activate, slope
 from kernels.triton_kernel import ALL_TYPES, TritonKernel
 
+GROUP = tl.constexpr(8)
+
 
 @triton.jit
 def product(a, b, bias, c, pre_activation, rows, columns, depth, kind, has_bias, keeps_pre_activation, add, A_ACROSS: tl.constexpr,
-            B_ACROSS: tl.constexpr, EPILOGUE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr):
+            B_ACROSS: tl.constexpr, EPILOGUE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
     """c [rows, columns] = A B or c + A B, with EPILOGUE 1 A B + bias, with 2 activation(A B + bias). A is [rows, depth], or lies
     transposed when A_ACROSS; B is [depth, columns], or lies transposed when B_ACROSS. Sums are fp32, in one fixed order."""
     program = tl.program_id(0)
@@ -83,12 +85,12 @@ SINGLE = dict(ROWS=64, COLUMNS=64, DEPTH=16, warps=8, stages=3, only=("fp32",), 
 
 
 def choices(a_across, b_across):
-    return [dict(tile, A_ACROSS=a_across, B_ACROSS=b_across, EPILOGUE=0, GROUP=8) for tile in (HOPPER, SMALL, ODD, SINGLE)]
+    return [dict(tile, A_ACROSS=a_across, B_ACROSS=b_across, EPILOGUE=0) for tile in (HOPPER, SMALL, ODD, SINGLE)]
 
 
 # An activation of 128 x 256 sums at a time would not fit registers.
 FORWARD_CHOICES = [
-    dict(tile, A_ACROSS=0, B_ACROSS=1, EPILOGUE=epilogue, GROUP=8)
+    dict(tile, A_ACROSS=0, B_ACROSS=1, EPILOGUE=epilogue)
     for tile, epilogue in ((HOPPER, 1), (dict(HOPPER, COLUMNS=128, stages=4), 2), (SMALL, 2), (ODD, 2), (SINGLE, 2))
 ]
 

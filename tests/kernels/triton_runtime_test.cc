@@ -12,15 +12,19 @@
 
 #include "kernels/activation/activation_triton_kernels.h"
 #include "kernels/adamw/adamw_triton_kernels.h"
+#include "kernels/attention/attention.h"
 #include "kernels/attention/attention_triton_kernels.h"
 #include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
 #include "kernels/dropout/dropout_triton_kernels.h"
 #include "kernels/embedding/embedding_triton_kernels.h"
 #include "kernels/global_norm/global_norm_triton_kernels.h"
+#include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
 #include "kernels/linear/linear_triton_kernels.h"
 #include "kernels/partial_sums_triton_kernels.h"
+#include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
+#include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_triton_kernels.h"
 #include "kernels/swiglu/swiglu_triton_kernels.h"
 
@@ -114,6 +118,29 @@ TEST(TritonRuntime, NumbersOf32BitsAreChecked) {
 
 TEST(TritonRuntime, AnEmptyGridLaunchesNothing) {
   launch_sum_partials_triton(at::empty({2, 0}), at::empty({0}), 2, 0, 0);
+}
+
+// What a kernel cannot do is said before anything is launched: here without a GPU.
+TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
+  const at::Tensor x = at::full({1, 16385}, 1.0f), weight = x[0];
+  const at::Tensor angle = at::full({1, 129}, 0.0f), qkv = at::full({1, 1, 3 * 258}, 1.0f);
+  const std::vector<std::pair<std::function<void()>, std::string>> refusals = {
+      {[&] { RmsNormOp::kKernels.triton.forward(x, weight, 1e-5); },
+       "rms_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
+      {[&] { AddRmsNormOp::kKernels.triton.forward(x, x, weight, 1e-5); },
+       "add_rms_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
+      {[&] { LayerNormOp::kKernels.triton.forward(x, weight, {}, 1e-5); },
+       "layer_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
+      {[&] { AddLayerNormOp::kKernels.triton.forward(x, x, weight, {}, 1e-5); },
+       "add_layer_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
+      {[&] { RotaryOp::kKernels.triton.forward(qkv, angle, angle, 1, 1); },
+       "rotary/triton: heads are 258 wide, expected at most 256"},
+      {[&] {
+         AttentionOp::kKernels.triton.forward(qkv, {1, 1, true});
+       },
+       "attention/triton: heads are 258 wide, expected at most 128"},
+  };
+  for (const auto& [call, sentence] : refusals) EXPECT_EQ(what_is_thrown(call), sentence);
 }
 
 }  // namespace
