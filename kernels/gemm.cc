@@ -26,9 +26,9 @@ namespace strata::kernels {
 namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLASLt asks for on Hopper
-constexpr int kCandidates = 12;
-constexpr int kTimedCalls = 4;  // of each candidate and round
-constexpr int kRounds = 2;
+constexpr int kCandidates = 32;
+constexpr size_t kFinalists = 6;
+constexpr int kFinalRounds = 6;
 
 void check(cublasStatus_t status, std::string_view op, const Gemm& gemm) {
   TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op, "/cuda: cuBLASLt failed on ", gemm.a.scalar_type(), " ",
@@ -161,7 +161,9 @@ class Call {
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
     // Split sums meet in fp32 in the workspace, in a fixed order.
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    if (gemm_.out.scalar_type() == at::kFloat) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(gemm_.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(gemm_.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(gemm_.out));
@@ -192,30 +194,36 @@ class Call {
     check(launch(algorithm, gemm_.out.mutable_data_ptr(), gemm_.add), op_, gemm_);
   }
 
-  // Runs the candidates on the caller's own operands; what `out` holds is kept when it is to be added to.
+  // Runs the candidates on the caller's own operands; what `out` holds is kept when it is to be added to. A GPU's clock
+  // falls while it multiplies: candidates run in turn, so that all of them meet every clock, and each has its best run.
   cublasLtMatmulHeuristicResult_t fastest_of(const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
     if (candidates.size() == 1) return candidates.front();
     const at::Tensor scratch =
         gemm_.add ? at::empty_strided(gemm_.out.sizes(), gemm_.out.strides(), gemm_.out.options()) : gemm_.out;
-    void* out = scratch.mutable_data_ptr();
-    size_t best = 0;
-    float shortest = std::numeric_limits<float>::infinity();
+    struct Entrant {
+      size_t index;
+      float milliseconds = std::numeric_limits<float>::infinity();
+      bool operator<(const Entrant& other) const { return milliseconds < other.milliseconds; }
+    };
+    std::vector<Entrant> entrants;
     for (size_t i = 0; i < candidates.size(); ++i) {
-      if (launch(candidates[i], out, gemm_.add) != CUBLAS_STATUS_SUCCESS) continue;  // warms up, too
-      for (int round = 0; round < kRounds; ++round) {
+      if (launch(candidates[i], scratch.mutable_data_ptr(), gemm_.add) == CUBLAS_STATUS_SUCCESS)
+        entrants.push_back({i});
+    }
+    TORCH_CHECK(!entrants.empty(), op_, "/cuda: none of cuBLASLt's algorithms runs");
+    for (int round = 0; round <= kFinalRounds; ++round) {
+      for (Entrant& entrant : entrants) {
         at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
         start.record();
-        for (int n = 0; n < kTimedCalls; ++n) launch(candidates[i], out, gemm_.add);
+        launch(candidates[entrant.index], scratch.mutable_data_ptr(), gemm_.add);
         end.record();
         end.synchronize();
-        const float milliseconds = start.elapsed_time(end);
-        if (milliseconds < shortest) {
-          shortest = milliseconds;
-          best = i;
-        }
+        entrant.milliseconds = std::min(entrant.milliseconds, start.elapsed_time(end));
       }
+      std::stable_sort(entrants.begin(), entrants.end());
+      if (entrants.size() > kFinalists) entrants.resize(kFinalists);
     }
-    return candidates[best];
+    return candidates[entrants.front().index];
   }
 
  private:

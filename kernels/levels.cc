@@ -14,6 +14,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -36,6 +37,7 @@ void for_each_table(Visit visit) {
   visit(EmbeddingOp::kKernels);
   visit(DropoutOp::kKernels);
   visit(CrossEntropyOp::kKernels);
+  visit(LinearCrossEntropyOp::kKernels);
   visit(AdamwOp::kKernels);
   visit(GlobalNormOp::kKernels);
 }

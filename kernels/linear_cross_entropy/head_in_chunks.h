@@ -20,7 +20,7 @@ struct HeadProducts {
 
 // Products are fast from some thousand rows on: 1 GiB of bf16 logits on a GPU, 64 MiB of fp32 on a CPU. Whole tiles of
 // 128 rows.
-inline int64_t rows_of_a_chunk(const Tensor& weight) {
+inline int64_t rows_at_a_time(const Tensor& weight) {
   const int64_t elements = int64_t{1} << (weight.is_cuda() ? 29 : 24);
   return std::max<int64_t>(elements / weight.size(0) / 128, 1) * 128;
 }
@@ -28,8 +28,8 @@ inline int64_t rows_of_a_chunk(const Tensor& weight) {
 inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                                                    const Tensor& scale, const CrossEntropyOp::Rule& rule,
                                                    bool with_gradient, const HeadProducts& products,
-                                                   CrossEntropyOp::Forward* cross_entropy) {
-  const int64_t rows = hidden.size(0), chunk = std::min(rows_of_a_chunk(weight), rows);
+                                                   CrossEntropyOp::Forward* cross_entropy, int64_t rows_at_a_time) {
+  const int64_t rows = hidden.size(0), chunk = std::min(rows_at_a_time, rows);
   const auto wide = hidden.options().dtype(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   LinearCrossEntropyOp::Output output = {at::zeros({}, wide), {}, {}};
   if (with_gradient) {

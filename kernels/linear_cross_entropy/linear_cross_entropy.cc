@@ -42,7 +42,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hid
                                                                const CrossEntropyOp::Rule& rule, bool with_gradient) {
   return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
                         {logits_aten, hidden_gradient_aten, add_weight_gradient_aten},
-                        CrossEntropyOp::kKernels.aten.forward);
+                        CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(weight));
 }
 
 LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_aten(const Tensor& grad_loss,

@@ -25,6 +25,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -155,29 +156,16 @@ struct HeadShape {
   int64_t batch, positions, heads, key_value_heads, width;
 };
 
-// What single levels say they cannot do.
-std::string attention_refusal(const HeadShape& s, const AttentionMask& mask, Level level, at::ScalarType dtype) {
-  const bool extended = mask.window > 0 || mask.document_offsets.defined();
-  if (extended && (level == Level::aot_inductor || level == Level::triton)) return "no windows and no documents";
-  if (level != Level::cuda) return "";
-  if (dtype != at::kBFloat16 && dtype != at::kHalf) return "expected BFloat16 or Half";
-  return s.width % 8 == 0 ? "" : "expected a multiple of 8 up to 128";
-}
-
 OpCase attention_case(const std::string& name, const HeadShape& s, const AttentionMask& mask) {
-  OpCase result{"attention",
-                name,
-                {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.width})},
-                0,
-                [s, mask](const Leaves& leaves, Level level) -> Leaves {
-                  AttentionMask here = mask;
-                  if (mask.document_offsets.defined()) {
-                    here.document_offsets = mask.document_offsets.to(leaves[0].device());
-                  }
-                  return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
-                }};
-  result.refusal = [s, mask](Level level, at::ScalarType dtype) { return attention_refusal(s, mask, level, dtype); };
-  return result;
+  return {"attention",
+          name,
+          {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.width})},
+          0,
+          [s, mask](const Leaves& leaves, Level level) -> Leaves {
+            AttentionMask here = mask;
+            if (mask.document_offsets.defined()) here.document_offsets = mask.document_offsets.to(leaves[0].device());
+            return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
+          }};
 }
 
 std::vector<OpCase> attention_cases() {
@@ -244,6 +232,17 @@ std::vector<OpCase> vocabulary_cases() {
                          const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
                          return {cross_entropy(leaves[0], targets.to(device), scale, -100, smoothing, level)};
                        }});
+      const int64_t width = 24;
+      cases.push_back(
+          {"linear_cross_entropy",
+           "linear_cross_entropy_" + text(shape) + (smoothing == 0 ? "" : "_smoothed"),
+           {random({shape[0], width}), random({shape[1], width}).mul_(0.5)},
+           1,
+           [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+             const auto device = leaves[0].device();
+             const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
+             return {linear_cross_entropy(leaves[0], leaves[1], targets.to(device), scale, -100, smoothing, level)};
+           }});
     }
   }
   return cases;

@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sin.h>
 #include <ATen/record_function.h>
@@ -17,6 +18,8 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/linear_cross_entropy/head_in_chunks.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 
@@ -83,6 +86,39 @@ TEST_P(Contracts, CrossEntropyCanBeDifferentiatedTwiceInARowAndByAnyFactor) {
   logits.mutable_grad().reset();
   (loss * 3).backward();
   EXPECT_LT((logits.grad() - once * 3).abs().max().item<double>(), 1e-6);
+}
+
+TEST_P(Contracts, LinearCrossEntropyCanBeDifferentiatedByAnyFactor) {
+  const Tensor hidden = at::randn({4, 6}).requires_grad_(), weight = at::randn({7, 6}).requires_grad_();
+  const Tensor loss =
+      linear_cross_entropy(hidden, weight, at::full({4}, 3, at::kLong), at::full({}, 0.25), -100, 0.0, GetParam());
+  loss.backward({}, /*retain_graph=*/true);
+  const Tensor of_hidden = hidden.grad().clone(), of_weight = weight.grad().clone();
+  (loss * 2).backward();
+  EXPECT_TRUE(at::equal(hidden.grad(), of_hidden * 3));
+  EXPECT_LT((weight.grad() - of_weight * 3).abs().max().item<double>(), 1e-6);
+}
+
+// Chunks of one row, of a few, with a rest, and of all rows: the same loss and the same gradients.
+TEST(HeadInChunks, DoesNotDependOnTheChunks) {
+  const Tensor hidden = at::randn({7, 5}, at::kDouble), weight = at::randn({11, 5}, at::kDouble);
+  const Tensor targets = at::randint(0, 11, {7}, at::kLong), scale = at::full({}, 0.5, at::kFloat);
+  targets[2].fill_(-100);
+  const HeadProducts products = {
+      [](const Tensor& logits, const Tensor& rows, const Tensor& weight) { logits.copy_(rows.matmul(weight.t())); },
+      [](const Tensor& hidden, const Tensor& gradient, const Tensor& weight) { hidden.copy_(gradient.matmul(weight)); },
+      [](const Tensor& sum, const Tensor& gradient, const Tensor& rows) { sum.add_(gradient.t().matmul(rows)); }};
+  const auto run = [&](int64_t rows_at_a_time) {
+    return head_in_chunks(hidden, weight, targets, scale, {-100, 0.1}, /*with_gradient=*/true, products,
+                          CrossEntropyOp::kKernels.aten.forward, rows_at_a_time);
+  };
+  const auto whole = run(7);
+  for (const int64_t rows_at_a_time : {1, 3, 1000}) {
+    const auto parts = run(rows_at_a_time);
+    EXPECT_LT((parts.loss - whole.loss).abs().item<double>(), 1e-12);
+    EXPECT_LT((parts.hidden_gradient - whole.hidden_gradient).abs().max().item<double>(), 1e-12);
+    EXPECT_LT((parts.weight_gradient - whole.weight_gradient).abs().max().item<double>(), 1e-12);
+  }
 }
 
 // The profiler reads these brackets.

@@ -17,6 +17,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -126,6 +127,14 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "cross_entropy/aten: scale is Float [1] on cpu, expected Float [] on cpu"},
       {[&] { cross_entropy(x, targets, scalar, -100, 1.5, A); },
        "cross_entropy/aten: label_smoothing is 1.5, expected 0 <= a < 1"},
+      {[&] {
+         linear_cross_entropy(x, zeros({3, 7}), targets, scalar, -100, 0, A);
+       },
+       "linear_cross_entropy/aten: hidden is [2, 8] and weight is [3, 7], expected [N, in] and [V, in]"},
+      {[&] {
+         linear_cross_entropy(x, zeros({3, 8}), key, scalar, -100, 0, A);
+       },
+       "linear_cross_entropy/aten: targets are Long [1] on cpu, expected Long [2] on cpu"},
       {[&] { step(zeros({5}), scalar); },
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
       {[&] { step(zeros({4}), zeros({1})); }, "adamw/aten: a scalar is Float [1] on cpu, expected Float [] on cpu"},
@@ -177,7 +186,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "swiglu has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {
-         attention(elsewhere({1, 4, 24}), 4, 2, true, A);
+         attention(elsewhere({1, 4, 24}), 4, 2, {.causal = true}, A);
        },
        "attention has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
   };
@@ -203,7 +212,7 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
   const std::vector<LevelRow> rows = level_matrix();
-  EXPECT_EQ(rows.size(), 14u * 5u * 2u);
+  EXPECT_EQ(rows.size(), 15u * 5u * 2u);
   for (const LevelRow& row : rows) {
     SCOPED_TRACE(std::string(row.op) + "/" + std::string(name(row.level)));
     EXPECT_EQ(row.reason.empty(), row.forward && row.backward);

@@ -161,7 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"sharding.strategy=hybrid"},
                     std::vector<std::string>{"sharding.strategy=hybrid", "sharding.accumulate=full"},
                     std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=full"},
-                    std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript"}));
+                    std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript"},
+                    std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=aten"},
+                    std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=torchscript"}));
 
 TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
   const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};

@@ -80,7 +80,7 @@ cc_library(
 cc_library(
     name = "cudnn_frontend",
     hdrs = glob(["include/cudnn*.h", "include/cudnn_frontend/**", "nvidia/cudnn/include/*.h"]),
-    defines = ["NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING"],
+    defines = ["CUDNN_FRONTEND_SKIP_JSON_LIB", "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING"],
     includes = ["include", "nvidia/cudnn/include"],
     linkopts = ["-ldl"],
     deps = [":cuda_headers"],

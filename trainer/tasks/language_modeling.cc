@@ -8,6 +8,7 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "modules/kernel_selection.h"
 
 namespace strata::trainer {
@@ -24,6 +25,7 @@ LanguageModeling::LanguageModeling(const TrainerConfig& config)
       model_config_(std::get<modules::TransformerConfig>(config.model.type)),
       head_level_(modules::kernels_for_root(config.kernels).linear),
       loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
+      head_and_loss_level_(config.kernels.levels.linear_cross_entropy),
       train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
       validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
 
@@ -61,10 +63,14 @@ std::map<std::string, double> LanguageModeling::metrics(double mean_loss) const 
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
-  const Tensor hidden = (*model_)(batch.inputs, context);
+  const Tensor hidden = (*model_)(batch.inputs, context).flatten(0, 1), targets = batch.targets.flatten();
+  if (head_and_loss_level_) {
+    return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnored, /*label_smoothing=*/0,
+                                         *head_and_loss_level_);
+  }
   const Tensor logits =
-      kernels::linear(hidden.flatten(0, 1), model_->head_weight(), /*bias=*/{}, kernels::Activation::none, head_level_);
-  return kernels::cross_entropy(logits, batch.targets.flatten(), scale, kIgnored, /*label_smoothing=*/0, loss_level_);
+      kernels::linear(hidden, model_->head_weight(), /*bias=*/{}, kernels::Activation::none, head_level_);
+  return kernels::cross_entropy(logits, targets, scale, kIgnored, /*label_smoothing=*/0, loss_level_);
 }
 
 }  // namespace strata::trainer

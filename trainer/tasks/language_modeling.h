@@ -35,6 +35,8 @@ class LanguageModeling : public Task {
   TrainerConfig config_;
   modules::TransformerConfig model_config_;
   kernels::Level head_level_, loss_level_;
+  // Asked for by name in `kernels:`, head and loss are one op, and the logits never exist as a whole.
+  std::optional<kernels::Level> head_and_loss_level_;
   TokenCorpus train_, validation_;
   std::unique_ptr<modules::Transformer> model_;
   modules::RotaryTables rotary_;
