@@ -27,6 +27,7 @@ void for_each_table(Visit visit) {
   visit(LinearOp::kKernels);
   visit(LayerNormOp::kKernels);
   visit(AddLayerNormOp::kKernels);
+  visit(LayerNormGeluTanhOp::kKernels);
   visit(RmsNormOp::kKernels);
   visit(AddRmsNormOp::kKernels);
   visit(ActivationOp::kKernels);
@@ -35,6 +36,7 @@ void for_each_table(Visit visit) {
   visit(AttentionOp::kKernels);
   visit(EmbeddingOp::kKernels);
   visit(DropoutOp::kKernels);
+  visit(AddDropoutOp::kKernels);
   visit(CrossEntropyOp::kKernels);
   visit(AdamwOp::kKernels);
   visit(GlobalNormOp::kKernels);

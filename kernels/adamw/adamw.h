@@ -41,4 +41,6 @@ struct AdamwOp {
   static const KernelTable<AdamwOp> kKernels;
 };
 
+AdamwOp::Forward adamw_forward_cuda;
+
 }  // namespace strata::kernels

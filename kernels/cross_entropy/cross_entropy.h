@@ -37,4 +37,7 @@ struct CrossEntropyOp {
   static const KernelTable<CrossEntropyOp> kKernels;
 };
 
+CrossEntropyOp::Forward cross_entropy_forward_cuda;
+CrossEntropyOp::Backward cross_entropy_backward_cuda;
+
 }  // namespace strata::kernels

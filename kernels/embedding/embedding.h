@@ -22,4 +22,7 @@ struct EmbeddingOp {
   static const KernelTable<EmbeddingOp> kKernels;
 };
 
+EmbeddingOp::Forward embedding_forward_cuda;
+EmbeddingOp::Backward embedding_backward_cuda;
+
 }  // namespace strata::kernels

@@ -23,4 +23,6 @@ struct GlobalNormOp {
   static const KernelTable<GlobalNormOp> kKernels;
 };
 
+GlobalNormOp::Forward global_norm_forward_cuda;
+
 }  // namespace strata::kernels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of layer_norm and add_layer_norm.
+# Definition of layer_norm, add_layer_norm and layer_norm_gelu_tanh.
 from typing import Optional, Tuple
 
 import torch
@@ -20,3 +20,12 @@ def add_layer_norm(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     total = residual + branch
     return layer_norm(total, weight, bias, eps), total
+
+
+def layer_norm_gelu_tanh(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], eps: float
+) -> torch.Tensor:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    affine = layer_norm(wide, weight, bias, eps)
+    inner = 0.7978845608028654 * (affine + 0.044715 * affine * affine * affine)
+    return (affine * 0.5 * (1.0 + torch.tanh(inner))).to(x.dtype)
