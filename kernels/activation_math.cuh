@@ -13,14 +13,28 @@ namespace strata::kernels {
 template <class T>
 inline constexpr bool kIsHalf = sizeof(T) == 2;
 
+// 2^x and 1 / x to 2^-22; numbers below 2^-126 become 0, without which each costs two instructions more.
+__device__ inline float fast_exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+__device__ inline float fast_reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 template <class T>
 __device__ inline float exponential(float x) {
-  return kIsHalf<T> ? __expf(x) : expf(x);
+  constexpr float kLog2E = 1.44269504f;
+  return kIsHalf<T> ? fast_exp2(x * kLog2E) : expf(x);
 }
 
 template <class T>
 __device__ inline float reciprocal(float x) {
-  return kIsHalf<T> ? __fdividef(1.0f, x) : 1.0f / x;
+  return kIsHalf<T> ? fast_reciprocal(x) : 1.0f / x;
 }
 
 template <class T>

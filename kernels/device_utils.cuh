@@ -86,11 +86,46 @@ struct Packed {
   __device__ void stay_packed() { asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)); }
 };
 
+// The machine word of so many bytes, which one load or store moves.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Word<4> {
+  using Type = unsigned;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+// Reads and writes of what is touched once: first to leave the caches, so that what is read again stays.
+template <class V>
+__device__ inline V load_streaming(const V* pointer) {
+  using W = typename Word<sizeof(V)>::Type;
+  V value;
+  *reinterpret_cast<W*>(&value) = __ldcs(reinterpret_cast<const W*>(pointer));
+  return value;
+}
+
+template <class V>
+__device__ inline void store_streaming(V* pointer, const V& value) {
+  using W = typename Word<sizeof(V)>::Type;
+  __stcs(reinterpret_cast<W*>(pointer), *reinterpret_cast<const W*>(&value));
+}
+
 // Calls visit(T{}) for the element type T that `type` names.
 template <class Visit>
 cudaError_t visit_type(CudaType type, Visit visit) {
   switch (type) {
-#ifndef STRATA_TUNE
+#if !defined(STRATA_TUNE) || defined(STRATA_TUNE_FLOAT)
     case CudaType::float32:
       return visit(float{});
 #endif

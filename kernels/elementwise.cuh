@@ -12,7 +12,7 @@ namespace strata::kernels {
 extern int tune_threads;
 #endif
 #ifndef STRATA_ELEMENTWISE_VECTORS
-#define STRATA_ELEMENTWISE_VECTORS 2
+#define STRATA_ELEMENTWISE_VECTORS 1
 #endif
 inline constexpr int kElementwiseThreads = 256;
 inline constexpr int kElementwiseVectors = STRATA_ELEMENTWISE_VECTORS;

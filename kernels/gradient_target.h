@@ -13,10 +13,12 @@ namespace strata::kernels {
 
 class GradientTarget {
  public:
-  GradientTarget(std::string_view op, const Tensor& weight, const WeightGradient& into)
+  // `sizes` and `options` are those of the weight.
+  GradientTarget(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
+                 const WeightGradient& into)
       : into_(into),
         direct_(into.into.defined() && into.into.is_contiguous() && into.into.scalar_type() != at::kDouble),
-        tensor_(direct_ ? into.into : at::empty(weight.sizes(), weight.options())),
+        tensor_(direct_ ? into.into : at::empty(sizes, options)),
         type_(cuda_type(op, "the weight's gradient", tensor_)) {}
 
   void* data() const { return tensor_.data_ptr(); }

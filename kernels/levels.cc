@@ -28,6 +28,7 @@ void for_each_table(Visit visit) {
   visit(LinearOp::kKernels);
   visit(LayerNormOp::kKernels);
   visit(AddLayerNormOp::kKernels);
+  visit(LayerNormGeluTanhOp::kKernels);
   visit(RmsNormOp::kKernels);
   visit(AddRmsNormOp::kKernels);
   visit(ActivationOp::kKernels);
@@ -36,6 +37,7 @@ void for_each_table(Visit visit) {
   visit(AttentionOp::kKernels);
   visit(EmbeddingOp::kKernels);
   visit(DropoutOp::kKernels);
+  visit(AddDropoutOp::kKernels);
   visit(CrossEntropyOp::kKernels);
   visit(LinearCrossEntropyOp::kKernels);
   visit(AdamwOp::kKernels);

@@ -10,10 +10,7 @@
 namespace strata::kernels {
 
 #ifndef STRATA_BACKWARD_PREFETCH
-#define STRATA_BACKWARD_PREFETCH 0
-#endif
-#ifndef STRATA_BACKWARD_MIN_BLOCKS
-#define STRATA_BACKWARD_MIN_BLOCKS (kVectors == 1 ? 2 : 1)
+#define STRATA_BACKWARD_PREFETCH 1
 #endif
 
 // grad_y taken through the activation, where there is one.
@@ -32,7 +29,8 @@ struct ColumnSums {
   float values[kVectors][N] = {};
 
   // Adds up the teams of a block in their order, in `shared` [width], and writes the block's sums.
-  __device__ void write(const RowTeam& team, float* shared, float* partial, int vectors_in_row) const {
+  template <class Team>
+  __device__ void write(const Team& team, float* shared, float* partial, int vectors_in_row) const {
     for (int turn = 0; turn < team.count(); ++turn) {
       if (turn == team.index()) {
         float* target = turn + 1 == team.count() ? partial : shared;
@@ -48,15 +46,15 @@ struct ColumnSums {
   }
 };
 
-template <class Norm, class T, int kVectors, bool kAdd>
-__global__ void __launch_bounds__(kMaxRowThreads, STRATA_BACKWARD_MIN_BLOCKS) norm_backward_kernel(const NormBackward a, int team_warps) {
+template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
+__global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(const NormBackward a) {
   extern __shared__ float shared[];
   using Part = RowPart<T, kVectors>;
   constexpr int N = Part::kWidth;
   constexpr int kSums = Norm::kCentered ? 2 : 1;
   const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
   const auto cached = [](const uint4* pointer) { return *pointer; };
-  RowTeam team(team_warps);
+  RowTeam<kWarpTeam> team;
   const int vectors_in_row = static_cast<int>(a.width / N);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   Part weight, bias = {};
@@ -129,9 +127,9 @@ __global__ void __launch_bounds__(kMaxRowThreads, STRATA_BACKWARD_MIN_BLOCKS) no
 // Any width and any alignment: a block reads the row twice, and keeps its sums in its row of the workspace, where each
 // thread meets its own columns only.
 template <class Norm, class T, bool kAdd>
-__global__ void norm_backward_any_kernel(const NormBackward a, int team_warps) {
+__global__ void norm_backward_any_kernel(const NormBackward a) {
   constexpr int kSums = Norm::kCentered ? 2 : 1;
-  RowTeam team(team_warps);
+  RowTeam<false> team;
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   float* weight_sums = a.weight_partials + blockIdx.x * a.width;
@@ -195,31 +193,31 @@ inline cudaError_t sum_partials(const NormWeightGradient& gradient, const float*
   });
 }
 
+// One block of 512 threads, or as many smaller ones, on each multiprocessor.
 inline int64_t backward_blocks(const RowPlan& plan, int64_t rows) {
-  const int64_t teams = plan.threads / kWarp / plan.team_warps;
-  const int64_t per_multiprocessor = tune_blocks > 0 ? tune_blocks : std::max(1024 / plan.threads, 1);
-  return std::min(ceil_divide(rows, teams), kMultiprocessors * per_multiprocessor);
+  const int64_t per_multiprocessor = tune_blocks > 0 ? tune_blocks : std::max(kMaxRowThreads / plan.threads, 1);
+  return std::min(ceil_divide(rows, plan.teams()), kMultiprocessors * per_multiprocessor);
 }
 
 template <class Norm>
 cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
-  const RowPlan plan =
-      plan_rows(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias), 4);
+  const bool aligned = are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias);
+  const RowPlan plan = plan_rows(a.type, a.width, aligned, tune_vectors > 0 ? tune_vectors : 2, 2, 4);
   const int64_t blocks = backward_blocks(plan, a.rows);
   if (a.rows > 0) {
     const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
       const auto launch = [&](auto* kernel) {
-        const size_t shared_bytes = plan.threads > plan.team_warps * kWarp ? a.width * sizeof(float) : 0;
-        kernel<<<static_cast<unsigned>(blocks), plan.threads, shared_bytes, stream>>>(a, plan.team_warps);
+        const size_t shared_bytes = plan.teams() > 1 ? a.width * sizeof(float) : 0;
+        kernel<<<static_cast<unsigned>(blocks), plan.threads, shared_bytes, stream>>>(a);
         return cudaGetLastError();
       };
       const bool adds = a.grad_sum != nullptr;
       if (plan.vectors_per_thread == 0) {
         return launch(adds ? norm_backward_any_kernel<Norm, T, true> : norm_backward_any_kernel<Norm, T, false>);
       }
-      return visit_plan<4>(plan, [&]<int kVectors>() {
-        return launch(adds ? norm_backward_kernel<Norm, T, kVectors, true>
-                           : norm_backward_kernel<Norm, T, kVectors, false>);
+      return visit_plan<4>(plan, [&]<int kVectors, bool kWarpTeam>() {
+        return launch(adds ? norm_backward_kernel<Norm, T, kVectors, kWarpTeam, true>
+                           : norm_backward_kernel<Norm, T, kVectors, kWarpTeam, false>);
       });
     });
     if (status != cudaSuccess) return status;

@@ -23,13 +23,13 @@ __device__ float normed(float normalized, float weight, float bias) {
   }
 }
 
-template <class Norm, class T, int kVectors, bool kAdd>
-__global__ void __launch_bounds__(kMaxRowThreads, kVectors <= 2 ? 2 : 1) norm_forward_kernel(const NormForward a, int team_warps) {
+template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
+__global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <= 4 ? 2 : 1) * (kWarpTeam ? 2 : 1)) norm_forward_kernel(const NormForward a) {
   using Part = RowPart<T, kVectors>;
   constexpr int N = Part::kWidth;
   const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
   const auto cached = [](const uint4* pointer) { return *pointer; };
-  RowTeam team(team_warps);
+  RowTeam<kWarpTeam> team;
   const int vectors_in_row = static_cast<int>(a.width / N);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
 #if STRATA_FORWARD_HOIST
@@ -100,8 +100,8 @@ __global__ void __launch_bounds__(kMaxRowThreads, kVectors <= 2 ? 2 : 1) norm_fo
 
 // Any width and any alignment: a block reads the row again for each pass.
 template <class Norm, class T, bool kAdd>
-__global__ void norm_forward_any_kernel(const NormForward a, int team_warps) {
-  RowTeam team(team_warps);
+__global__ void norm_forward_any_kernel(const NormForward a) {
+  RowTeam<false> team;
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
@@ -137,26 +137,31 @@ __global__ void norm_forward_any_kernel(const NormForward a, int team_warps) {
   }
 }
 
+#ifndef STRATA_MAX_WARP_VECTORS
+#define STRATA_MAX_WARP_VECTORS 4
+#endif
+inline constexpr int kMaxWarpVectors = STRATA_MAX_WARP_VECTORS;
 inline constexpr int64_t kMaxForwardBlocks = int64_t{1} << 30;
 
 template <class Norm>
 cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
   if (a.rows == 0) return cudaSuccess;
-  const RowPlan plan = plan_rows(a.type, a.width, are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias), 8);
+  const bool aligned = are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias);
+  const RowPlan plan = plan_rows(a.type, a.width, aligned, tune_vectors > 0 ? tune_vectors : 4, kMaxWarpVectors, 8);
   return visit_type(a.type, [&]<class T>(T) {
     const auto launch = [&](auto* kernel) {
-      const int64_t teams = plan.threads / kWarp / plan.team_warps;
-      int64_t blocks = std::min(ceil_divide(a.rows, teams), kMaxForwardBlocks);
+      int64_t blocks = std::min(ceil_divide(a.rows, plan.teams()), kMaxForwardBlocks);
       if (tune_blocks > 0) blocks = std::min<int64_t>(blocks, tune_blocks * kMultiprocessors);
-      kernel<<<static_cast<unsigned>(blocks), plan.threads, 0, stream>>>(a, plan.team_warps);
+      kernel<<<static_cast<unsigned>(blocks), plan.threads, 0, stream>>>(a);
       return cudaGetLastError();
     };
     const bool adds = a.branch != nullptr;
     if (plan.vectors_per_thread == 0) {
       return launch(adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>);
     }
-    return visit_plan<8>(plan, [&]<int kVectors>() {
-      return launch(adds ? norm_forward_kernel<Norm, T, kVectors, true> : norm_forward_kernel<Norm, T, kVectors, false>);
+    return visit_plan<8>(plan, [&]<int kVectors, bool kWarpTeam>() {
+      return launch(adds ? norm_forward_kernel<Norm, T, kVectors, kWarpTeam, true>
+                         : norm_forward_kernel<Norm, T, kVectors, kWarpTeam, false>);
     });
   });
 }

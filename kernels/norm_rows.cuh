@@ -19,9 +19,11 @@ struct Norm {
 
 // How rows are spread over threads. Thread i of a team holds the vectors i, i + size, i + 2 size, ... of its row.
 struct RowPlan {
-  int vectors_per_thread;  // 1, 2, 4 or 8; 0: the row is read again for every pass, element by element
-  int team_warps;
+  int vectors_per_thread;  // 0: the row is read again for every pass, element by element
+  bool warp_team;
   int threads;  // of a block
+
+  int64_t teams() const { return warp_team ? threads / kWarp : 1; }
 };
 
 inline constexpr int kMaxRowThreads = 512;
@@ -31,26 +33,35 @@ extern int tune_vectors, tune_threads, tune_blocks;
 constexpr int tune_vectors = 0, tune_threads = 0, tune_blocks = 0;
 #endif
 
-inline RowPlan plan_rows(CudaType type, int64_t width, bool aligned, int max_vectors_per_thread) {
+// `vectors_per_thread` is doubled where a block would have more than kMaxRowThreads threads. Rows that fit a warp with
+// `warp_vectors` a thread are a warp's.
+inline RowPlan plan_rows(CudaType type, int64_t width, bool aligned, int vectors_per_thread, int warp_vectors,
+                         int max_vectors_per_thread) {
   const int64_t per_vector = type == CudaType::float32 ? 4 : 8;
   const int64_t vectors = width / per_vector;
   if (!aligned || width % per_vector != 0 || vectors > kMaxRowThreads * max_vectors_per_thread) {
-    return {0, kMaxRowThreads / kWarp, kMaxRowThreads};
+    return {0, false, kMaxRowThreads};
   }
-  int per_thread = tune_vectors > 0 ? tune_vectors : 1;
-  while (vectors > kMaxRowThreads * per_thread) per_thread *= 2;
-  const int team_warps = static_cast<int>(ceil_divide<int64_t>(vectors, per_thread * kWarp));
-  const int teams = std::clamp((tune_threads > 0 ? tune_threads : 256) / (team_warps * kWarp), 1, kMaxTeams);
-  return {per_thread, team_warps, teams * team_warps * kWarp};
+  if (vectors <= warp_vectors * kWarp) {
+    int per_thread = 1;
+    while (vectors > per_thread * kWarp) per_thread *= 2;
+    return {per_thread, true, tune_threads > 0 ? tune_threads : 128};
+  }
+  while (vectors > kMaxRowThreads * vectors_per_thread) vectors_per_thread *= 2;
+  return {vectors_per_thread, false,
+          static_cast<int>(ceil_divide<int64_t>(vectors, vectors_per_thread * kWarp)) * kWarp};
 }
 
-// Calls visit.operator()<kVectors>() for a plan with rows in registers, which has at most kMaxVectors.
+// Calls visit.operator()<kVectors, kWarpTeam>() for a plan with rows in registers of at most kMaxVectors a thread.
 template <int kMaxVectors, class Visit>
 cudaError_t visit_plan(const RowPlan& plan, Visit visit) {
-  if (plan.vectors_per_thread == 1) return visit.template operator()<1>();
-  if (plan.vectors_per_thread == 2) return visit.template operator()<2>();
-  if (plan.vectors_per_thread == 4) return visit.template operator()<4>();
-  return visit.template operator()<kMaxVectors>();
+  const auto with_vectors = [&]<bool kWarpTeam>() {
+    if (plan.vectors_per_thread == 1) return visit.template operator()<1, kWarpTeam>();
+    if (plan.vectors_per_thread == 2) return visit.template operator()<2, kWarpTeam>();
+    if (plan.vectors_per_thread == 4) return visit.template operator()<4, kWarpTeam>();
+    return visit.template operator()<kMaxVectors, kWarpTeam>();
+  };
+  return plan.warp_team ? with_vectors.template operator()<true>() : with_vectors.template operator()<false>();
 }
 
 // One thread's vectors of a row, packed: 16-bit elements lie two in a register.
@@ -60,8 +71,8 @@ struct RowPart {
   Packed<T> vectors[kVectors];
 
   // Vectors beyond the end of the row are zeros.
-  template <class Load>
-  __device__ void load(const RowTeam& team, const void* base, int64_t row, int vectors_in_row, Load load_one) {
+  template <class Team, class Load>
+  __device__ void load(const Team& team, const void* base, int64_t row, int vectors_in_row, Load load_one) {
     const auto* source = static_cast<const uint4*>(base) + row * vectors_in_row;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -70,7 +81,8 @@ struct RowPart {
     }
   }
 
-  __device__ void store(const RowTeam& team, void* base, int64_t row, int vectors_in_row) const {
+  template <class Team>
+  __device__ void store(const Team& team, void* base, int64_t row, int vectors_in_row) const {
     auto* target = static_cast<uint4*>(base) + row * vectors_in_row;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {

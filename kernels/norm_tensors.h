@@ -81,7 +81,7 @@ class NormBackwardCall {
         x_(x.contiguous()),
         weight_(weight.contiguous()),
         bias_(contiguous_if_defined(bias)),
-        weight_target_(op, weight, weight_into),
+        weight_target_(op, weight.sizes(), weight.options(), weight_into),
         rows_(x.numel() / x.size(-1)),
         width_(x.size(-1)),
         grad_x(at::empty(x.sizes(), x.options())) {
@@ -89,7 +89,7 @@ class NormBackwardCall {
     const auto partials = x.options().dtype(at::kFloat);
     const int64_t sets = mean.defined() ? 2 : 1;
     partials_ = at::empty({sets, norm_backward_partials(rows_), width_}, partials);
-    if (bias.defined()) bias_target_.emplace(op, bias, bias_into);
+    if (bias.defined()) bias_target_.emplace(op, bias.sizes(), bias.options(), bias_into);
     arguments_ = {.type = type,
                   .grad_x = grad_x.data_ptr(),
                   .grad_y = grad_y_.data_ptr(),

@@ -41,7 +41,7 @@ constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .torchscript = {adamw_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = {adamw_forward_triton, nullptr},
-    .cuda = kNotWritten,
+    .cuda = {adamw_forward_cuda, nullptr},
 };
 
 namespace {

@@ -41,6 +41,7 @@ struct AdamwOp {
   static const KernelTable<AdamwOp> kKernels;
 };
 
+AdamwOp::Forward adamw_forward_cuda;
 AdamwOp::Forward adamw_forward_triton;
 
 }  // namespace strata::kernels

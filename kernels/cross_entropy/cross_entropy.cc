@@ -58,7 +58,7 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
     .torchscript = {cross_entropy_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = {cross_entropy_forward_triton, cross_entropy_backward_triton},
-    .cuda = kNotWritten,
+    .cuda = {cross_entropy_forward_cuda, cross_entropy_backward_cuda},
 };
 
 namespace {

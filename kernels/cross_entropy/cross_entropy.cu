@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/activation_math.cuh"
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
 #include "kernels/device_utils.cuh"
 
@@ -54,13 +55,7 @@ __device__ Part block_merge(Part part) {
 
 template <class T>
 __device__ float exp2_of(float x) {
-  if constexpr (sizeof(T) == 2) {
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));  // to 2^-22, far below the rounding of 16-bit types
-    return result;
-  } else {
-    return exp2f(x);
-  }
+  return kIsHalf<T> ? fast_exp2(x) : exp2f(x);
 }
 
 // Loss and gradient of a row from its sums.

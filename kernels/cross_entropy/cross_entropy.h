@@ -37,6 +37,8 @@ struct CrossEntropyOp {
   static const KernelTable<CrossEntropyOp> kKernels;
 };
 
+CrossEntropyOp::Forward cross_entropy_forward_cuda;
+CrossEntropyOp::Backward cross_entropy_backward_cuda;
 CrossEntropyOp::Forward cross_entropy_forward_triton;
 CrossEntropyOp::Backward cross_entropy_backward_triton;
 

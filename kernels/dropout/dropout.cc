@@ -44,19 +44,37 @@ Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
   return at::mul(x, 1.0 / (1.0 - mask.probability)).masked_fill_(dropped, 0);
 }
 
+Tensor add_dropout_forward_aten(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+  return dropout_forward_aten(x, mask).add_(residual);
+}
+
 Tensor dropout_forward_torchscript(const Tensor& x, const DropoutOp::Mask& mask) {
   static const Formula formula(kFormula, "dropout");
   return formula(x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
+Tensor add_dropout_forward_torchscript(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+  static const Formula formula(kFormula, "add_dropout");
+  return formula(residual, x, mask.probability, mask.key, mask.site, mask.first_row);
+}
+
 }  // namespace
 
 constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
-    .aten = {dropout_forward_aten, dropout_forward_aten},  // linear in x: the gradient goes through the same mask
+    // Linear in x: the gradient goes through the same mask.
+    .aten = {dropout_forward_aten, dropout_forward_aten},
     .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
     .aot_inductor = kNotWritten,
     .triton = {dropout_forward_triton, dropout_forward_triton},
-    .cuda = kNotWritten,
+    .cuda = {dropout_forward_cuda, dropout_forward_cuda},
+};
+
+constinit const KernelTable<AddDropoutOp> AddDropoutOp::kKernels = {
+    .aten = {add_dropout_forward_aten, dropout_forward_aten},
+    .torchscript = {add_dropout_forward_torchscript, dropout_forward_torchscript},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = {add_dropout_forward_cuda, dropout_forward_cuda},
 };
 
 namespace {
@@ -64,39 +82,79 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+void save(AutogradContext* context, const DropoutOp::Mask& mask, Level level) {
+  context->save_for_backward({mask.key});
+  context->saved_data["probability"] = mask.probability;
+  context->saved_data["site"] = mask.site;
+  context->saved_data["first_row"] = mask.first_row;
+  context->saved_data["level"] = static_cast<int64_t>(level);
+}
+
+Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
+
+DropoutOp::Mask saved_mask(AutogradContext* context) {
+  return {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],
+          context->saved_data["site"].toInt(), context->saved_data["first_row"].toInt()};
+}
+
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::Mask& mask, Level level) {
     const CallScope scope(DropoutOp::kName, level);
-    context->save_for_backward({mask.key});
-    context->saved_data["probability"] = mask.probability;
-    context->saved_data["site"] = mask.site;
-    context->saved_data["first_row"] = mask.first_row;
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save(context, mask, level);
     return DropoutOp::kKernels.slot(level).forward(x, mask);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const CallScope scope(DropoutOp::kName, level, kBackward);
-    const DropoutOp::Mask mask = {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],
-                                  context->saved_data["site"].toInt(), context->saved_data["first_row"].toInt()};
-    return {DropoutOp::kKernels.slot(level).backward(gradients[0], mask), Tensor(), Tensor()};
+    return {DropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context)), Tensor(), Tensor()};
   }
 };
+
+struct AddDropoutFunction : torch::autograd::Function<AddDropoutFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask,
+                        Level level) {
+    const CallScope scope(AddDropoutOp::kName, level);
+    save(context, mask, level);
+    return AddDropoutOp::kKernels.slot(level).forward(residual, x, mask);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Level level = saved_level(context);
+    const CallScope scope(AddDropoutOp::kName, level, kBackward);
+    const Tensor grad_x = AddDropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context));
+    return {gradients[0], grad_x, Tensor(), Tensor()};
+  }
+};
+
+void check(std::string_view op, const Tensor& x, double probability, const Tensor& key, Level level) {
+  require(probability >= 0.0 && probability < 1.0, op, level, "probability is ", probability, ", expected 0 <= p < 1");
+  require(x.is_floating_point() && x.dim() >= 1, op, level, "x is ", x.scalar_type(), " ", x.sizes(),
+          ", expected floating point [..., columns]");
+  require(key.scalar_type() == at::kLong && key.numel() == 1 && key.device() == x.device(), op, level, "key is ",
+          key.scalar_type(), " ", key.sizes(), " on ", key.device(), ", expected Long [1] on ", x.device());
+}
 
 }  // namespace
 
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
   constexpr auto op = DropoutOp::kName;
   const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());
-  require(probability >= 0.0 && probability < 1.0, op, level, "probability is ", probability, ", expected 0 <= p < 1");
-  require(x.is_floating_point() && x.dim() >= 1, op, level, "x is ", x.scalar_type(), " ", x.sizes(),
-          ", expected floating point [..., columns]");
-  require(key.scalar_type() == at::kLong && key.numel() == 1 && key.device() == x.device(), op, level, "key is ",
-          key.scalar_type(), " ", key.sizes(), " on ", key.device(), ", expected Long [1] on ", x.device());
+  check(op, x, probability, key, level);
   const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
   if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
   const CallScope scope(op, level);
   return kernel.forward(x, mask);
+}
+
+Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, const Tensor& key, int64_t site,
+                   int64_t first_row, Level level) {
+  constexpr auto op = AddDropoutOp::kName;
+  const Kernel<AddDropoutOp>& kernel = AddDropoutOp::kKernels.at(level, x.device());
+  require_alike(op, level, "residual", residual, "x", x);
+  check(op, x, probability, key, level);
+  const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
+  if (kernel.backward != nullptr) return AddDropoutFunction::apply(residual, x, mask, level);
+  const CallScope scope(op, level);
+  return kernel.forward(residual, x, mask);
 }
 
 }  // namespace strata::kernels

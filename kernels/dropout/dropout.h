@@ -19,8 +19,12 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first row.
+// x [..., columns]; key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first row.
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level);
+
+// y = residual + dropout(x)
+Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, const Tensor& key, int64_t site,
+                   int64_t first_row, Level level);
 
 struct DropoutOp {
   static constexpr std::string_view kName = "dropout";
@@ -35,5 +39,16 @@ struct DropoutOp {
 };
 
 DropoutOp::Forward dropout_forward_triton;
+DropoutOp::Forward dropout_forward_cuda;
+
+struct AddDropoutOp {
+  static constexpr std::string_view kName = "add_dropout";
+  using Forward = Tensor(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask);
+  // The gradient of x; that of the residual is grad_y itself.
+  using Backward = Tensor(const Tensor& grad_y, const DropoutOp::Mask& mask);
+  static const KernelTable<AddDropoutOp> kKernels;
+};
+
+AddDropoutOp::Forward add_dropout_forward_cuda;
 
 }  // namespace strata::kernels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of dropout. Integers are int64; every product of a 32-bit number and a constant stays within 63 bits.
+# Definition of dropout and add_dropout. Integers are int64; every product of a 32-bit number and a constant stays within 63 bits.
 # TorchScript knows no hexadecimal: 4294967295 = 2^32 - 1, 2654435769 = 0x9e3779b9, 2146121005 = 0x7feb352d and
 # -2073254261 = 0x846ca68b - 2^32.
 import torch
@@ -29,3 +29,9 @@ def dropout(
     hash = mix(hash.unsqueeze(1) ^ column_hash)
     kept = (hash >= int(probability * 4294967296.0)).reshape(x.shape)
     return torch.where(kept, x * (1.0 / (1.0 - probability)), torch.zeros_like(x))
+
+
+def add_dropout(
+    residual: torch.Tensor, x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
+) -> torch.Tensor:
+    return residual + dropout(x, probability, key, site, first_row)

@@ -33,7 +33,7 @@ constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
     .torchscript = {embedding_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = {embedding_forward_triton, embedding_backward_triton},
-    .cuda = kNotWritten,
+    .cuda = {embedding_forward_cuda, embedding_backward_cuda},
 };
 
 namespace {

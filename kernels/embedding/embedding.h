@@ -22,6 +22,8 @@ struct EmbeddingOp {
   static const KernelTable<EmbeddingOp> kKernels;
 };
 
+EmbeddingOp::Forward embedding_forward_cuda;
+EmbeddingOp::Backward embedding_backward_cuda;
 EmbeddingOp::Forward embedding_forward_triton;
 EmbeddingOp::Backward embedding_backward_triton;
 

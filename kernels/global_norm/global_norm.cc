@@ -34,7 +34,7 @@ constinit const KernelTable<GlobalNormOp> GlobalNormOp::kKernels = {
     .torchscript = {global_norm_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
     .triton = {global_norm_forward_triton, nullptr},
-    .cuda = kNotWritten,
+    .cuda = {global_norm_forward_cuda, nullptr},
 };
 
 Tensor global_norm(const std::vector<Tensor>& gradients, Level level) {

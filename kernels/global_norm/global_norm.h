@@ -23,6 +23,7 @@ struct GlobalNormOp {
   static const KernelTable<GlobalNormOp> kKernels;
 };
 
+GlobalNormOp::Forward global_norm_forward_cuda;
 GlobalNormOp::Forward global_norm_forward_triton;
 
 }  // namespace strata::kernels

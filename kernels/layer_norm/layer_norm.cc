@@ -2,8 +2,12 @@
 #include "kernels/layer_norm/layer_norm.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/sub.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/call.h"
@@ -43,6 +47,22 @@ AddLayerNormOp::Gradient add_layer_norm_backward_aten(const Tensor& grad_y, cons
   return {gradient.x, gradient.weight, gradient.bias};
 }
 
+LayerNormOp::Output layer_norm_gelu_tanh_forward_aten(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                      double eps) {
+  const auto [affine, mean, rstd] = layer_norm_forward_aten(x, weight, bias, eps);
+  return {at::gelu(affine, "tanh"), mean, rstd};
+}
+
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                         const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                                                         const LayerNormOp::GradientTargets& targets) {
+  const Tensor normalized = at::sub(x, mean).mul_(rstd);
+  Tensor affine = at::mul(normalized, weight);
+  if (bias.defined()) affine.add_(bias);
+  const Tensor grad_affine = at::gelu_backward(grad_y, affine.to(x.scalar_type()), "tanh");
+  return layer_norm_backward_aten(grad_affine, x, weight, bias, mean, rstd, targets);
+}
+
 LayerNormOp::Output layer_norm_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                    double eps) {
   static const Formula formula(kFormula, "layer_norm");
@@ -54,6 +74,12 @@ AddLayerNormOp::Output add_layer_norm_forward_torchscript(const Tensor& residual
   static const Formula formula(kFormula, "add_layer_norm");
   const std::vector<Tensor> outputs = formula.tuple(residual, branch, weight, bias, eps);
   return {outputs[0], outputs[1], {}, {}};
+}
+
+LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                             double eps) {
+  static const Formula formula(kFormula, "layer_norm_gelu_tanh");
+  return {formula(x, weight, bias, eps), {}, {}};
 }
 
 }  // namespace
@@ -74,27 +100,37 @@ constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
     .cuda = {add_layer_norm_forward_cuda, add_layer_norm_backward_cuda},
 };
 
+constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels = {
+    .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
+    .torchscript = {layer_norm_gelu_tanh_forward_torchscript, nullptr},
+    .aot_inductor = kNotWritten,
+    .triton = kNotWritten,
+    .cuda = {layer_norm_gelu_tanh_forward_cuda, layer_norm_gelu_tanh_backward_cuda},
+};
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
+// Op is LayerNormOp or LayerNormGeluTanhOp.
+template <class Op>
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& given_bias, double eps, Level level) {
-    const CallScope scope(LayerNormOp::kName, level);
+    const CallScope scope(Op::kName, level);
     const Tensor bias = given_bias.value_or(Tensor());
-    const auto [y, mean, rstd] = LayerNormOp::kKernels.slot(level).forward(x, weight, bias, eps);
+    const auto [y, mean, rstd] = Op::kKernels.slot(level).forward(x, weight, bias, eps);
     context->save_for_backward({x, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
     return y;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(LayerNormOp::kName, level, kBackward);
+    const CallScope scope(Op::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
-    const auto gradient = LayerNormOp::kKernels.slot(level).backward(
+    const auto gradient = Op::kKernels.slot(level).backward(
         gradients[0], x, weight, bias, mean, rstd, {claim_weight_gradient(weight), claim_weight_gradient(bias)});
     return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
   }
@@ -133,14 +169,23 @@ void check(std::string_view op, const Tensor& x, const Tensor& weight, const Ten
   if (bias.defined()) require_alike(op, level, "weight", weight, "bias", bias);
 }
 
+template <class Op>
+Tensor normed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
+  const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
+  check(Op::kName, x, weight, bias, level);
+  if (kernel.backward != nullptr) return LayerNormFunction<Op>::apply(x, weight, if_defined(bias), eps, level);
+  const CallScope scope(Op::kName, level);
+  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
+}
+
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
-  const Kernel<LayerNormOp>& kernel = LayerNormOp::kKernels.at(level, x.device());
-  check(LayerNormOp::kName, x, weight, bias, level);
-  if (kernel.backward != nullptr) return LayerNormFunction::apply(x, weight, if_defined(bias), eps, level);
-  const CallScope scope(LayerNormOp::kName, level);
-  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
+  return normed<LayerNormOp>(x, weight, bias, eps, level);
+}
+
+Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
+  return normed<LayerNormGeluTanhOp>(x, weight, bias, eps, level);
 }
 
 NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,

@@ -7,6 +7,7 @@
 namespace strata::kernels {
 
 using LayerNorm = Norm</*kCentered=*/true>;
+using LayerNormGeluTanh = Norm</*kCentered=*/true, Activation::gelu_tanh>;
 
 cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t stream) {
   return launch_norm_forward<LayerNorm>(arguments, stream);
@@ -14,6 +15,14 @@ cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t
 
 cudaError_t launch_layer_norm_backward(const NormBackward& arguments, cudaStream_t stream) {
   return launch_norm_backward<LayerNorm>(arguments, stream);
+}
+
+cudaError_t launch_layer_norm_gelu_tanh_forward(const NormForward& arguments, cudaStream_t stream) {
+  return launch_norm_forward<LayerNormGeluTanh>(arguments, stream);
+}
+
+cudaError_t launch_layer_norm_gelu_tanh_backward(const NormBackward& arguments, cudaStream_t stream) {
+  return launch_norm_backward<LayerNormGeluTanh>(arguments, stream);
 }
 
 }  // namespace strata::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, over the last dimension (variance with 1 /
-// D); alone, or with the residual added first.
+// D); alone, with the residual added first, or followed by gelu_tanh.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +19,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 // sum = residual + branch, y = layer_norm(sum)
 NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                          double eps, Level level);
+
+// y = gelu_tanh(layer_norm(x))
+Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
 
 struct LayerNormOp {
   static constexpr std::string_view kName = "layer_norm";
@@ -63,5 +66,16 @@ AddLayerNormOp::Forward add_layer_norm_forward_triton;
 AddLayerNormOp::Backward add_layer_norm_backward_triton;
 AddLayerNormOp::Forward add_layer_norm_forward_cuda;
 AddLayerNormOp::Backward add_layer_norm_backward_cuda;
+
+// Its backward computes layer_norm(x) again from mean and rstd.
+struct LayerNormGeluTanhOp {
+  static constexpr std::string_view kName = "layer_norm_gelu_tanh";
+  using Forward = LayerNormOp::Forward;
+  using Backward = LayerNormOp::Backward;
+  static const KernelTable<LayerNormGeluTanhOp> kKernels;
+};
+
+LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_cuda;
+LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_cuda;
 
 }  // namespace strata::kernels

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Definition of layer_norm and add_layer_norm. The forward keeps mean and rstd = 1 / sqrt(variance + eps) for the
-# backward.
+# Definition of layer_norm, add_layer_norm and layer_norm_gelu_tanh. The forward keeps mean and rstd =
+# 1 / sqrt(variance + eps) for the backward.
 from typing import Optional, Tuple
 
 import torch
@@ -66,3 +66,12 @@ def add_layer_norm_backward(
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     grad_total, grad_weight, grad_bias = layer_norm_backward_wide(grad_y, total, weight, mean, rstd)
     return (grad_total + grad_sum).to(total.dtype), grad_weight, grad_bias
+
+
+def layer_norm_gelu_tanh(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], eps: float
+) -> torch.Tensor:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    affine = layer_norm(wide, weight, bias, eps)
+    inner = 0.7978845608028654 * (affine + 0.044715 * affine * affine * affine)
+    return (affine * 0.5 * (1.0 + torch.tanh(inner))).to(x.dtype)

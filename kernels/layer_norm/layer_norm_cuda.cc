@@ -38,4 +38,20 @@ AddLayerNormOp::Gradient add_layer_norm_backward_cuda(const Tensor& grad_y, cons
   return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
 }
 
+LayerNormOp::Output layer_norm_gelu_tanh_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                      double eps) {
+  const NormForwardCall call(LayerNormGeluTanhOp::kName, x, {}, weight, bias, eps, /*centered=*/true);
+  call.launch(launch_layer_norm_gelu_tanh_forward, "layer_norm_gelu_tanh_forward_cuda");
+  return {call.y, call.mean, call.rstd};
+}
+
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                         const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                                                         const LayerNormOp::GradientTargets& targets) {
+  const NormBackwardCall call(LayerNormGeluTanhOp::kName, grad_y, {}, x, weight, bias, mean, rstd, targets.weight,
+                              targets.bias);
+  call.launch(launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_backward_cuda");
+  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+}
+
 }  // namespace strata::kernels

@@ -12,4 +12,8 @@ namespace strata::kernels {
 cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t stream);
 cudaError_t launch_layer_norm_backward(const NormBackward& arguments, cudaStream_t stream);
 
+// Without a branch; the backward reads bias.
+cudaError_t launch_layer_norm_gelu_tanh_forward(const NormForward& arguments, cudaStream_t stream);
+cudaError_t launch_layer_norm_gelu_tanh_backward(const NormBackward& arguments, cudaStream_t stream);
+
 }  // namespace strata::kernels

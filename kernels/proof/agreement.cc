@@ -17,6 +17,7 @@ constexpr std::array kTolerances = {
     Tolerance{"swiglu", 4, 4},    Tolerance{"rotary", 4, 2},       Tolerance{"attention", 4, 8},
     Tolerance{"embedding", 2, 4}, Tolerance{"dropout", 2, 2},      Tolerance{"cross_entropy", 4, 8},
     Tolerance{"adamw", 4, 4},     Tolerance{"global_norm", 2, 2},  Tolerance{"linear_cross_entropy", 4, 8},
+    Tolerance{"add_dropout", 2, 2}, Tolerance{"layer_norm_gelu_tanh", 4, 8},
 };
 
 }  // namespace

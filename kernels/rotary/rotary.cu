@@ -9,7 +9,7 @@ namespace strata::kernels {
 namespace {
 
 #ifndef STRATA_ROTARY_HEADS
-#define STRATA_ROTARY_HEADS 5
+#define STRATA_ROTARY_HEADS 10
 #endif
 // Heads that a thread has in flight.
 constexpr int kHeads = STRATA_ROTARY_HEADS;

@@ -27,6 +27,7 @@ Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64
                                      .head_width = static_cast<int>(qkv.size(2) / all_heads),
                                      .direction = direction};
   check_launch(launch_rotary(arguments, c10::cuda::getCurrentCUDAStream()), "rotary_cuda", rows, qkv.size(2));
+  qkv.unsafeGetTensorImpl()->bump_version();  // tells on whoever saved it for a backward of his own
   return qkv;
 }
 

@@ -10,7 +10,7 @@ namespace strata::kernels {
 namespace {
 
 #ifndef STRATA_SWIGLU_VECTORS
-#define STRATA_SWIGLU_VECTORS 2
+#define STRATA_SWIGLU_VECTORS 1
 #endif
 constexpr int kVectors = STRATA_SWIGLU_VECTORS;
 constexpr int kMaxThreads = 256;

@@ -63,7 +63,7 @@ TEST(Formula, Norms) {
   const int64_t rows = 2, width = 5;
   const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
               bias = ramp(width);
-  Plain sum, rms, layer;
+  Plain sum, rms, layer, activated;
   for (int64_t i = 0; i < rows * width; ++i) sum.push_back(residual[i] + branch[i]);
   for (int64_t i = 0; i < rows; ++i) {
     double mean = 0, square = 0, variance = 0;
@@ -73,12 +73,14 @@ TEST(Formula, Norms) {
     for (int64_t k = 0; k < width; ++k) {
       rms.push_back(sum[i * width + k] / std::sqrt(square + 0.01) * weight[k]);
       layer.push_back((sum[i * width + k] - mean) / std::sqrt(variance + 0.01) * weight[k] + bias[k]);
+      activated.push_back(plain_activation(layer.back(), Activation::gelu_tanh));
     }
   }
   const Tensor r = tensor(residual, {rows, width}), b = tensor(branch, {rows, width}), s = tensor(sum, {rows, width});
   const Tensor w = tensor(weight, {width}), shift = tensor(bias, {width});
   expect_equal(rms_norm(s, w, 0.01, kFormula), rms);
   expect_equal(layer_norm(s, w, shift, 0.01, kFormula), layer);
+  expect_equal(layer_norm_gelu_tanh(s, w, shift, 0.01, kFormula), activated);
   const NormedSum with_rms = add_rms_norm(r, b, w, 0.01, kFormula);
   expect_equal(with_rms.y, rms);
   expect_equal(with_rms.sum, sum);
@@ -204,6 +206,11 @@ TEST(Formula, Dropout) {
   }
   const Tensor key_tensor = at::full({1}, key, at::kLong);
   expect_equal(dropout(tensor(x, {rows, columns}), probability, key_tensor, site, first_row, kFormula), expected);
+  const Plain residual = ramp(rows * columns, 0.8);
+  for (int64_t i = 0; i < rows * columns; ++i) expected[i] += residual[i];
+  expect_equal(add_dropout(tensor(residual, {rows, columns}), tensor(x, {rows, columns}), probability, key_tensor, site,
+                           first_row, kFormula),
+               expected);
 }
 
 TEST(Formula, CrossEntropy) {

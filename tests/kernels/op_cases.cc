@@ -107,6 +107,11 @@ std::vector<OpCase> norm_cases() {
                          const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
                          return {layer_norm(leaves[0], leaves[1], bias, kEpsilon, level)};
                        }});
+      cases.push_back({"layer_norm_gelu_tanh", "layer_norm_gelu_tanh" + suffix, leaves, leaves.size() - 1,
+                       [](const Leaves& leaves, Level level) -> Leaves {
+                         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+                         return {layer_norm_gelu_tanh(leaves[0], leaves[1], bias, kEpsilon, level)};
+                       }});
       leaves.insert(leaves.begin(), random(shape));
       cases.push_back({"add_layer_norm", "add_layer_norm" + suffix, leaves, leaves.size() - 2,
                        [](const Leaves& leaves, Level level) -> Leaves {
@@ -142,6 +147,14 @@ std::vector<OpCase> elementwise_cases() {
            const Tensor key = at::full({1}, 0x123456789abcdef, at::kLong).to(leaves[0].device());
            return {dropout(leaves[0], 0.3, key, /*site=*/5, /*first_row=*/(int64_t{1} << 32) - 1, level)};
          }});
+    cases.push_back({"add_dropout",
+                     "add_dropout_" + text(shape),
+                     {random(shape), random(shape)},
+                     0,
+                     [](const Leaves& leaves, Level level) -> Leaves {
+                       const Tensor key = at::full({1}, -3, at::kLong).to(leaves[0].device());
+                       return {add_dropout(leaves[0], leaves[1], 0.1, key, /*site=*/9, /*first_row=*/77, level)};
+                     }});
   }
   return cases;
 }

@@ -83,6 +83,8 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { add_layer_norm(x, x, zeros({8}, at::kDouble), {}, 1e-5, A); },
        "add_layer_norm/aten: x is Float on cpu and weight is Double on cpu, expected one floating point type on one "
        "device"},
+      {[&] { layer_norm_gelu_tanh(x, zeros({7}), {}, 1e-5, A); },
+       "layer_norm_gelu_tanh/aten: x is [2, 8] and weight is [7], expected x [..., D] and weight [D]"},
       {[&] { activation(zeros({2}, at::kLong), Activation::gelu, A); },
        "activation/aten: x is Long, expected a floating point type"},
       {[&] { activation(x, Activation::none, A); },
@@ -121,6 +123,8 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
+      {[&] { add_dropout(zeros({2, 7}), x, 0.5, key, 0, 0, A); },
+       "add_dropout/aten: residual is Float [2, 7] on cpu and x is Float [2, 8] on cpu, expected the same"},
       {[&] { cross_entropy(x, zeros({3}, at::kLong), scalar, -100, 0, A); },
        "cross_entropy/aten: targets are Long [3] on cpu, expected Long [2] on cpu"},
       {[&] { cross_entropy(x, targets, zeros({1}), -100, 0, A); },
@@ -212,7 +216,7 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
   const std::vector<LevelRow> rows = level_matrix();
-  EXPECT_EQ(rows.size(), 15u * 5u * 2u);
+  EXPECT_EQ(rows.size(), 17u * 5u * 2u);
   for (const LevelRow& row : rows) {
     SCOPED_TRACE(std::string(row.op) + "/" + std::string(name(row.level)));
     EXPECT_EQ(row.reason.empty(), row.forward && row.backward);

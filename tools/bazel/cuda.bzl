@@ -11,7 +11,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
             name = out + "_nvcc",
             srcs = [src] + hdrs,
             outs = [out],
-            cmd = SITE + "/nvidia/cu13/bin/nvcc -std=c++20 -O3 -lineinfo -I. -Xcompiler=-fPIC,-Wall,-Wextra -Werror=all-warnings " +
+            cmd = SITE + "/nvidia/cu13/bin/nvcc -std=c++20 -O3 -lineinfo -I. -isystem " + SITE + "/nvidia/cu13/include/cccl -Xcompiler=-fPIC,-Wall,-Wextra -Werror=all-warnings " +
                   "-gencode arch=compute_90a,code=sm_90a -c $(location " + src + ") -o $@",
         )
         objects.append(out)

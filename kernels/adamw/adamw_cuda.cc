@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of adamw: tensors to the launcher of adamw.cu.
+#include "kernels/adamw/adamw_cuda.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/adamw/adamw.h"
+#include "kernels/launch_check.h"
+
+namespace strata::kernels {
+
+void adamw_forward_cuda(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
+                        Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+  constexpr auto op = AdamwOp::kName;
+  require(master.scalar_type() == at::kFloat, op, Level::cuda, "master is ", master.scalar_type(), ", expected Float");
+  for (const Tensor& written : {master, first_moment, second_moment, compute_copy}) {
+    require(!written.defined() || written.is_contiguous(), op, Level::cuda, "a tensor that is written is ",
+            written.sizes(), " with strides ", written.strides(), ", expected contiguous");
+  }
+  const c10::cuda::CUDAGuard device(master.device());
+  const Tensor gradients = gradient.contiguous();
+  const bool copies = compute_copy.defined();
+  const AdamwArguments arguments = {
+      .master = master.data_ptr<float>(),
+      .first_moment = first_moment.data_ptr<float>(),
+      .second_moment = second_moment.data_ptr<float>(),
+      .gradient = gradients.data_ptr(),
+      .gradient_type = cuda_type(op, "gradient", gradient),
+      .compute_copy = copies ? compute_copy.data_ptr() : nullptr,
+      .copy_type = copies ? cuda_type(op, "compute_copy", compute_copy) : CudaType::float32,
+      .learning_rate = scalars.learning_rate.data_ptr<float>(),
+      .step = scalars.step.data_ptr<float>(),
+      .gradient_scale = scalars.gradient_scale.data_ptr<float>(),
+      .skip = scalars.skip.data_ptr<float>(),
+      .beta1 = options.beta1,
+      .beta2 = options.beta2,
+      .epsilon = options.epsilon,
+      .weight_decay = options.weight_decay,
+      .count = master.numel()};
+  check_launch(launch_adamw(arguments, c10::cuda::getCurrentCUDAStream()), "adamw_cuda", 1, master.numel());
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of cross_entropy: tensors to the launcher of cross_entropy.cu.
+#include "kernels/cross_entropy/cross_entropy_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/launch_check.h"
+
+namespace strata::kernels {
+
+// The gradient takes the memory of the logits, where these are contiguous.
+CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                                                  const CrossEntropyOp::Rule& rule, bool with_gradient) {
+  const c10::cuda::CUDAGuard device(logits.device());
+  const int64_t rows = logits.size(0), classes = logits.size(1);
+  const Tensor rows_of_logits = logits.detach().contiguous(), row_targets = targets.contiguous();
+  const Tensor row_losses = at::empty({rows}, logits.options().dtype(at::kFloat));
+  const Tensor loss = at::empty({}, logits.options().dtype(at::kFloat));
+  const CrossEntropyArguments arguments = {.type = cuda_type(CrossEntropyOp::kName, "logits", logits),
+                                           .logits = rows_of_logits.data_ptr(),
+                                           .gradient = with_gradient ? rows_of_logits.data_ptr() : nullptr,
+                                           .targets = row_targets.data_ptr<int64_t>(),
+                                           .scale = scale.data_ptr<float>(),
+                                           .row_losses = row_losses.data_ptr<float>(),
+                                           .loss = loss.data_ptr<float>(),
+                                           .rows = rows,
+                                           .classes = classes,
+                                           .ignore_index = rule.ignore_index,
+                                           .label_smoothing = static_cast<float>(rule.label_smoothing)};
+  check_launch(launch_cross_entropy(arguments, c10::cuda::getCurrentCUDAStream()), "cross_entropy_forward_cuda", rows,
+               classes);
+  if (!with_gradient) return {loss, {}};
+  rows_of_logits.unsafeGetTensorImpl()->bump_version();  // tells on whoever saved the logits for a backward of his own
+  return {loss, rows_of_logits};
+}
+
+Tensor cross_entropy_backward_cuda(const Tensor& grad_loss, const Tensor& logit_gradient) {
+  return at::mul(logit_gradient, grad_loss);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of dropout and add_dropout: tensors to the launcher of dropout.cu.
+#include "kernels/dropout/dropout_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+
+#include "kernels/dropout/dropout.h"
+#include "kernels/launch_check.h"
+
+namespace strata::kernels {
+namespace {
+
+// `residual` is undefined when nothing is added.
+Tensor launch(std::string_view op, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+  const c10::cuda::CUDAGuard device(x.device());
+  const Tensor input = x.contiguous(), y = at::empty(x.sizes(), x.options());
+  const Tensor added = residual.defined() ? residual.contiguous() : residual;
+  const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
+  const DropoutArguments arguments = {.type = cuda_type(op, "x", x),
+                                      .y = y.data_ptr(),
+                                      .x = input.data_ptr(),
+                                      .residual = added.defined() ? added.data_ptr() : nullptr,
+                                      .key = mask.key.data_ptr<int64_t>(),
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .site = mask.site,
+                                      .first_row = mask.first_row,
+                                      .probability = mask.probability};
+  check_launch(launch_dropout(arguments, c10::cuda::getCurrentCUDAStream()), "dropout_cuda", rows, columns);
+  return y;
+}
+
+}  // namespace
+
+Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::Mask& mask) {
+  return launch(DropoutOp::kName, {}, x, mask);
+}
+
+Tensor add_dropout_forward_cuda(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+  return launch(AddDropoutOp::kName, residual, x, mask);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of embedding: tensors to the launchers of embedding.cu.
+#include "kernels/embedding/embedding_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <limits>
+
+#include "kernels/embedding/embedding.h"
+#include "kernels/gradient_target.h"
+#include "kernels/launch_check.h"
+
+namespace strata::kernels {
+
+Tensor embedding_forward_cuda(const Tensor& indices, const Tensor& weight) {
+  const c10::cuda::CUDAGuard device(weight.device());
+  const Tensor rows = weight.contiguous(), picked = indices.contiguous();
+  std::vector<int64_t> shape = indices.sizes().vec();
+  shape.push_back(weight.size(1));
+  const Tensor y = at::empty(shape, weight.options());
+  check_launch(launch_embedding_forward(cuda_type(EmbeddingOp::kName, "weight", weight), y.data_ptr(),
+                                        picked.data_ptr<int64_t>(), rows.data_ptr(), indices.numel(), weight.size(0),
+                                        weight.size(1), c10::cuda::getCurrentCUDAStream()),
+               "embedding_forward_cuda", indices.numel(), weight.size(1));
+  return y;
+}
+
+Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
+                               const WeightGradient& into) {
+  constexpr auto op = EmbeddingOp::kName;
+  const c10::cuda::CUDAGuard device(grad_y.device());
+  require(indices.numel() <= std::numeric_limits<int>::max(), op, Level::cuda, "indices are ", indices.sizes(),
+          ", expected fewer than 2^31");
+  const Tensor gradients = grad_y.contiguous(), picked = indices.contiguous();
+  const int64_t width = grad_y.size(-1);
+  const GradientTarget target(op, {vocabulary, width}, grad_y.options(), into);
+  const EmbeddingBackward arguments = {.type = cuda_type(op, "grad_y", grad_y),
+                                       .grad_y = gradients.data_ptr(),
+                                       .indices = picked.data_ptr<int64_t>(),
+                                       .gradient = target.data(),
+                                       .gradient_type = target.type(),
+                                       .add = target.add(),
+                                       .count = indices.numel(),
+                                       .vocabulary = vocabulary,
+                                       .width = width};
+  const Tensor workspace = at::empty({embedding_backward_workspace(arguments)}, grad_y.options().dtype(at::kByte));
+  check_launch(
+      launch_embedding_backward(arguments, workspace.data_ptr(), c10::cuda::getCurrentCUDAStream()),
+      "embedding_backward_cuda", indices.numel(), width);
+  return target.deliver();
+}
+
+}  // namespace strata::kernels
