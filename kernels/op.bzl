@@ -1,7 +1,5 @@
 """op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level."""
 
-load("//tools/bazel:aot_inductor.bzl", "aot_inductor_packages")
-
 def op_library(name, srcs = [], deps = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula."""
     native.genrule(
@@ -9,6 +7,14 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         srcs = [name + ".py"],
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
+    )
+    native.filegroup(
+        name = "programs",
+        srcs = native.glob([name + ".py", name + "_programs.py"]),
+        visibility = [
+            "//kernels:__pkg__",
+            "//tests/kernels:__pkg__",
+        ],
     )
     native.cc_library(
         name = name,
@@ -24,20 +30,3 @@ def op_library(name, srcs = [], deps = [], **kwargs):
         ] + deps,
         **kwargs
     )
-
-def op_packages(op, cpu_widths = ["*"], gpu_widths = ["*"]):
-    """`cpu_packages` and `sm_90_packages`: level aot_inductor of the op, for the cases of levels_agree and shipped models.
-
-    A set of widths reads "d=4096", or "bfloat16:d=4096" for one dtype only; "*" is any width.
-    """
-    for name, architecture, widths in [("cpu_packages", "x86-64-v3", cpu_widths), ("sm_90_packages", "sm_90", gpu_widths)]:
-        aot_inductor_packages(
-            name = name,
-            architecture = architecture,
-            formula = op + ".py",
-            visibility = [
-                "//tests/kernels:__pkg__",
-                "//tools:__pkg__",
-            ],
-            widths = widths,
-        )
