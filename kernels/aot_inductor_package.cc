@@ -52,10 +52,10 @@ PackagedArgument argument_from(std::string text, std::string_view package_dtype)
   argument.on_host = text.starts_with(kHost);
   if (argument.on_host) text.erase(0, kHost.size());
   const size_t open = text.find('[');
-  TORCH_CHECK_VALUE(open != std::string::npos && text.ends_with(']'), "argument ", text);
+  TORCH_CHECK_VALUE(open != std::string::npos && text.ends_with(']'), "expected an argument, got ", text);
   const std::string dtype = text.substr(0, open);
   const auto known = dtype_from(dtype == "x" ? package_dtype : dtype);
-  TORCH_CHECK_VALUE(known.has_value(), "dtype of ", text);
+  TORCH_CHECK_VALUE(known.has_value(), "expected a known dtype, got ", text);
   argument.dtype = *known;
   argument.dimensions = split(text.substr(open + 1, text.size() - open - 2), ',');
   return argument;
@@ -76,16 +76,26 @@ std::vector<PackagedFunction> read_text(const fs::path& path) {
   std::vector<PackagedFunction> functions;
   for (std::string text; std::getline(file, text);) {
     const std::vector<std::string> fields = split(text, '\t');
-    TORCH_CHECK_VALUE(fields.size() == 9 && fields[0] == "function", "line '", text, "'");
-    PackagedFunction function{
-        fields[1], fields[2], fields[3], fields[4],       fields[5], std::stoll(fields[6]), {}, std::stoull(fields[8]),
-        library,   bytes,     hash,      functions.size()};
-    for (const std::string& argument : split(fields[7], ' ')) {
+    TORCH_CHECK_VALUE(fields.size() == 10 && fields[0] == "function", "expected a line of 10 fields, got '", text, "'");
+    PackagedFunction function{.key = fields[1],
+                              .op = fields[2],
+                              .name = fields[3],
+                              .dtype = fields[4],
+                              .widths = fields[5],
+                              .architecture = fields[6],
+                              .limit = std::stoll(fields[7]),
+                              .arguments = {},
+                              .results = std::stoull(fields[9]),
+                              .library = library,
+                              .bytes = bytes,
+                              .sha1 = hash,
+                              .number = functions.size()};
+    for (const std::string& argument : split(fields[8], ' ')) {
       function.arguments.push_back(argument_from(argument, function.dtype));
     }
     functions.push_back(std::move(function));
   }
-  TORCH_CHECK_VALUE(!functions.empty(), "no functions");
+  TORCH_CHECK_VALUE(!functions.empty(), "expected functions");
   return functions;
 }
 
@@ -142,35 +152,43 @@ PackageCatalog& PackageCatalog::of_this_process() {
   return *catalog;
 }
 
-const PackageCatalog::Contents& PackageCatalog::contents_of(std::string_view op) {
-  if (const auto known = contents_.find(op); known != contents_.end()) return known->second;
-  Contents contents;
-  const std::string start = std::string(op) + "-";
-  for (const fs::path& folder : folders_) {
+// The folders themselves, and in them the folders of packages that the build makes.
+const PackageCatalog::Contents& PackageCatalog::contents() {
+  if (contents_) return *contents_;
+  contents_.emplace();
+  const auto read = [&](const fs::path& path) {
+    try {
+      for (PackagedFunction& function : read_text(path)) contents_->functions.push_back(std::move(function));
+    } catch (const std::exception& problem) {
+      const std::string sentence = problem.what();
+      contents_->problems.push_back(path.string() + " cannot be read: " + sentence.substr(0, sentence.find('\n')));
+    }
+  };
+  const auto read_folder = [&](const fs::path& folder) {
     std::error_code error;
-    for (fs::recursive_directory_iterator entry(folder / op, error), end; !error && entry != end; entry.increment(error)) {
-      const fs::path& path = entry->path();
-      if (path.extension() != ".txt" || !path.filename().string().starts_with(start)) continue;
-      try {
-        for (PackagedFunction& function : read_text(path)) contents.functions.push_back(std::move(function));
-      } catch (const std::exception& problem) {
-        std::string sentence = problem.what();
-        contents.problems.push_back(path.string() + " cannot be read: " + sentence.substr(0, sentence.find('\n')));
-      }
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".txt") read(entry.path());
+    }
+  };
+  for (const fs::path& folder : folders_) {
+    read_folder(folder);
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().filename().string().ends_with("_packages")) read_folder(entry.path());
     }
   }
-  return contents_.emplace(op, std::move(contents)).first->second;
+  return *contents_;
 }
 
 const PackagedFunction& PackageCatalog::find(const PackageRequest& request) {
   const std::lock_guard lock(mutex_);
-  const Contents& contents = contents_of(request.op);
+  const Contents& contents = this->contents();
   const std::string key = request.key(), short_key = key.substr(0, 12);
   const std::string dtype(package_dtype_name(request.dtype));
   const PackagedFunction* stale = nullptr;
   std::string others;
   for (const PackagedFunction& known : contents.functions) {
-    if (known.name != request.function) continue;
+    if (known.op != request.op || known.name != request.function) continue;
     const bool same =
         known.dtype == dtype && known.widths == request.widths && known.architecture == request.architecture;
     if (known.key == key && same) return known;
@@ -184,7 +202,7 @@ const PackagedFunction& PackageCatalog::find(const PackageRequest& request) {
               " is stale: it was made from another formula or with another torch (its key is ",
               stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
   std::string places, problems;
-  for (const fs::path& folder : folders_) places += (places.empty() ? "" : " and ") + (folder / request.op).string();
+  for (const fs::path& folder : folders_) places += (places.empty() ? "" : " and ") + folder.string();
   for (const std::string& problem : contents.problems) problems += "; " + problem;
   TORCH_CHECK(false, request.op, "/aot_inductor: there is no package of ", request.description(), " (key ", short_key,
               ") in ", places, others.empty() ? "" : "; of this function there are: ", others, problems, "; ", kRemedy);

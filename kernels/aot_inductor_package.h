@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PackageCatalog: the packages of level aot_inductor that lie below FOLDER/<op>, found by key and loaded once.
+// PackageCatalog: the packages of level aot_inductor that lie in folders, found by key and loaded once.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +36,7 @@ struct PackagedArgument {
 };
 
 struct PackagedFunction {
-  std::string key, name, dtype, widths, architecture;
+  std::string key, op, name, dtype, widths, architecture;
   int64_t limit;  // no tensor may have more elements: indices of 32 bits
   std::vector<PackagedArgument> arguments;
   size_t results;
@@ -67,11 +68,11 @@ class PackageCatalog {
     std::vector<PackagedFunction> functions;
     std::vector<std::string> problems;
   };
-  const Contents& contents_of(std::string_view op);
+  const Contents& contents();
 
   std::vector<std::filesystem::path> folders_;
   std::mutex mutex_;
-  std::map<std::string, Contents, std::less<>> contents_;  // by op
+  std::optional<Contents> contents_;  // read when a package is asked for first
   std::map<std::filesystem::path, PackageLibrary> libraries_;
 };
 

@@ -29,11 +29,13 @@ std::string architecture_of(c10::Device device) {
   return "sm_" + std::to_string(properties.major * 10 + properties.minor);
 }
 
-bool takes_any_width(const std::vector<AotWidth>& widths, const std::vector<Tensor>& inputs, c10::Device device) {
-  if (device.is_cpu()) return true;
-  for (const AotWidth& width : widths) {
-    if (width.size < 256 || width.size % 8 != 0) return true;
-  }
+bool takes_any_width(AotWidths rule, const std::vector<AotWidth>& widths, const std::vector<Tensor>& inputs,
+                     c10::Device device) {
+  constexpr int64_t kNarrow = 256;
+  if (device.is_cpu() || widths.empty()) return true;
+  const int64_t width = widths.back().size;
+  if (rule == AotWidths::rows ? width < kNarrow || width % 8 != 0 : width % 16 != 0) return true;
+  if (rule == AotWidths::lanes && width != kLanes) return true;
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const Tensor& input) { return input.numel() >= (int64_t{1} << 31); });
 }
@@ -74,8 +76,7 @@ struct AotFunction::Loaded {
   template <class... Parts>
   void require(bool condition, size_t argument, const Parts&... parts) const {
     if (condition) return;
-    TORCH_CHECK(false, request.op, "/aot_inductor: ", request.description(), ", argument ", argument, " is ",
-                      parts...);
+    TORCH_CHECK(false, request.op, "/aot_inductor: ", request.description(), ", argument ", argument, " is ", parts...);
   }
 
   // The library itself checks nothing. Letters must be the same size wherever they stand; those of the widths are
@@ -134,7 +135,7 @@ AotFunction::Loaded& AotFunction::loaded(at::ScalarType dtype, const std::vector
 std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vector<AotWidth>& widths,
                                             std::vector<Tensor> inputs) const {
   const c10::Device device = inputs.at(0).device();
-  const bool any = rule_ == AotWidths::rows && takes_any_width(widths, inputs, device);
+  const bool any = takes_any_width(rule_, widths, inputs, device);
   const at::NoGradGuard no_grad;
   const c10::DeviceGuard guard(device);
   Loaded& loaded = this->loaded(dtype, widths, any, device);
@@ -154,6 +155,11 @@ Tensor host_number(double value) { return at::scalar_tensor(value, at::kFloat); 
 Tensor host_number(int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
 Tensor as_rows(const Tensor& x) { return x.contiguous().view({x.numel() / x.size(-1), x.size(-1)}); }
+
+Tensor as_lanes(const Tensor& x) {
+  const bool whole = x.numel() % kLanes == 0;
+  return x.contiguous().view({whole ? x.numel() / kLanes : 1, whole ? kLanes : x.numel()});
+}
 
 Tensor deliver_wide(const Tensor& gradient, const Tensor& weight, const WeightGradient& where) {
   return deliver(where.into.defined() ? gradient : gradient.to(weight.scalar_type()), where);

@@ -21,12 +21,15 @@ struct AotWidth {
   int64_t size;
 };
 
-// Which widths a package is asked for.
-//   rows   on CPUs the package for any width; on GPUs one for this very width, which Inductor unrolls and vectorizes,
-//          but the package for any width where rows are narrow (under 256), not a multiple of 8, or where 32 bits
-//          cannot index the tensors
-//   exact  always one for these very widths
-enum class AotWidths { rows, exact };
+// Which widths a package is asked for. On CPUs one package is for any width; on GPUs one for this very width, which
+// Inductor unrolls and vectorizes, but the package for any width where 32 bits cannot index the tensors, and
+//   rows   where rows are narrow (under 256) or not a multiple of 8
+//   lanes  where kLanes does not divide the elements, whose shape does not matter: see as_lanes()
+//   heads  where half a head (the last width) is not a multiple of 16
+enum class AotWidths { rows, lanes, heads };
+
+// 16-byte accesses of GPUs need to know that there is a whole number of them.
+inline constexpr int64_t kLanes = 16;
 
 // Adapters hold it as a function-local static. Calls are thread-safe and not differentiated.
 class AotFunction {
@@ -55,6 +58,9 @@ at::Tensor host_number(int64_t value);
 
 // [rows, width] with the last dimension of `x`.
 at::Tensor as_rows(const at::Tensor& x);
+
+// [elements / kLanes, kLanes], or [1, elements] where that does not divide.
+at::Tensor as_lanes(const at::Tensor& x);
 
 // What packages return for a weight is wide: into its buffer as it is, or to autograd in the weight's dtype.
 at::Tensor deliver_wide(const at::Tensor& gradient, const at::Tensor& weight, const WeightGradient& where);

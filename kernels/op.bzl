@@ -1,6 +1,5 @@
 """op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level, its Triton kernels and its `.cu` file."""
 
-load("//tools/bazel:aot_inductor.bzl", "aot_inductor_packages")
 load("//tools/bazel:cuda.bzl", "cuda_library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
@@ -39,6 +38,15 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
     )
+    # What level aot_inductor compiles.
+    native.filegroup(
+        name = "programs",
+        srcs = native.glob([name + ".py", name + "_programs.py"]),
+        visibility = [
+            "//kernels:__pkg__",
+            "//tests/kernels:__pkg__",
+        ],
+    )
     # The definition and level triton, for tests that run them in Python.
     native.filegroup(
         name = "python",
@@ -59,20 +67,3 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         ] + deps,
         **kwargs
     )
-
-def op_packages(op, cpu_widths = ["*"], gpu_widths = ["*"]):
-    """`cpu_packages` and `sm_90_packages`: level aot_inductor of the op, for the cases of levels_agree and shipped models.
-
-    A set of widths reads "d=4096", or "bfloat16:d=4096" for one dtype only; "*" is any width.
-    """
-    for name, architecture, widths in [("cpu_packages", "x86-64-v3", cpu_widths), ("sm_90_packages", "sm_90", gpu_widths)]:
-        aot_inductor_packages(
-            name = name,
-            architecture = architecture,
-            formula = op + ".py",
-            visibility = [
-                "//tests/kernels:__pkg__",
-                "//tools:__pkg__",
-            ],
-            widths = widths,
-        )

@@ -9,6 +9,7 @@
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/cross_entropy/cross_entropy_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -51,12 +52,30 @@ CrossEntropyOp::Output cross_entropy_forward_torchscript(const Tensor& logits, c
   return {formula(logits, targets, scale, rule.ignore_index, rule.label_smoothing), {}};
 }
 
+CrossEntropyOp::Output cross_entropy_forward_aot_inductor(const Tensor& logits, const Tensor& targets,
+                                                          const Tensor& scale, const CrossEntropyOp::Rule& rule,
+                                                          bool with_gradient) {
+  static const AotFunction loss(CrossEntropyOp::kName, kFormula, "cross_entropy_loss");
+  static const AotFunction gradient(CrossEntropyOp::kName, kFormula, "cross_entropy_gradient");
+  const auto outputs = (with_gradient ? gradient : loss)(
+      logits.scalar_type(), {{'v', logits.size(1)}},
+      {logits, targets, scale, host_number(rule.ignore_index), host_number(rule.label_smoothing)});
+  return {outputs[0], with_gradient ? outputs[1] : Tensor()};
+}
+
+Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient) {
+  static const AotFunction function(CrossEntropyOp::kName, kFormula, "cross_entropy_backward", AotWidths::lanes);
+  const Tensor lanes = as_lanes(logit_gradient);
+  return function(logit_gradient.scalar_type(), {{'c', lanes.size(1)}}, {grad_loss, lanes})[0].view(
+      logit_gradient.sizes());
+}
+
 }  // namespace
 
 constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
     .aten = {cross_entropy_forward_aten, cross_entropy_backward_aten},
     .torchscript = {cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {cross_entropy_forward_aot_inductor, cross_entropy_backward_aot_inductor},
     .triton = {cross_entropy_forward_triton, cross_entropy_backward_triton},
     .cuda = {cross_entropy_forward_cuda, cross_entropy_backward_cuda},
 };

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Definition of cross_entropy.
+# Definition of cross_entropy. N rows, V classes
+from typing import Tuple
+
 import torch
 
 
@@ -14,3 +16,24 @@ def cross_entropy(
     if label_smoothing != 0.0:
         row_loss = row_loss - label_smoothing * log_p.mean(1)
     return torch.where(kept, row_loss, torch.zeros_like(row_loss)).sum() * scale
+
+
+# The loss and its gradient, scale * (p - (1 - a) one_hot(target) - a / V) in the rows that count.
+def cross_entropy_gradient(
+    logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, ignore_index: int, label_smoothing: float
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    log_p = wide - torch.logsumexp(wide, dim=1, keepdim=True)
+    kept = targets != ignore_index
+    target = torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)
+    row_loss = (label_smoothing - 1.0) * log_p.gather(1, target).squeeze(1) - label_smoothing * log_p.mean(1)
+    loss = torch.where(kept, row_loss, torch.zeros_like(row_loss)).sum() * scale
+    row_scale = torch.where(kept, scale, torch.zeros_like(scale)).unsqueeze(1)
+    classes = torch.arange(logits.size(1), device=logits.device)
+    picked = torch.where(classes == target, 1.0 - label_smoothing, 0.0)
+    gradient = (torch.exp(log_p) - picked - label_smoothing / logits.size(1)) * row_scale
+    return loss, gradient.to(logits.dtype)
+
+
+def cross_entropy_backward(grad_loss: torch.Tensor, logit_gradient: torch.Tensor) -> torch.Tensor:
+    return (logit_gradient * grad_loss).to(logit_gradient.dtype)

@@ -8,6 +8,7 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/dropout/dropout_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -58,13 +59,22 @@ Tensor add_dropout_forward_torchscript(const Tensor& residual, const Tensor& x, 
   return formula(residual, x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
+Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::Mask& mask) {
+  static const AotFunction function(DropoutOp::kName, kFormula, "dropout_rows");
+  if (x.numel() == 0) return x.clone();
+  const auto threshold = static_cast<int64_t>(mask.probability * 4294967296.0);
+  const std::vector<Tensor> inputs = {as_rows(x), host_number(threshold), host_number(1.0 / (1.0 - mask.probability)),
+                                      mask.key,   host_number(mask.site), host_number(mask.first_row)};
+  return function(x.scalar_type(), /*widths=*/{}, inputs)[0].view(x.sizes());
+}
+
 }  // namespace
 
 constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
     // Linear in x: the gradient goes through the same mask.
     .aten = {dropout_forward_aten, dropout_forward_aten},
     .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {dropout_forward_aot_inductor, dropout_forward_aot_inductor},
     .triton = {dropout_forward_triton, dropout_forward_triton},
     .cuda = {dropout_forward_cuda, dropout_forward_cuda},
 };

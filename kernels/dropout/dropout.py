@@ -13,13 +13,12 @@ def mix(hash: torch.Tensor) -> torch.Tensor:
     return hash ^ (hash >> 16)
 
 
-def dropout(
-    x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
+# x [rows, columns]; an element is kept when its hash is at least `threshold`, and multiplied by `factor` then.
+def dropout_rows(
+    x: torch.Tensor, threshold: int, factor: float, key: torch.Tensor, site: int, first_row: int
 ) -> torch.Tensor:
-    columns = x.size(-1)
-    rows = x.numel() // max(columns, 1)
-    row = torch.arange(rows, device=x.device, dtype=torch.int64) + first_row
-    column = torch.arange(columns, device=x.device, dtype=torch.int64)
+    row = torch.arange(x.size(0), device=x.device, dtype=torch.int64) + first_row
+    column = torch.arange(x.size(1), device=x.device, dtype=torch.int64)
     hash = mix((key & 4294967295) ^ 2654435769)
     hash = mix(((key >> 32) & 4294967295) ^ hash)
     hash = mix(hash ^ (site & 4294967295))
@@ -27,8 +26,16 @@ def dropout(
     hash = mix(((row >> 32) & 4294967295) ^ hash)
     column_hash = mix((column + 2654435769) & 4294967295)
     hash = mix(hash.unsqueeze(1) ^ column_hash)
-    kept = (hash >= int(probability * 4294967296.0)).reshape(x.shape)
-    return torch.where(kept, x * (1.0 / (1.0 - probability)), torch.zeros_like(x))
+    return torch.where(hash >= threshold, x * factor, torch.zeros_like(x))
+
+
+def dropout(
+    x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
+) -> torch.Tensor:
+    columns = x.size(-1)
+    rows = x.reshape(x.numel() // max(columns, 1), columns)
+    y = dropout_rows(rows, int(probability * 4294967296.0), 1.0 / (1.0 - probability), key, site, first_row)
+    return y.reshape(x.shape)
 
 
 def add_dropout(

@@ -5,6 +5,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/global_norm/global_norm_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -27,12 +28,22 @@ Tensor global_norm_forward_torchscript(const std::vector<Tensor>& gradients) {
   return formula(gradients);
 }
 
+Tensor global_norm_forward_aot_inductor(const std::vector<Tensor>& gradients) {
+  static const AotFunction function(GlobalNormOp::kName, kFormula, "add_squares", AotWidths::lanes);
+  Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
+  for (const Tensor& gradient : gradients) {
+    const Tensor lanes = as_lanes(gradient);
+    total = function(gradient.scalar_type(), {{'c', lanes.size(1)}}, {total, lanes})[0];
+  }
+  return total.to(gradients[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
 }  // namespace
 
 constinit const KernelTable<GlobalNormOp> GlobalNormOp::kKernels = {
     .aten = {global_norm_forward_aten, nullptr},
     .torchscript = {global_norm_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {global_norm_forward_aot_inductor, nullptr},
     .triton = {global_norm_forward_triton, nullptr},
     .cuda = {global_norm_forward_cuda, nullptr},
 };

@@ -10,6 +10,7 @@
 #include <ATen/ops/sub.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/layer_norm/layer_norm_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -82,12 +83,69 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, co
   return {formula(x, weight, bias, eps), {}, {}};
 }
 
+// A function with the bias and one without, by the same rule.
+struct Functions {
+  AotFunction without_bias, with_bias;
+  explicit Functions(std::string_view name, std::string_view name_with_bias)
+      : without_bias(LayerNormOp::kName, kFormula, name), with_bias(LayerNormOp::kName, kFormula, name_with_bias) {}
+  std::vector<Tensor> operator()(bool has_bias, const std::vector<Tensor>& inputs) const {
+    const Tensor& rows = inputs[0];
+    return (has_bias ? with_bias : without_bias)(rows.scalar_type(), {{'d', rows.size(-1)}}, inputs);
+  }
+};
+
+LayerNormOp::Output layer_norm_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                    double eps) {
+  static const Functions functions("layer_norm_forward", "layer_norm_forward_bias");
+  std::vector<Tensor> inputs = {as_rows(x), weight};
+  if (bias.defined()) inputs.push_back(bias);
+  inputs.push_back(host_number(eps));
+  const auto outputs = functions(bias.defined(), inputs);
+  return {outputs[0].view(x.sizes()), outputs[1], outputs[2]};
+}
+
+LayerNormOp::Gradient layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                       const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                                                       const LayerNormOp::GradientTargets& targets) {
+  static const Functions functions("layer_norm_backward", "layer_norm_backward_bias");
+  const auto gradients = functions(bias.defined(), {as_rows(grad_y), as_rows(x), weight, mean, rstd});
+  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, targets.weight),
+          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+}
+
+AddLayerNormOp::Output add_layer_norm_forward_aot_inductor(const Tensor& residual, const Tensor& branch,
+                                                           const Tensor& weight, const Tensor& bias, double eps) {
+  static const Functions functions("add_layer_norm_forward", "add_layer_norm_forward_bias");
+  std::vector<Tensor> inputs = {as_rows(residual), as_rows(branch), weight};
+  if (bias.defined()) inputs.push_back(bias);
+  inputs.push_back(host_number(eps));
+  const auto outputs = functions(bias.defined(), inputs);
+  return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2], outputs[3]};
+}
+
+// Without a gradient through the sum it is the backward of layer_norm.
+AddLayerNormOp::Gradient add_layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
+                                                              const Tensor& sum, const Tensor& weight,
+                                                              const Tensor& bias, const Tensor& mean,
+                                                              const Tensor& rstd,
+                                                              const LayerNormOp::GradientTargets& targets) {
+  if (!grad_sum.defined()) {
+    const auto gradient = layer_norm_backward_aot_inductor(grad_y, sum, weight, bias, mean, rstd, targets);
+    return {gradient.x, gradient.weight, gradient.bias};
+  }
+  static const Functions functions("add_layer_norm_backward", "add_layer_norm_backward_bias");
+  const auto gradients =
+      functions(bias.defined(), {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, mean, rstd});
+  return {gradients[0].view(sum.sizes()), deliver_wide(gradients[1], weight, targets.weight),
+          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+}
+
 }  // namespace
 
 constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
     .aten = {layer_norm_forward_aten, layer_norm_backward_aten},
     .torchscript = {layer_norm_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {layer_norm_forward_aot_inductor, layer_norm_backward_aot_inductor},
     .triton = {layer_norm_forward_triton, layer_norm_backward_triton},
     .cuda = {layer_norm_forward_cuda, layer_norm_backward_cuda},
 };
@@ -95,7 +153,7 @@ constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
 constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
     .aten = {add_layer_norm_forward_aten, add_layer_norm_backward_aten},
     .torchscript = {add_layer_norm_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {add_layer_norm_forward_aot_inductor, add_layer_norm_backward_aot_inductor},
     .triton = {add_layer_norm_forward_triton, add_layer_norm_backward_triton},
     .cuda = {add_layer_norm_forward_cuda, add_layer_norm_backward_cuda},
 };

@@ -3,8 +3,10 @@
 #include "kernels/rotary/rotary.h"
 
 #include <ATen/ops/mul.h>
+#include <ATen/ops/neg.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/rotary/rotary_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -44,12 +46,27 @@ Tensor rotary_forward_torchscript(Tensor qkv, const Tensor& cosine, const Tensor
   return formula(qkv, cosine, sine, heads, key_value_heads);
 }
 
+Tensor rotary_forward_aot_inductor(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                                   int64_t key_value_heads) {
+  static const AotFunction function(RotaryOp::kName, kFormula, "rotary_by_head", AotWidths::heads);
+  const int64_t all_heads = heads + 2 * key_value_heads, half = cosine.size(1);
+  const Tensor by_head = qkv.view({qkv.size(0), qkv.size(1), all_heads, 2, half});
+  return function(qkv.scalar_type(), {{'a', all_heads}, {'e', half}},
+                  {by_head, cosine, sine, host_number(heads + key_value_heads)})[0]
+      .view(qkv.sizes());
+}
+
+Tensor rotary_backward_aot_inductor(Tensor grad_qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
+                                    int64_t key_value_heads) {
+  return rotary_forward_aot_inductor(std::move(grad_qkv), cosine, at::neg(sine), heads, key_value_heads);
+}
+
 }  // namespace
 
 constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
     .aten = {rotary_forward_aten, rotary_backward_aten},
     .torchscript = {rotary_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor},
     .triton = {rotary_forward_triton, rotary_backward_triton},
     .cuda = {rotary_forward_cuda, rotary_backward_cuda},
 };

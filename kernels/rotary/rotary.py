@@ -18,3 +18,14 @@ def rotary(
     turned = torch.cat([first * c - second * s, second * c + first * s], dim=3).to(qkv.dtype)
     value = qkv.narrow(2, turned_heads * head_width, key_value_heads * head_width)
     return torch.cat([turned.reshape(batch, positions, turned_heads * head_width), value], dim=2)
+
+
+# qkv [B, T, heads, 2, D/2] as a whole; only the first `turned` heads are turned. Turning back takes -sine.
+def rotary_by_head(qkv: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, turned: int) -> torch.Tensor:
+    wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
+    first, second = wide.select(3, 0), wide.select(3, 1)
+    c = cosine.unsqueeze(1)
+    s = sine.unsqueeze(1)
+    y = torch.stack([first * c - second * s, second * c + first * s], dim=3).to(qkv.dtype)
+    head = torch.arange(qkv.size(2), device=qkv.device).reshape(-1, 1, 1)
+    return torch.where(head < turned, y, qkv)

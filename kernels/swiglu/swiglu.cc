@@ -7,6 +7,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/swiglu/swiglu_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -45,12 +46,31 @@ Tensor swiglu_forward_torchscript(const Tensor& gate_up) {
   return formula(gate_up);
 }
 
+// [rows, 2, F]
+Tensor rows_of_halves(const Tensor& gate_up) {
+  const int64_t width = gate_up.size(-1) / 2;
+  return as_rows(gate_up).unflatten(1, {2, width});
+}
+
+Tensor swiglu_forward_aot_inductor(const Tensor& gate_up) {
+  static const AotFunction function(SwigluOp::kName, kFormula, "swiglu_forward");
+  std::vector<int64_t> shape = gate_up.sizes().vec();
+  shape.back() /= 2;
+  return function(gate_up.scalar_type(), {{'f', shape.back()}}, {rows_of_halves(gate_up)})[0].view(shape);
+}
+
+Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up) {
+  static const AotFunction function(SwigluOp::kName, kFormula, "swiglu_backward");
+  return function(gate_up.scalar_type(), {{'f', grad_y.size(-1)}}, {as_rows(grad_y), rows_of_halves(gate_up)})[0].view(
+      gate_up.sizes());
+}
+
 }  // namespace
 
 constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
     .aten = {swiglu_forward_aten, swiglu_backward_aten},
     .torchscript = {swiglu_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {swiglu_forward_aot_inductor, swiglu_backward_aot_inductor},
     .triton = {swiglu_forward_triton, swiglu_backward_triton},
     .cuda = {swiglu_forward_cuda, swiglu_backward_cuda},
 };

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Makes packages of level aot_inductor: `make_packages.py FORMULA... --architecture A --dtypes D,... --widths W...`.
+"""Makes a package of level aot_inductor: `make_packages.py FORMULA... --architecture A --output FOLDER`.
 
-Each formula file becomes one library with all of its functions, for every dtype and every set of widths: `--widths "*"`
-(any width, 64-bit indexing), `--widths d=4096`, or `--widths bfloat16:d=4096` for one dtype only.
+One library with all functions of the ops whose formulas are named (<op>_programs.py beside them says which), for every
+dtype and every set of widths: those of GPU_WIDTHS in <op>_programs.py on GPUs, "*" (any) on CPUs. With `--function`, only
+those that are named.
 """
 import argparse
 import hashlib
@@ -34,6 +35,11 @@ def sets_of_widths(texts, letters, dtype):
     return found
 
 
+def text_of(widths):
+    """{"d": 4096} -> "d=4096"; "-": there are none."""
+    return ",".join(f"{letter}={size}" for letter, size in widths.items()) or "-"
+
+
 def key_of(torch_version, op, function, dtype, widths, architecture, formula_text):
     lines = [
         f"recipe {RECIPE}", f"torch {torch_version}", f"op {op}", f"function {function}", f"dtype {dtype}",
@@ -47,8 +53,7 @@ def main():
     parser.add_argument("formulas", nargs="+", help="kernels/<op>/<op>.py")
     parser.add_argument("--architecture", required=True, choices=["x86-64-v3", "sm_90"])
     parser.add_argument("--dtypes", default="float32,bfloat16,float16")
-    parser.add_argument("--widths", action="append", required=True)
-    parser.add_argument("--functions", default=".*", help="a pattern: only functions whose whole name matches")
+    parser.add_argument("--function", action="append", default=[], help="'OP NAME DTYPE WIDTHS': only this one")
     parser.add_argument("--output", required=True, help="a folder")
     arguments = parser.parse_args()
 
@@ -58,46 +63,66 @@ def main():
         TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="1", TRITON_DISABLE_LINE_INFO="1",
     )  # fmt: skip
     try:
-        for formula in arguments.formulas:
-            make_package(formula, arguments, work)
+        make_package(arguments, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def make_package(path, arguments, work):
+def loaded(path):
+    specification = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def all_functions(module, arguments):
+    """(program, dtype, widths) of every function of an op."""
+    texts = ["*"] if arguments.architecture == "x86-64-v3" else module.GPU_WIDTHS
+    for program in module.PROGRAMS:
+        for dtype in arguments.dtypes.split(","):
+            for widths in sets_of_widths(texts, program.widths, dtype):
+                yield program, dtype, widths
+
+
+def named_functions(module, arguments, op):
+    by_name = {program.function: program for program in module.PROGRAMS}
+    for request in arguments.function:
+        request_op, name, dtype, text = request.split()
+        if request_op == op:
+            (widths,) = sets_of_widths([text], by_name[name].widths, dtype)
+            yield by_name[name], dtype, widths
+
+
+def make_package(arguments, work):
     import torch
 
     import generate
     import hopper_without_gpu
     import package
-    import programs
     import trace
 
-    op = os.path.splitext(os.path.basename(path))[0]
-    specification = importlib.util.spec_from_file_location(op, path)
-    formula = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(formula)
-    with open(path, "rb") as file:
-        formula_text = file.read()
-
     on_gpu = arguments.architecture == "sm_90"
+    version = torch.__version__.split("+")[0]
     lines, traced = [], []
-    for program in programs.PROGRAMS[op]:
-        if not re.fullmatch(arguments.functions, program.function):
-            continue
-        for dtype in arguments.dtypes.split(","):
-            for widths in sets_of_widths(arguments.widths, program.widths, dtype):
-                text = ",".join(f"{letter}={size}" for letter, size in widths.items()) or "-"
-                key = key_of(torch.__version__.split("+")[0], op, program.function, dtype, text, arguments.architecture, formula_text)
-                fixed = {letter: size for letter, size in widths.items() if size != "*"}
-                exported = trace.trace(program, formula, getattr(torch, dtype), fixed, on_gpu)
-                results = len(exported.graph_signature.user_outputs)
-                traced.append((exported, f"f{len(traced)}"))
-                limit = trace.INDEX_LIMIT if fixed else 2**62
-                lines.append([
-                    key, program.function, dtype, text, arguments.architecture, str(limit),
-                    " ".join(a.replace("host ", "host:") for a in program.arguments), str(results),
-                ])  # fmt: skip
+    for path in arguments.formulas:
+        op = os.path.splitext(os.path.basename(path))[0]
+        formula = loaded(path)
+        module = loaded(path[: -len(".py")] + "_programs.py")
+        with open(path, "rb") as file:
+            formula_text = file.read()
+        chosen = named_functions(module, arguments, op) if arguments.function else all_functions(module, arguments)
+        for program, dtype, widths in chosen:
+            text = text_of(widths)
+            fixed = {letter: size for letter, size in widths.items() if size != "*"}
+            exported = trace.trace(program, formula, getattr(torch, dtype), fixed, on_gpu)
+            traced.append((exported, f"f{len(traced)}"))
+            lines.append([
+                key_of(version, op, program.function, dtype, text, arguments.architecture, formula_text),
+                op, program.function, dtype, text, arguments.architecture,
+                str(trace.INDEX_LIMIT if fixed else 2**62),
+                " ".join(argument.replace("host ", "host:") for argument in program.arguments),
+                str(len(exported.graph_signature.user_outputs)),
+            ])  # fmt: skip
     if on_gpu:
         hopper_without_gpu.install()  # after tracing, which runs on the CPU
     options = hopper_without_gpu.OPTIONS if on_gpu else generate.CPU_OPTIONS
@@ -105,11 +130,10 @@ def make_package(path, arguments, work):
     site = os.path.dirname(os.path.dirname(torch.__file__))
     digest = hashlib.sha1("".join(line[0] for line in lines).encode()).hexdigest()[:12]
     os.makedirs(arguments.output, exist_ok=True)
-    library = os.path.join(arguments.output, f"{op}-{arguments.architecture}-{digest}.so")
+    library = os.path.join(arguments.output, f"{arguments.architecture}-{digest}.so")
     package.link(generated, work, library, on_gpu, site)
-    package.write_text(library, lines)
+    package.write_text(library, lines)  # last: without it there is no package
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     main()

@@ -7,7 +7,7 @@ The library speaks kernels/aot_inductor_abi.h. Its text, which the C++ runtime r
     library NAME.so
     bytes N
     sha1 HEX
-    function KEY NAME DTYPE WIDTHS ARCHITECTURE LIMIT ARGUMENTS RESULTS      (one line each, separated by tabs)
+    function KEY OP NAME DTYPE WIDTHS ARCHITECTURE LIMIT ARGUMENTS RESULTS      (one line each, separated by tabs)
 """
 import hashlib
 import os
@@ -188,5 +188,7 @@ def write_text(library, lines):
     text = ["strata package 1", f"library {os.path.basename(library)}", f"bytes {len(content)}"]
     text += [f"sha1 {hashlib.sha1(content).hexdigest()}"]
     text += ["function\t" + "\t".join(line) for line in lines]
-    with open(library[: -len(".so")] + ".txt", "w") as file:
+    path = library[: -len(".so")] + ".txt"
+    with open(path + ".new", "w") as file:
         file.write("\n".join(text) + "\n")
+    os.replace(path + ".new", path)

@@ -8,7 +8,9 @@ from torch.export.passes import move_to_device_pass
 
 # The sizes of free dimensions while tracing. Inductor takes them as hints for its tiling; each is unlike all others,
 # so that no two dimensions are taken for the same.
-HINTS = {"n": 8192, "d": 1032, "f": 2056, "v": 3080, "b": 6, "t": 520, "c": 48}
+HINTS = {
+    "n": 8192, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
+}  # fmt: skip
 INDEX_LIMIT = 2**31 - 1  # 32-bit indexing: no tensor of a package has more elements
 
 

@@ -36,6 +36,7 @@ command_train() {
     check_config "${arguments[@]}"
   fi
   find_libraries
+  make_packages "${arguments[@]}"
 
   local ranks folder train_data
   {

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# What rms_norm and add_rms_norm are compiled into ahead of time. n rows, d width
+from program import same
+
+ROW, WEIGHT, RSTD, EPS = "x[n,d]", "x[d]", "float32[n,1]", "host float32[]"
+
+PROGRAMS = [
+    same("rms_norm_forward", (ROW, WEIGHT, EPS), "d"),
+    same("rms_norm_backward", (ROW, ROW, WEIGHT, RSTD), "d"),
+    same("add_rms_norm_forward", (ROW, ROW, WEIGHT, EPS), "d"),
+    same("add_rms_norm_backward", (ROW, ROW, ROW, WEIGHT, RSTD), "d"),
+]
+
+# Of the cases of the proof and of the shipped configurations.
+GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=2048", "bfloat16:d=4096"]

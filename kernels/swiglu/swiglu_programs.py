@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+# What swiglu is compiled into ahead of time. n rows, f width of each half
+from program import Program
+
+PROGRAMS = [
+    Program("swiglu_forward", ("x[n,2,f]",), "f", lambda formula, gate_up: formula.swiglu(gate_up.flatten(1))),
+    Program(
+        "swiglu_backward",
+        ("x[n,f]", "x[n,2,f]"),
+        "f",
+        lambda formula, grad_y, gate_up: formula.swiglu_backward(grad_y, gate_up.flatten(1)),
+    ),
+]
+
+# Of the cases of the proof and of the shipped configurations.
+GPU_WIDTHS = ["*", "f=1000", "bfloat16:f=8192", "bfloat16:f=14336"]
