@@ -2,6 +2,11 @@
 
 def op_library(name, srcs = [], deps = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula."""
+    native.filegroup(
+        name = name + "_sources",
+        srcs = native.glob(["*." + kind for kind in ["h", "cc", "cu", "cuh", "py"]]),
+        visibility = ["//kernels:__pkg__"],
+    )
     native.genrule(
         name = name + "_formula",
         srcs = [name + ".py"],

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "kernels/device_name.h"
 #include "modules/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
+#include "trainer/kernel_plan.h"
 #include "trainer/load_config.h"
 #include "trainer/run_folder.h"
 #include "trainer/trainer.h"
@@ -49,8 +51,9 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   return folder;
 }
 
-ExitCode run(const LoadedConfig& loaded) {
+ExitCode run(LoadedConfig loaded) {
   const TrainerConfig& config = loaded.config;
+  apply_kernel_plan(loaded, {kernels::device_name(at::kCPU), kernels::torch_version(), kernels::kernel_version()});
   const std::string resolved = loaded.resolved();
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   if (bootstrap.ranks() != config.run.ranks) {

@@ -54,5 +54,5 @@ command_export() {
 
 command_levels() {
   make_ready
-  exec "$(binary tools/levels)"
+  exec "$(binary tools/levels)" "$@"
 }
