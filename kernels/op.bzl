@@ -32,6 +32,11 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             "//kernels:cuda_host",
             "//kernels:launch_check",
         ]
+    native.filegroup(
+        name = name + "_sources",
+        srcs = native.glob(["*." + kind for kind in ["h", "cc", "cu", "cuh", "py"]]),
+        visibility = ["//kernels:__pkg__"],
+    )
     native.genrule(
         name = name + "_formula",
         srcs = [name + ".py"],

@@ -33,12 +33,18 @@ std::string padded(std::string_view text, size_t width) {
 }  // namespace
 
 KernelSelection kernels_for_root(const KernelsConfig& config) {
-  if (!config.default_level) {
-    throw Error(ExitCode::configuration,
-                "kernels.default: 'best' needs a measured plan and none was made; name a level");
-  }
   KernelSelection selection;
-  selection.each([&](const char*, kernels::Level& level) { level = *config.default_level; });
+  if (config.default_level) {
+    selection.each([&](const char*, kernels::Level& level) { level = *config.default_level; });
+  } else {
+    OpLevels levels = config.levels;
+    levels.each([](const char* op, std::optional<kernels::Level>& level) {
+      if (level) return;
+      throw Error(
+          ExitCode::configuration,
+          std::string("kernels.default: best needs a measured plan, and none was read that has a level of ") + op);
+    });
+  }
   apply(config.levels, selection);
   return selection;
 }

@@ -4,8 +4,8 @@
 namespace strata::modules {
 
 void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks) {
-  if (checks.can_check({"default"}) && !kernels.default_level) {
-    checks.fail("default", "best needs a measured plan of this model on this machine, and there is none; name a level");
+  if (checks.can_check({"default", "plan"}) && kernels.default_level && !kernels.plan.empty()) {
+    checks.fail("plan", "expected none: only default: best reads a plan");
   }
   for (size_t i = 0; i < kernels.layers.size(); ++i) {
     const std::string key = "layers." + std::to_string(i) + ".only";

@@ -65,12 +65,15 @@ struct LayerKernels {
 
 struct KernelsConfig {
   std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
+  std::string plan = {};                                               // file that says what `best` is
   OpLevels levels = {};                                                // all layers
   std::vector<LayerKernels> layers = {};                               // later lines win
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add_or_word("default", default_level, "best", "level of every op that no other line names");
+    fields.add_or_word("default", default_level, "best",
+                       "level of every op that no other line names; best: the fastest of a measured plan");
+    fields.add("plan", plan, "file with the plan of best, made by tools/strata plan CONFIG");
     modules::describe(levels, fields);
     fields.sections("layers", layers, "levels for some layers; later lines win");
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Prints which op exists at which level, as a table in Markdown, from the kernel tables themselves.
+// levels [--json]: which op exists at which level, from the kernel tables themselves: a table in Markdown, or one JSON
+// object for each op, level and device.
 #include "kernels/levels.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -23,10 +25,19 @@ std::string cell(const std::vector<LevelRow>& matrix, std::string_view op, size_
   return text.empty() ? "-" : text;
 }
 
-}  // namespace
+void print_json(const std::vector<LevelRow>& matrix) {
+  for (const LevelRow& row : matrix) {
+    nlohmann::ordered_json line = {{"op", row.op},
+                                   {"level", name(row.level)},
+                                   {"device", row.device == c10::DeviceType::CPU ? "cpu" : "cuda"},
+                                   {"forward", row.forward},
+                                   {"backward", row.backward}};
+    if (!row.reason.empty()) line["reason"] = row.reason;
+    std::printf("%s\n", line.dump().c_str());
+  }
+}
 
-int main() {
-  const std::vector<LevelRow> matrix = strata::kernels::level_matrix();
+void print_table(const std::vector<LevelRow>& matrix) {
   std::string head = "| op |", line = "| --- |";
   for (const std::string_view level : kLevelNames) {
     head += " " + std::string(level) + " |";
@@ -41,4 +52,17 @@ int main() {
     for (size_t level = 0; level < kLevelNames.size(); ++level) cells += " " + cell(matrix, row.op, level) + " |";
     std::printf("| %s |%s\n", std::string(row.op).c_str(), cells.c_str());
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = argc == 2 && std::string(argv[1]) == "--json";
+  if (argc > 1 && !json) {
+    std::fprintf(stderr, "levels: expected nothing or --json\n");
+    return 2;
+  }
+  const std::vector<LevelRow> matrix = strata::kernels::level_matrix();
+  json ? print_json(matrix) : print_table(matrix);
+  return 0;
 }

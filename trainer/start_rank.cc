@@ -13,7 +13,9 @@
 #include <string>
 #include <thread>
 
+#include "kernels/device_name.h"
 #include "sharding/failure.h"
+#include "trainer/kernel_plan.h"
 
 namespace strata::trainer {
 namespace {
@@ -70,6 +72,9 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
+  apply_kernel_plan(loaded,
+                    {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
+  bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

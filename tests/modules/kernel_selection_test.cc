@@ -46,6 +46,10 @@ TEST(KernelSelection, BestWithoutAPlanIsRefused) {
   KernelsConfig config;
   config.default_level = std::nullopt;
   EXPECT_THROW(kernels_for_root(config), Error);
+  config.levels.each([](const char*, std::optional<Level>& level) { level = Level::torchscript; });
+  EXPECT_EQ(kernels_for_root(config).linear, Level::torchscript);
+  config.levels.adamw.reset();
+  EXPECT_THROW(kernels_for_root(config), Error);
 }
 
 }  // namespace

@@ -155,10 +155,8 @@ const BadLine kBadLines[] = {
      "run.yaml:11:21: kernels.rms_norm: expected aten, torchscript, aot_inductor, triton or cuda, got 'trtion'; did "
      "you "
      "mean 'triton'?"},
-    {"best_without_plan", 11, "kernels: {default: best}",
-     "run.yaml:11:11: kernels.default: best needs a measured plan of this model on this machine, and there is none; "
-     "name "
-     "a level"},
+    {"plan_without_best", 11, "kernels: {default: aten, plan: plans/mine.yaml}",
+     "run.yaml:11:31: kernels.plan: expected none: only default: best reads a plan"},
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
      "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",

@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: MIT
-# bench step: the time of a whole training step of a configuration.
+# bench and plan: how fast the levels of each op are, alone and for one model, and how fast a whole training step is.
 
 command_bench() {
-  local what=${1:-} arguments=() ranks
+  local what=${1:-}
   (($#)) && shift
-  [[ $what == step && $# -gt 0 ]] || stop 2 "what? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
+  case $what in
+    kernels) bench_kernels "$@" ;;
+    step) bench_step "$@" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, or bench step CONFIG; tools/strata help has their options" ;;
+  esac
+}
+
+bench_kernels() {
+  make_ready
+  exec "$(binary tools/bench/bench_kernels)" "$@"
+}
+
+bench_step() {
+  local arguments=() ranks
+  (($#)) || stop 2 "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
   while (($#)); do
     case $1 in
       --ranks) arguments+=("run.ranks=${2:?--ranks wants a number}") && shift ;;
@@ -19,4 +33,11 @@ command_bench() {
   check_config "${arguments[0]}" "${overrides[@]}"
   ranks=$(config_value run.ranks "${arguments[0]}" "${overrides[@]}")
   run_ranks "$ranks" '' /nonexistent "$(binary tools/bench_step)" "${arguments[@]}"
+}
+
+command_plan() {
+  (($#)) || stop 2 "of which config? tools/strata plan CONFIG [--output FILE] [KEY=VALUE ...]"
+  make_ready
+  "$(binary tools/bench/plan_kernels)" "$@" || exit
+  say "a run uses it with kernels.default=best kernels.plan=FILE"
 }

@@ -60,5 +60,5 @@ command_import() {
 
 command_levels() {
   make_ready
-  exec "$(binary tools/levels)"
+  exec "$(binary tools/levels)" "$@"
 }

@@ -36,6 +36,8 @@ command_train() {
     check_config "${arguments[@]}"
   fi
   find_libraries
+  plan_for_best "${arguments[@]}"
+  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
   make_packages "${arguments[@]}"
 
   local ranks folder train_data
@@ -49,6 +51,19 @@ command_train() {
   if [[ -d $folder ]]; then
     [[ $train_data == data/bible/* ]] && show_sample "$folder"
     say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"
+  fi
+}
+
+# `best` without a plan: the one of this model and this device, measured now if it was not before.
+plan_for_best() {
+  made_plan=''
+  [[ $(config_value kernels.default "$@") == best && -z $(config_value kernels.plan "$@") ]] || return 0
+  made_plan=$("$(binary tools/bench/plan_kernels)" "$@" --print-path) || exit
+  if [[ -e $made_plan ]]; then
+    say "best is what $made_plan says"
+  else
+    say "best has no plan yet: measuring every level of this model's ops into $made_plan"
+    "$(binary tools/bench/plan_kernels)" "$@" --output "$made_plan" || exit
   fi
 }
 

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// N rows, D width, e bytes of an element
+#include "kernels/proof/op_shape.h"
+
+#include <c10/util/Exception.h>
+
+namespace strata::kernels {
+namespace {
+
+constexpr double kIndex = 8, kStatistic = 4;  // bytes of an int64 index; of an fp32 mean, rstd or logsumexp of a row
+
+// forward, backward
+struct Both {
+  Work forward, backward;
+};
+
+// With a sum: residual, branch, sum and y; backward the gradients of y and of the sum, the sum and its gradient.
+Both norm(const OpShape& s, double e, bool with_sum, double statistics_of_row) {
+  const double n = double(s.rows), d = double(s.width), vectors = s.bias ? 2 : 1;
+  const double statistics = n * statistics_of_row * kStatistic;
+  return {{(with_sum ? 4 : 2) * n * d * e + vectors * d * e + statistics, 0},
+          {(with_sum ? 4 : 3) * n * d * e + (1 + vectors) * d * e + statistics, 0}};
+}
+
+Both linear(const OpShape& s, double e) {
+  const double n = double(s.rows), i = double(s.width), o = double(s.outputs);
+  const double bias = s.bias ? o : 0, pre_activation = s.activation == Activation::none ? 0 : n * o;
+  const double product = 2 * n * i * o;
+  return {{(n * i + i * o + n * o + bias + pre_activation) * e, product},
+          {(2 * n * i + 2 * i * o + n * o + bias + pre_activation) * e, 2 * product}};
+}
+
+Both attention(const OpShape& s, double e) {
+  const double qkv = double(s.rows * s.width * (s.heads + 2 * s.key_value_heads));
+  const double y = double(s.rows * s.width * s.heads), statistics = double(s.rows * s.heads) * kStatistic;
+  // A causal position sees itself and what is before it. The backward takes five products of that size for two.
+  const double seen = s.causal ? double(s.positions + 1) / 2 : double(s.positions);
+  const double flops = 4 * double(s.rows) * seen * double(s.heads * s.width);
+  return {{(qkv + y) * e + statistics, flops}, {(2 * qkv + 2 * y) * e + statistics, 2.5 * flops}};
+}
+
+Both work(const OpShape& s, double e) {
+  const double n = double(s.rows), d = double(s.width), nd = n * d;
+  if (s.op == "rms_norm") return norm(s, e, /*with_sum=*/false, 1);
+  if (s.op == "add_rms_norm") return norm(s, e, /*with_sum=*/true, 1);
+  if (s.op == "layer_norm") return norm(s, e, /*with_sum=*/false, 2);
+  if (s.op == "add_layer_norm") return norm(s, e, /*with_sum=*/true, 2);
+  if (s.op == "activation") return {{2 * nd * e, 0}, {3 * nd * e, 0}};
+  if (s.op == "swiglu") return {{3 * nd * e, 0}, {5 * nd * e, 0}};
+  if (s.op == "dropout") return {{2 * nd * e, 0}, {2 * nd * e, 0}};
+  if (s.op == "rotary") {  // values are left alone; two fp32 tables of half a head
+    const double turned = 2 * nd * double(s.heads + s.key_value_heads) * e + double(s.positions * s.width) * 4;
+    return {{turned, 0}, {turned, 0}};
+  }
+  if (s.op == "embedding") {
+    return {{n * kIndex + 2 * nd * e, 0}, {n * kIndex + nd * e + double(s.outputs) * d * e, 0}};
+  }
+  // The gradient is made in the forward, in place: the backward by a factor of 1 has nothing to do.
+  if (s.op == "cross_entropy") return {{n * kIndex + 2 * nd * e, 0}, {}};
+  // master and two moments in fp32, read and written; the gradient read and the compute copy written in the dtype.
+  if (s.op == "adamw") return {{d * (6 * 4 + 2 * e), 0}, {}};
+  if (s.op == "global_norm") return {{d * e, 0}, {}};
+  if (s.op == "linear") return linear(s, e);
+  if (s.op == "attention") return attention(s, e);
+  TORCH_CHECK(false, "no bytes and FLOPs are known of op ", s.op);
+}
+
+}  // namespace
+
+std::string text(const OpShape& s) {
+  const auto number = [](int64_t value) { return std::to_string(value); };
+  if (s.op == "adamw" || s.op == "global_norm") return number(s.width);
+  if (s.op == "attention" || s.op == "rotary") {
+    std::string result = number(s.rows / s.positions) + "x" + number(s.positions) + " positions, " + number(s.heads);
+    if (s.key_value_heads != s.heads) result += "/" + number(s.key_value_heads);
+    result += " heads of " + number(s.width);
+    if (s.op == "attention") result += s.causal ? ", causal" : ", full";
+    return result;
+  }
+  std::string result = number(s.rows) + "x" + number(s.width);
+  if (s.op == "linear") result += "->" + number(s.outputs);
+  if (s.op == "embedding") result += " of " + number(s.outputs);
+  if (s.activation != Activation::none) result += " " + std::string(name(s.activation));
+  if (s.bias) result += " bias";
+  return result;
+}
+
+Work forward_work(const OpShape& shape, double element) { return work(shape, element).forward; }
+Work backward_work(const OpShape& shape, double element) { return work(shape, element).backward; }
+
+}  // namespace strata::kernels

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// An op at a shape, ready to run: its inputs on a device in a dtype, and which of them are made of rows that can be
+// looked at in parts.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "kernels/level.h"
+#include "kernels/proof/op_shape.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// The inputs of one call. Leaves are what gradients are taken of; constants are indices, tables, scalars.
+struct Inputs {
+  std::vector<Tensor> leaves, constants;
+  int64_t first_row = 0;  // of these rows in the whole: dropout's masks depend on it
+};
+
+struct Workload {
+  OpShape shape;
+  at::ScalarType dtype;
+  Inputs inputs;
+  // The first so many leaves, constants and results are split along dimension 0 when rows are; the others are whole,
+  // and results (and gradients) that are whole are sums over all rows.
+  size_t split_leaves = 1, split_constants = 0, split_results = 1;
+  bool differentiable = true;
+  bool overwrites = false;  // an op that may destroy its leaves
+  std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run;
+
+  // Of an op whose backward turns a gradient in place when nobody else holds it, as nobody does in a model but
+  // somebody does who asks for the same backward again and again: the backward of a level that has one of its own.
+  std::function<bool(Level level)> has_backward = {};
+  std::function<void(Tensor gradient, const Inputs& inputs, Level level)> backward_in_place = {};
+};
+
+// Random inputs, the same in every run on the same device.
+Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device);
+
+// Leaves of their own, which want gradients where the op has them.
+Inputs fresh_inputs(const Workload& workload);
+
+// Random numbers that stand for the gradients of such results, the same in every run on the same device.
+std::vector<Tensor> random_gradients(const std::vector<Tensor>& results);
+
+}  // namespace strata::kernels

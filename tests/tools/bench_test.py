@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""bench_kernels and plan_kernels on the CPU: what they write, and a run that follows a plan or refuses it."""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
+TRAIN, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/levels")
+
+CONFIG = """
+run: {{folder: {folder}/run}}
+steps: 2
+batch: 2
+micro_batch: 2
+model: {{type: transformer, family: {family}, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37}}
+data: {{type: text, train: {folder}/data.bin, validation: {folder}/data.bin}}
+optimizer: {{type: adamw, learning_rate: 1e-2}}
+kernels: {{default: best}}
+"""
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+        with open(self.folder + "/data.bin", "wb") as file:
+            file.write(struct.pack("<256i", 20240520, 1, 500, *[0] * 253) + struct.pack("<500H", *[i % 37 for i in range(500)]))
+        self.config = self.write_config("llama")
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def write_config(self, family):
+        path = f"{self.folder}/{family}.yaml"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=self.folder, family=family))
+        return path
+
+    def run_program(self, *command, expect=0):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def rows(self, *arguments, expect=0):
+        self.output, self.errors = self.run_program(BENCH, "--device", "cpu", "--json", self.folder + "/rows", "--svg", self.folder + "/svg",
+                                                    *arguments, expect=expect)
+        with open(self.folder + "/rows", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def test_times_each_level_and_direction_of_what_is_asked_for(self):
+        rows = self.rows("--op", "swiglu", "--op", "adamw", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")
+        found = {(row["op"], row["level"], row["direction"]) for row in rows}
+        self.assertEqual(found, {(op, level, direction) for level in ("aten", "torchscript")
+                                 for op, direction in (("swiglu", "forward"), ("swiglu", "backward"), ("adamw", "forward"))})
+        for row in rows:
+            self.assertGreater(row["microseconds"], 0)
+            self.assertLessEqual(row["error"], 1)
+            # Bytes over time, whatever the machine.
+            moved = {"swigluforward": 3 * 2048 * 1024 * 4, "swiglubackward": 5 * 2048 * 1024 * 4, "adamwforward": 32 * 4e6}
+            self.assertAlmostEqual(row["gigabytes_per_second"] * row["microseconds"] * 1e3 / moved[row["op"] + row["direction"]], 1, places=6)
+            self.assertAlmostEqual(row["share_of_roofline"], row["gigabytes_per_second"] / row["copy_gigabytes_per_second"], places=6)
+            self.assertRegex(row["kernels"], "^[0-9a-f]{16}$")
+        self.assertEqual(self.output.count("\n"), len(rows) + 1)
+        bars = ElementTree.parse(self.folder + "/svg").getroot().findall(".//{*}rect")
+        self.assertEqual(len(bars), len(rows) + 1)  # and the background
+
+    def test_takes_the_shapes_of_a_configuration(self):
+        rows = self.rows("--config", self.config, "--level", "aten")
+        shapes = {(row["op"], row["shape"]) for row in rows}
+        self.assertLessEqual({("rms_norm", "32x32"), ("add_rms_norm", "32x32"), ("linear", "32x32->96"), ("linear", "32x48->32"), ("swiglu", "32x48"),
+                              ("linear", "32x32->37"), ("cross_entropy", "32x37"), ("attention", "2x16 positions, 4 heads of 8, causal")}, shapes)
+        self.assertNotIn("layer_norm", {op for op, _ in shapes})
+        self.assertEqual({row["dtype"] for row in rows}, {"fp32"})
+
+    def test_levels_are_listed_with_reasons(self):
+        rows = [json.loads(line) for line in self.run_program(LEVELS, "--json")[0].splitlines()]
+        self.assertEqual(len(rows), len({(row["op"], row["level"], row["device"]) for row in rows}))
+        self.assertEqual(len(rows), 10 * len({row["op"] for row in rows}))
+        for row in rows:
+            self.assertEqual("reason" in row, not (row["forward"] and row["backward"]), row)
+        self.run_program(LEVELS, "--jsn", expect=2)
+
+    def test_refuses_what_is_not_there(self):
+        _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)
+        self.assertIn("nothing to time", errors)
+        self.run_program(BENCH, "--device", "cpu", "--dtype", "fp8", expect=2)
+
+    def test_a_plan_is_made_followed_and_refused(self):
+        for family in ("llama", "gpt2"):
+            config = self.write_config(family)
+            path = self.run_program(PLAN, config, "--device", "cpu")[0].strip()
+            self.assertTrue(path.startswith(f"plans/{family}-"), path)
+            with open(os.path.join(self.folder, path), encoding="utf-8") as file:
+                plan = file.read()
+            norm = "rms_norm" if family == "llama" else "layer_norm"
+            self.assertRegex(plan, rf"op: add_{norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
+            # The run uses it, says where each level is from, and trains.
+            self.run_program(TRAIN, config, "kernels.plan=" + path, f"run.folder={self.folder}/{family}")
+            with open(f"{self.folder}/{family}/resolved.yaml", encoding="utf-8") as file:
+                self.assertRegex(file.read(), r"linear: \w+ +# " + path)
+        _, errors = self.run_program(TRAIN, config, expect=2)
+        self.assertIn("kernels.default: best needs a measured plan and kernels.plan names none; make a plan with: tools/strata plan " + config, errors)
+        # Of another model, device and kernels.
+        _, errors = self.run_program(TRAIN, config, "kernels.plan=" + path, "micro_batch=1", expect=2)
+        self.assertIn("it was measured for a model of hash", errors)
+        for key in ("device", "torch", "kernels"):
+            lines = [f'{key}: "another"' if line.startswith(key + ":") else line for line in plan.split("\n")]
+            with open(self.folder + "/other.yaml", "w", encoding="utf-8") as file:
+                file.write("\n".join(lines))
+            _, errors = self.run_program(TRAIN, config, "kernels.plan=other.yaml", expect=2)
+            self.assertRegex(errors, "cannot use other.yaml: it was measured for .* another, this is ")
+
+
+if __name__ == "__main__":
+    unittest.main()

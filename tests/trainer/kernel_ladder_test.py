@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""configs/kernel_ladder.yaml at every level, and mixed by op and by layer: the same training, within the tolerance of the dtype.
+
+On a machine with a GPU, without Bazel, from an unpacked archive and with the libraries' folders in LD_LIBRARY_PATH:
+
+    STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN=bin/train STRATA_TEST_LEVELS=bin/levels \\
+        STRATA_TEST_CONFIG=configs/kernel_ladder.yaml python3 kernel_ladder_test.py"""
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+
+TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
+LEVELS = os.environ.get("STRATA_TEST_LEVELS") or os.path.abspath("tools/levels")
+CONFIG = os.environ.get("STRATA_TEST_CONFIG") or os.path.abspath("configs/kernel_ladder.yaml")
+DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
+STEPS = int(os.environ.get("STRATA_TEST_STEPS", "8"))
+
+# Largest difference of a loss in so many steps. bfloat16 rounds each activation to 8 bits.
+TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
+# The ops that a key of `kernels:` chooses together.
+TOGETHER = {"rms_norm": ["rms_norm", "add_rms_norm"], "layer_norm": ["layer_norm", "add_layer_norm"], "activation": ["activation", "swiglu"]}
+KEYS = ["linear", "layer_norm", "rms_norm", "activation", "rotary", "attention", "embedding", "dropout", "cross_entropy", "adamw",
+        "global_norm"]
+FAMILIES = {"llama": [], "gpt2": ["model={type: transformer, family: gpt2, layers: 3, width: 128, heads: 2, sequence: 64, vocabulary: 256, dropout: 0.1}"]}
+
+
+def existing():
+    """level -> the keys of `kernels:` that have it on this device."""
+    rows = [json.loads(line) for line in subprocess.run([LEVELS, "--json"], check=True, capture_output=True, text=True).stdout.splitlines()]
+    there = {(row["op"], row["level"]) for row in rows if row["device"] == DEVICE and row["forward"]}
+    levels = list(dict.fromkeys(row["level"] for row in rows))
+    return {level: [key for key in KEYS if all((op, level) in there for op in TOGETHER.get(key, [key]))] for level in levels}
+
+
+def selection(levels, layers=""):
+    return "kernels={default: aten, %s%s}" % (", ".join(f"{key}: {level}" for key, level in levels.items()), layers)
+
+
+class KernelLadderTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = cls.temporary.name
+        numbers = random.Random(1)
+        for name in ("train", "validation"):
+            # A walk with a habit, so that there is something to learn.
+            tokens = [numbers.choice((i % 7, i * i % 251, 3)) for i in range(20000)]
+            with open(f"{cls.folder}/{name}.bin", "wb") as file:
+                file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253) + struct.pack("<%dH" % len(tokens), *tokens))
+        cls.existing = existing()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def losses(self, name, *overrides):
+        folder = f"{self.folder}/{name}"
+        device = ["run.device=cuda"] if DEVICE == "cuda" else []
+        command = [TRAIN, CONFIG, f"run.folder={folder}", f"data={{type: text, train: {self.folder}/train.bin, validation: {self.folder}/validation.bin}}",
+                   f"steps={STEPS}", "schedule.warmup=2", *device, *overrides]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(folder + "/kernels.txt", encoding="utf-8") as file:
+            self.table = {line.split()[0]: line.split()[1:] for line in file}
+        with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
+            return [line["loss"] for line in map(json.loads, file) if "loss" in line]
+
+    def expect_the_same(self, found, reference, dtype):
+        self.assertEqual(len(found), STEPS)
+        self.assertEqual(len(reference), STEPS)
+        for step, (ours, theirs) in enumerate(zip(found, reference), 1):
+            self.assertAlmostEqual(ours, theirs, delta=TOLERANCE[dtype] * theirs, msg=f"loss of step {step}")
+
+    def test_every_level_trains_the_same(self):
+        for family, model in FAMILIES.items():
+            for dtype in TOLERANCE:
+                precision = f"precision={{compute: {dtype}, reduce: float32}}"
+                reference = self.losses(f"{family}-{dtype}-aten", precision, *model)
+                self.assertLess(reference[-1], reference[0], "nothing was learnt")
+                for level, keys in self.existing.items():
+                    if level == "aten" or not keys:
+                        continue
+                    with self.subTest(f"{level} in {dtype}, {family}: {', '.join(keys)}"):
+                        found = self.losses(f"{family}-{dtype}-{level}", precision, selection(dict.fromkeys(keys, level)), *model)
+                        self.expect_the_same(found, reference, dtype)
+                        for key in keys:
+                            self.assertIn(level, self.table[key])
+
+    def test_levels_can_be_mixed_by_op_and_layer(self):
+        """Neighboring ops at different levels, and the layer in the middle at others."""
+        reference = self.losses("mixed-reference")
+        levels = [level for level, keys in self.existing.items() if keys]
+        by_op, inner = {}, {}
+        for i, key in enumerate(KEYS):
+            there = [level for level in levels if key in self.existing[level]]
+            by_op[key], inner[key] = there[i % len(there)], there[(i + 1) % len(there)]
+        self.assertGreater(len(set(by_op.values())), 1)
+        layers = ", layers: [{only: 1, %s}]" % ", ".join(f"{key}: {level}" for key, level in inner.items())
+        self.expect_the_same(self.losses("mixed", selection(by_op, layers)), reference, "float32")
+        self.assertEqual(self.table["linear"], [by_op["linear"], by_op["linear"], inner["linear"], by_op["linear"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Plans: written and read again, applied where no line names a level, refused where they are of something else.
+#include "trainer/kernel_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "configs/errors.h"
+#include "tests/trainer/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+
+const PlanReader kHere{"A GPU", "2.11.0", "0123456789abcdef"};
+
+LoadedConfig config(const std::string& kernels) {
+  return parse_trainer_config("run.yaml", config_with(11, "kernels: " + kernels), {});
+}
+
+KernelPlan good_plan() {
+  KernelPlan plan{"configs/run.yaml", kHere.device, kHere.torch, kHere.kernels,
+                  model_version(config("{default: best}").config)};
+  plan.levels.each([](const char*, std::optional<Level>& level) { level = Level::torchscript; });
+  plan.levels.adamw = Level::aten;
+  PlanRow timed{"rms_norm", "16x8", Level::cuda, 3};
+  timed.forward = 12.5;
+  timed.backward = 20;
+  timed.error = 0.25;
+  PlanRow refused{"linear", "16x8->24 gelu_tanh bias", Level::triton};
+  refused.not_timed = "linear/triton: it said \"no\"";
+  plan.measured = {timed, refused};
+  return plan;
+}
+
+class Plans : public testing::Test {
+ protected:
+  void write(const KernelPlan& plan) { std::ofstream(path_) << yaml(plan); }
+  void TearDown() override { std::remove(path_.c_str()); }
+
+  std::string refusal(const KernelPlan& plan, const PlanReader& here = kHere) {
+    write(plan);
+    LoadedConfig loaded = config("{default: best, plan: " + path_ + "}");
+    try {
+      apply_kernel_plan(loaded, here);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  const std::string path_ = testing::TempDir() + "plan.yaml";
+};
+
+TEST_F(Plans, AreReadAsTheyWereWritten) {
+  write(good_plan());
+  const KernelPlan plan = read_kernel_plan(path_);
+  EXPECT_EQ(yaml(plan), yaml(good_plan()));
+  EXPECT_EQ(plan.measured.at(0).level, Level::cuda);
+  EXPECT_EQ(plan.measured.at(0).backward, 20);
+  EXPECT_EQ(plan.measured.at(1).not_timed, "linear/triton: it said \"no\"");
+  EXPECT_FALSE(plan.measured.at(1).forward);
+}
+
+TEST_F(Plans, FillWhatNoLineNames) {
+  write(good_plan());
+  LoadedConfig loaded = config("{default: best, linear: triton, plan: " + path_ + "}");
+  apply_kernel_plan(loaded, kHere);
+  const modules::KernelsConfig& kernels = loaded.config.kernels;
+  EXPECT_EQ(kernels.levels.linear, Level::triton);
+  EXPECT_EQ(kernels.levels.rms_norm, Level::torchscript);
+  EXPECT_EQ(kernels.levels.adamw, Level::aten);
+  EXPECT_FALSE(kernels.default_level);
+  // The resolved configuration names every level and where it is from.
+  const std::string resolved = loaded.resolved();
+  EXPECT_NE(resolved.find("rms_norm: torchscript"), std::string::npos) << resolved;
+  EXPECT_NE(resolved.find(path_), std::string::npos) << resolved;
+}
+
+TEST_F(Plans, LeaveARunThatAsksForALevelAlone) {
+  LoadedConfig loaded = config("{default: torchscript}");
+  apply_kernel_plan(loaded, kHere);
+  EXPECT_EQ(loaded.config.kernels.default_level, Level::torchscript);
+  EXPECT_FALSE(loaded.config.kernels.levels.linear);
+}
+
+TEST_F(Plans, OfSomethingElseAreRefusedNamingBoth) {
+  const std::string cannot = "kernels.default: best cannot use " + path_ + ": it was measured for ";
+  const std::string hint = "; make a plan with: tools/strata plan run.yaml";
+  EXPECT_EQ(refusal(good_plan()), "nothing was refused");
+  EXPECT_EQ(refusal(good_plan(), {"Another", kHere.torch, kHere.kernels}),
+            cannot + "the device A GPU, this is Another" + hint);
+  EXPECT_EQ(refusal(good_plan(), {kHere.device, "2.12.0", kHere.kernels}),
+            cannot + "LibTorch 2.11.0, this is 2.12.0" + hint);
+  EXPECT_EQ(refusal(good_plan(), {kHere.device, kHere.torch, "ffff"}),
+            cannot + "kernels of version 0123456789abcdef, this is ffff" + hint);
+  KernelPlan plan = good_plan();
+  plan.model = "1234";
+  EXPECT_NE(refusal(plan).find("a model of hash 1234, this is "), std::string::npos);
+  plan = good_plan();
+  plan.levels.rotary.reset();
+  EXPECT_EQ(refusal(plan), "kernels.default: best cannot use " + path_ + ": it has no level of rotary" + hint);
+}
+
+TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {
+  LoadedConfig none = config("{default: best}");
+  EXPECT_THROW(apply_kernel_plan(none, kHere), Error);
+  LoadedConfig missing = config("{default: best, plan: /nowhere/plan.yaml}");
+  EXPECT_THROW(apply_kernel_plan(missing, kHere), Error);
+  std::ofstream(path_) << yaml(good_plan()) << "more: 1\n";
+  EXPECT_THROW(read_kernel_plan(path_), Error);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// bench_kernels: proves every level of every op at full size, then times those that agreed.
+#include <ATen/Context.h>
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "configs/errors.h"
+#include "kernels/device_name.h"
+#include "tools/bench/measurement.h"
+#include "tools/bench/report.h"
+#include "tools/bench/shapes.h"
+#include "trainer/load_config.h"
+
+namespace strata::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> ops, levels, dtypes, overrides;
+  std::string config, json, picture, device;
+};
+
+at::ScalarType dtype_of(const std::string& name) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    if (short_name(dtype) == name) return dtype;
+  }
+  throw Error(ExitCode::configuration, "--dtype " + name + " is not fp32, bf16 or fp16");
+}
+
+bool wanted(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A file that is asked for must be writable before anything is measured; what is measured is in it at once.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    if (!path.empty()) file_.open(path, std::ios::binary);
+    check();
+  }
+  void write(const std::string& text) {
+    if (!path_.empty()) file_ << text << std::flush;
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!path_.empty() && !file_) throw Error(ExitCode::storage, path_ + " cannot be written");
+  }
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+int bench(const Options& options) {
+  const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
+  std::vector<kernels::OpShape> shapes = device.is_cuda() ? common_shapes() : small_shapes();
+  std::vector<std::string> dtypes = options.dtypes;
+  if (!options.config.empty()) {
+    const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
+    shapes.clear();
+    for (const UsedShape& used : shapes_of(config)) shapes.push_back(used.shape);
+    if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
+  }
+  if (dtypes.empty()) dtypes = {"bf16"};
+
+  Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
+  Output json(options.json), picture(options.picture);
+  std::vector<Row> rows;
+  bool all_agreed = true;
+  for (const std::string& name : dtypes) {
+    const at::ScalarType dtype = dtype_of(name);
+    origin.roofline = measure_roofline(device, dtype);
+    std::printf("%s, torch %s: copy %.0f GB/s, %s GEMM %.2f TFLOP/s\n", origin.device.c_str(), origin.torch.c_str(),
+                1e-9 * origin.roofline.bytes_per_second, name.c_str(), 1e-12 * origin.roofline.flops_per_second);
+    for (const kernels::OpShape& shape : shapes) {
+      if (!wanted(options.ops, shape.op)) continue;
+      std::vector<kernels::Level> levels = levels_of(shape.op, device);
+      std::erase_if(levels, [&](kernels::Level level) { return !wanted(options.levels, kernels::name(level)); });
+      measure(shape, dtype, device, levels, [&](const Measurement& measurement) {
+        all_agreed = all_agreed && measurement.timing;
+        for (const Row& row : rows_of(measurement, origin.roofline)) {
+          std::printf("%s\n", line_of(row).c_str());
+          std::fflush(stdout);
+          json.write(json_lines({row}, origin));
+          rows.push_back(row);
+        }
+      });
+    }
+  }
+  // Levels of one op, shape and direction beside each other.
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
+  });
+  picture.write(svg(rows, origin));
+  if (rows.empty())
+    throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
+  return all_agreed ? 0 : static_cast<int>(ExitCode::numerics);
+}
+
+}  // namespace
+}  // namespace strata::tools
+
+int main(int argc, char** argv) {
+  using namespace strata;
+  CLI::App app("Proves every level of every op at full size, then times those that agreed.", "bench kernels");
+  tools::Options options;
+  app.add_option("--op", options.ops, "only these ops");
+  app.add_option("--level", options.levels, "only these levels");
+  app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or that of the configuration");
+  app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
+  app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
+  app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
+  app.add_option("--json", options.json, "file for one JSON object a row");
+  app.add_option("--svg", options.picture, "file for a picture");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
+  }
+  try {
+    return tools::bench(options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "bench kernels: %s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "bench kernels: %s\n", error.what_without_backtrace());
+    return static_cast<int>(ExitCode::internal);
+  }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/measurement.h"
+
+#include <c10/util/Exception.h>
+
+#include "kernels/levels.h"
+
+namespace strata::tools {
+
+using kernels::Level;
+
+std::vector<Level> levels_of(const std::string& op, at::Device device) {
+  std::vector<Level> levels;
+  for (const kernels::LevelRow& row : kernels::level_matrix()) {
+    if (row.op == op && row.device == device.type() && row.forward) levels.push_back(row.level);
+  }
+  return levels;
+}
+
+void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device device, const std::vector<Level>& levels,
+             const std::function<void(const Measurement&)>& done) {
+  std::optional<kernels::Workload> workload;
+  std::vector<kernels::Deviation> aten;
+  std::string failure;
+  try {
+    workload = kernels::make_workload(shape, dtype, device);
+    aten = kernels::deviations(*workload, Level::aten);
+  } catch (const c10::Error& error) {
+    failure = std::string("not checked: ") + error.what_without_backtrace();
+  }
+  for (const Level level : levels) {
+    Measurement measurement{shape, dtype, level, {}};
+    if (!failure.empty()) {
+      measurement.verdict.words = failure;
+    } else {
+      measurement.verdict = kernels::verdict(*workload, level, aten);
+    }
+    if (measurement.verdict.agreed) measurement.timing = time_workload(*workload, level);
+    done(measurement);
+  }
+}
+
+std::string short_name(at::ScalarType dtype) {
+  return dtype == at::kFloat ? "fp32" : dtype == at::kBFloat16 ? "bf16" : dtype == at::kHalf ? "fp16" : toString(dtype);
+}
+
+std::string title(const kernels::OpShape& shape, at::ScalarType dtype) {
+  return shape.op + " " + short_name(dtype) + " " + kernels::text(shape);
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Times PyTorch eager, torch.compile and cuDNN at the shapes of `tools/strata bench kernels`, by hand, on a machine with a GPU.
+
+    python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile or cudnn as level
+
+Needs torch and its Triton. Each call is timed between two events while the queue is full, over rotating inputs."""
+import argparse
+import json
+import sys
+
+import torch
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+CLOCK = 2e9  # cycles per second, for the kernel that holds the queue back
+
+
+def median_seconds(call):
+    """The median of many calls that wait behind a sleeping kernel until all are queued."""
+    for i in range(3):
+        call(i)
+    torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call(0)
+    end.record()
+    torch.cuda.synchronize()
+    count = max(7, min(100, int(20 / max(start.elapsed_time(end), 1e-3))))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    torch.cuda._sleep(int(CLOCK * min(3e-4 * count, 0.05)))
+    for i in range(count):
+        events[i].record()
+        call(i)
+    events[count].record()
+    torch.cuda.synchronize()
+    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3
+
+
+def random(*sizes, dtype=torch.bfloat16):
+    return torch.randn(*sizes, device="cuda", dtype=dtype)
+
+
+class Peer:
+    """An op at a shape: inputs made anew, a function of them, and the bytes and FLOPs that must be done once."""
+
+    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True):
+        self.op, self.shape, self.make, self.run = op, shape, make, run
+        self.work = {"forward": forward, "backward": backward}
+        self.differentiable = differentiable
+
+
+def norm_peers():
+    def bytes_of(rows, width, tensors, vectors):
+        return (2 * rows * width * tensors + 2 * width * vectors + 4 * rows, 0)
+
+    for rows, width in ((16384, 4096), (8192, 8192)):
+        yield Peer("rms_norm", f"{rows}x{width}", lambda r=rows, w=width: [random(r, w), random(w)],
+                   lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), bytes_of(rows, width, 2, 1), bytes_of(rows, width, 3, 2))
+    for rows, width in ((16384, 4096), (8192, 8192), (32768, 4096)):
+        yield Peer("add_rms_norm", f"{rows}x{width}", lambda r=rows, w=width: [random(r, w), random(r, w), random(w)],
+                   lambda a, b, w: ((s := a + b), F.rms_norm(s, w.shape, w, 1e-5)),
+                   bytes_of(rows, width, 4, 1), bytes_of(rows, width, 4, 2))
+    for rows, width in ((65536, 768), (32768, 1600)):
+        yield Peer("layer_norm", f"{rows}x{width} bias", lambda r=rows, w=width: [random(r, w), random(w), random(w)],
+                   lambda x, w, b: F.layer_norm(x, w.shape, w, b), bytes_of(rows, width, 2, 2), bytes_of(rows, width, 3, 3))
+        yield Peer("add_layer_norm", f"{rows}x{width} bias",
+                   lambda r=rows, w=width: [random(r, w), random(r, w), random(w), random(w)],
+                   lambda x, y, w, b: ((s := x + y), F.layer_norm(s, w.shape, w, b)),
+                   bytes_of(rows, width, 4, 2), bytes_of(rows, width, 4, 3))
+
+
+def turned(qkv, cosine, sine, heads=32, shared=8, width=128):
+    batch, positions, _ = qkv.shape
+    by_head = qkv.view(batch, positions, heads + 2 * shared, width)
+    x = by_head[:, :, : heads + shared].float()
+    first, second = x.chunk(2, -1)
+    c, s = cosine[:, None], sine[:, None]
+    y = torch.cat([first * c - second * s, second * c + first * s], -1).to(qkv.dtype)
+    return torch.cat([y, by_head[:, :, heads + shared:]], 2).view(qkv.shape)
+
+
+def elementwise_peers():
+    rows, width = 16384, 14336
+    yield Peer("swiglu", f"{rows}x{width}", lambda: [random(rows, 2 * width)],
+               lambda x: F.silu(x[:, :width]) * x[:, width:], (6 * rows * width, 0), (10 * rows * width, 0))
+    yield Peer("activation", "65536x3072 gelu_tanh", lambda: [random(65536, 3072)],
+               lambda x: F.gelu(x, approximate="tanh"), (4 * 65536 * 3072, 0), (6 * 65536 * 3072, 0))
+    yield Peer("dropout", "65536x768", lambda: [random(65536, 768)], lambda x: F.dropout(x, 0.1),
+               (4 * 65536 * 768, 0), (4 * 65536 * 768, 0))
+    angle = torch.rand(8192, 64, device="cuda")
+    moved = 2 * 16384 * 128 * 40 * 2 + 8192 * 128 * 4
+    yield Peer("rotary", "2x8192 positions, 32/8 heads of 128", lambda: [random(2, 8192, 48 * 128)],
+               lambda x: turned(x, angle.cos(), angle.sin()), (moved, 0), (moved, 0))
+
+
+def vocabulary_peers():
+    indices = torch.randint(0, 50304, (65536,), device="cuda")
+    yield Peer("embedding", "65536x768 of 50304", lambda: [random(50304, 768)], lambda w: F.embedding(indices, w),
+               (65536 * 8 + 4 * 65536 * 768, 0), (65536 * 8 + 2 * 65536 * 768 + 2 * 50304 * 768, 0))
+    for rows, width in ((65536, 50304), (16384, 128256)):
+        targets = torch.randint(0, width, (rows,), device="cuda")
+        # Loss and gradient together, as ours makes them.
+        yield Peer("cross_entropy", f"{rows}x{width}", lambda r=rows, w=width: [random(r, w)],
+                   lambda x, t=targets: F.cross_entropy(x, t), (rows * 8 + 4 * rows * width, 0))
+
+
+def optimizer_peer():
+    elements = 1_200_000_000
+    parameter = torch.zeros(elements, device="cuda", requires_grad=True)
+    parameter.grad = torch.randn_like(parameter)
+    optimizer = torch.optim.AdamW([parameter], fused=True)
+    optimizer.step()
+    yield Peer("adamw", str(elements), lambda: [], optimizer.step, (28 * elements, 0), differentiable=False)
+
+
+def product_peers():
+    for rows, width, out, gelu in ((65536, 768, 3072, True), (8192, 4096, 28672, False)):
+        sizes = rows * width + width * out + rows * out
+        extra = out + rows * out if gelu else 0
+        flops = 2 * rows * width * out
+        run = (lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh")) if gelu else F.linear
+        yield Peer("linear", f"{rows}x{width}->{out}" + (" gelu_tanh bias" if gelu else ""),
+                   lambda r=rows, i=width, o=out, g=gelu: [random(r, i), random(o, i) * i**-0.5] + ([random(o)] if g else []),
+                   run, (2 * (sizes + extra), flops), (2 * (sizes + rows * width + width * out + extra), 2 * flops))
+
+
+def attention_peers():
+    for batch, positions, heads, shared, width in ((64, 1024, 12, 12, 64), (8, 4096, 32, 8, 64), (2, 8192, 32, 8, 128)):
+        flops = 2 * batch * positions * (positions + 1) * heads * width
+        packed, y = batch * positions * (heads + 2 * shared) * width, batch * positions * heads * width
+        name = f"{batch}x{positions} positions, {heads}" + (f"/{shared}" if shared != heads else "")
+        yield Peer("attention", f"{name} heads of {width}, causal",
+                   lambda b=batch, t=positions, h=heads, k=shared, d=width:
+                   [random(b, h, t, d), random(b, k, t, d), random(b, k, t, d)],
+                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+                   (2 * (packed + y) + 4 * batch * positions * heads, flops),
+                   (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops))
+
+
+def sets_of(peer):
+    """Inputs that no cache holds when their turn comes."""
+    first = peer.make()
+    size = sum(tensor.nbytes for tensor in first)
+    count = max(2, min(64, 2 * torch.cuda.get_device_properties(0).L2_cache_size // max(size, 1) + 1)) if first else 1
+    sets = [first] + [peer.make() for _ in range(count - 1)]
+    for inputs in sets:
+        for tensor in inputs:
+            tensor.requires_grad_(peer.differentiable)
+    return sets
+
+
+def time_peer(peer, run):
+    """Seconds forward and backward."""
+    sets = sets_of(peer)
+    roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
+    if peer.op == "cross_entropy":
+        def both(i):
+            torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
+        return {"forward": median_seconds(both)}
+    kept = [None] * len(sets)
+
+    def forward(i):
+        kept[i % len(sets)] = run(*sets[i % len(sets)])
+
+    seconds = {"forward": median_seconds(forward)}
+    if peer.differentiable:
+        for i in range(len(sets)):
+            forward(i)
+        gradients = [torch.randn_like(result) for result in roots(kept[0])]
+
+        def backward(i):
+            torch.autograd.grad(roots(kept[i % len(sets)]), sets[i % len(sets)], gradients, retain_graph=True)
+
+        seconds["backward"] = median_seconds(backward)
+    return seconds
+
+
+def variants(peer, wanted):
+    """The ways in which PyTorch can do it."""
+    if peer.op == "attention":
+        for level, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
+            def run(*inputs, backend=backend):
+                with sdpa_kernel(backend):
+                    return peer.run(*inputs)
+            yield level, run
+        return
+    yield "eager", peer.run
+    if peer.differentiable:
+        torch._dynamo.reset()
+        yield "compile", torch.compile(peer.run, dynamic=False, mode="max-autotune-no-cudagraphs" if "max" in wanted else None)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--op", action="append", help="only these ops")
+    parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash; max: autotune what compiles")
+    arguments = parser.parse_args()
+    wanted = set(arguments.level or [])
+    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, optimizer_peer):
+        for peer in group():
+            if arguments.op and peer.op not in arguments.op:
+                continue
+            for level, run in variants(peer, wanted):
+                if wanted - {"max"} and level not in wanted:
+                    continue
+                line = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
+                        "dtype": "bf16", "level": level}
+                try:
+                    timed = time_peer(peer, run)
+                except Exception as error:  # one peer that cannot run must not hide the others
+                    print(json.dumps({**line, "not_timed": str(error).split("\n")[0]}), flush=True)
+                    continue
+                for direction, seconds in timed.items():
+                    moved, flops = peer.work[direction]
+                    row = {**line, "direction": direction, "microseconds": 1e6 * seconds}
+                    if moved:
+                        row["gigabytes_per_second"] = 1e-9 * moved / seconds
+                    if flops:
+                        row["teraflops_per_second"] = 1e-12 * flops / seconds
+                    print(json.dumps(row), flush=True)
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/timer.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/Sleep.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace strata::tools {
+namespace {
+
+using kernels::Inputs;
+using kernels::Level;
+using kernels::Tensor;
+using kernels::Workload;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSecondsOfSamples = 0.02;  // each median is over about so much time
+constexpr int64_t kFewest = 7, kMost = 100;
+constexpr int64_t kMostSets = 64;
+constexpr double kClock = 2e9;  // cycles per second that no GPU of today exceeds for long
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double median(std::vector<double> samples) {
+  std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
+  return samples[samples.size() / 2];
+}
+
+// The calls wait behind a kernel that does nothing until all of them are queued: no gap between them is the host's.
+double median_on_gpu(const std::function<void(int64_t)>& call) {
+  call(0);  // the first call loads and chooses
+  at::cuda::getCurrentCUDAStream().synchronize();
+  auto start = Clock::now();
+  call(1);
+  const double host = seconds_since(start);
+  at::cuda::getCurrentCUDAStream().synchronize();
+  const double whole = std::max(seconds_since(start), 1e-6);
+  const auto count = std::clamp(static_cast<int64_t>(kSecondsOfSamples / whole), kFewest, kMost);
+  std::vector<at::cuda::CUDAEvent> events;
+  for (int64_t i = 0; i <= count; ++i) events.emplace_back(cudaEventDefault);
+  at::cuda::sleep(static_cast<int64_t>(kClock * std::min(1.5 * host * static_cast<double>(count), 0.05)));
+  for (int64_t i = 0; i < count; ++i) {
+    events[i].record();
+    call(i);
+  }
+  events[count].record();
+  events[count].synchronize();
+  std::vector<double> samples;
+  for (int64_t i = 0; i < count; ++i) samples.push_back(1e-3 * events[i].elapsed_time(events[i + 1]));
+  return median(samples);
+}
+
+double median_on_cpu(const std::function<void(int64_t)>& call) {
+  call(0);
+  auto start = Clock::now();
+  call(1);
+  const double once = std::max(seconds_since(start), 1e-7);
+  const auto count = std::clamp(static_cast<int64_t>(kSecondsOfSamples / once), kFewest, kMost);
+  std::vector<double> samples;
+  for (int64_t i = 0; i < count; ++i) {
+    start = Clock::now();
+    call(i);
+    samples.push_back(seconds_since(start));
+  }
+  return median(samples);
+}
+
+// So many sets of inputs that what one call left in the cache is gone when its turn comes again.
+std::vector<Inputs> rotating_inputs(const Workload& workload) {
+  int64_t bytes = 0;
+  for (const Tensor& leaf : workload.inputs.leaves) bytes += static_cast<int64_t>(leaf.nbytes());
+  const int64_t cache = cache_bytes(workload.inputs.leaves[0].device());
+  const int64_t sets = std::clamp<int64_t>(2 * cache / std::max<int64_t>(bytes, 1) + 1, 2, kMostSets);
+  std::vector<Inputs> inputs;
+  for (int64_t i = 0; i < sets; ++i) inputs.push_back(fresh_inputs(workload));
+  return inputs;
+}
+
+}  // namespace
+
+double median_seconds(at::Device device, const std::function<void(int64_t)>& call) {
+  return device.is_cuda() ? median_on_gpu(call) : median_on_cpu(call);
+}
+
+int64_t cache_bytes(at::Device device) {
+  if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->l2CacheSize;
+  const int64_t bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? bytes : int64_t{32} << 20;
+}
+
+Timing time_workload(const Workload& workload, Level level) {
+  const at::Device device = workload.inputs.leaves[0].device();
+  const std::vector<Inputs> inputs = rotating_inputs(workload);
+  const size_t sets = inputs.size();
+  std::vector<std::vector<Tensor>> results(sets);  // kept for a round, so that results rotate too
+  Timing timing;
+  timing.forward = median_seconds(device, [&](int64_t i) {
+    const size_t set = static_cast<size_t>(i) % sets;
+    results[set] = workload.run(inputs[set], level);
+  });
+  if (!workload.differentiable) return timing;
+  for (size_t set = 0; set < sets; ++set) results[set] = workload.run(inputs[set], level);
+  const std::vector<Tensor> gradients = random_gradients(results[0]);
+  std::vector<std::vector<Tensor>> kept(sets);
+  const bool in_place = workload.backward_in_place && workload.has_backward(level);
+  timing.backward = median_seconds(device, [&](int64_t i) {
+    const size_t set = static_cast<size_t>(i) % sets;
+    if (in_place) {
+      workload.backward_in_place(results[set][0].detach(), inputs[set], level);
+      return;
+    }
+    kept[set] = torch::autograd::grad(results[set], inputs[set].leaves, gradients, /*retain_graph=*/true);
+  });
+  return timing;
+}
+
+}  // namespace strata::tools
