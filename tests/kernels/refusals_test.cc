@@ -123,7 +123,9 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
-      {[&] { add_dropout(zeros({2, 7}), x, 0.5, key, 0, 0, A); },
+      {[&] {
+         add_dropout(zeros({2, 7}), x, 0.5, key, 0, 0, A);
+       },
        "add_dropout/aten: residual is Float [2, 7] on cpu and x is Float [2, 8] on cpu, expected the same"},
       {[&] { cross_entropy(x, zeros({3}, at::kLong), scalar, -100, 0, A); },
        "cross_entropy/aten: targets are Long [3] on cpu, expected Long [2] on cpu"},
