@@ -205,8 +205,8 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
             }),
             "embedding has no kernel at level aot_inductor on cpu (not written yet); levels there: aten, torchscript");
   EXPECT_EQ(refusal([] { require_level("blocks.3.mlp", "swiglu", Level::triton, c10::kCPU); }),
-            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (not written yet); levels there: aten, "
-            "torchscript, aot_inductor");
+            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (this level is GPU code); levels there: "
+            "aten, torchscript, aot_inductor");
   EXPECT_EQ(refusal([] {
               rms_norm(zeros({2, 8}), zeros({8}), 1e-5, Level::cuda);
             }),
