@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 #include "configs/errors.h"
 #include "kernels/weight_gradient.h"
@@ -22,6 +24,16 @@ using sharding::SlotPool;
 
 at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
 
+// at::parallel_for runs on one thread in code that is not compiled with OpenMP, as ours is.
+template <class Fill>
+void fill_by_all_threads(int64_t count, const Fill& fill) {
+  constexpr int64_t kFewest = 1 << 16;
+  const int64_t threads = std::clamp<int64_t>(count / kFewest, 1, at::get_num_threads());
+  std::vector<std::jthread> others;
+  for (int64_t i = 1; i < threads; ++i) others.emplace_back(fill, count * i / threads, count * (i + 1) / threads);
+  fill(0, count / threads);
+}
+
 // Each rank makes the values of its own shard only: the full model exists nowhere.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
                 int64_t layers) {
@@ -30,7 +42,7 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
     const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
                                         [&](const modules::Parameter& p) { return p.name == entry.name; });
     float* const values = shard.mutable_data_ptr<float>() + in_shard;
-    at::parallel_for(0, count, /*grain_size=*/1 << 16, [&](int64_t begin, int64_t end) {
+    fill_by_all_threads(count, [&](int64_t begin, int64_t end) {
       modules::initialize_parameter(*parameter, seed, layers, in_parameter + begin, end - begin, values + begin);
     });
   });
