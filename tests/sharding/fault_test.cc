@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTimeoutSeconds = 3;  // as in fault_rank
-constexpr double kStartSeconds = 8;    // for mpirun to start and to end ranks on a busy machine
+constexpr double kStartSeconds = 30;   // for mpirun to start and to end ranks on a busy machine
 
 std::string contents(const fs::path& path) {
   std::ifstream file(path);
