@@ -20,6 +20,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/parallelize.h"
 #include "trainer/phase_timer.h"
+#include "trainer/profile/profiler.h"
 #include "trainer/run_state.h"
 #include "trainer/step_graph.h"
 #include "trainer/step_results.h"
@@ -42,8 +43,8 @@ struct Measurement {
   std::vector<double> milliseconds;  // of each step that counts
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
-  bool captured = false;  // the steps were replays of a CUDA graph
-  float loss = 0;         // of the last step
+  bool captured = false;           // the steps were replays of a CUDA graph
+  float loss = 0;                  // of the last step
 };
 
 class Trainer {
@@ -61,6 +62,7 @@ class Trainer {
  private:
   void start();
   std::vector<MicroBatch> read_batches(int64_t step) const;
+  void next_step();
   void fill_inputs();
   void take_step();
   void run_step();  // capturable as a whole: touches no host value
@@ -71,6 +73,7 @@ class Trainer {
   void save();
   void finish_save(bool wait);
   [[noreturn]] void explain_skipped_update(int64_t step);
+  std::unique_ptr<profile::Profiler> make_profiler();
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
@@ -83,6 +86,7 @@ class Trainer {
   const sharding::DeviceMesh mesh_;
   const std::unique_ptr<Task> task_;
   FaultInjection fault_;
+  const std::unique_ptr<profile::Profiler> profiler_;  // null: no step is profiled
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
