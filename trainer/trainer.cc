@@ -107,21 +107,25 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
     while (const std::optional<StepResult> result = results_.next(all)) {
       const Clock::time_point now = Clock::now();
       const std::chrono::duration<double, std::milli> passed = now - last;
-      if (result->step > warm_up) measured.milliseconds.push_back(passed.count());
+      if (result->step > warm_up + steps) {
+        measured.profiled_milliseconds.push_back(passed.count());
+      } else if (result->step > warm_up) {
+        measured.milliseconds.push_back(passed.count());
+      }
       last = now;
       measured.loss = result->loss;
     }
   };
-  while (step_ < warm_up + steps) {
+  const int64_t last_step = std::max(warm_up + steps, config_.profile.steps ? config_.profile.steps->last : 0);
+  while (step_ < last_step) {
     if (step_ == warm_up) measured.device_allocations = -device_allocations(device_);
     next_step();
+    if (step_ == warm_up + steps) measured.device_allocations += device_allocations(device_);
     look(/*all=*/false);
     bootstrap_.end_step();
   }
   look(/*all=*/true);
-  if (profiler_) profiler_->finish();
   bootstrap_.rest();
-  measured.device_allocations += device_allocations(device_);
   measured.peak_memory_bytes = memory_bytes(device_);
   measured.captured = graph_ && graph_->captured();
   return measured;

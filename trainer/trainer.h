@@ -40,7 +40,8 @@ struct StepInputs {
 
 // What a benchmark wants to know of a run.
 struct Measurement {
-  std::vector<double> milliseconds;  // of each step that counts
+  std::vector<double> milliseconds;           // of each step that counts
+  std::vector<double> profiled_milliseconds;  // of the profiled steps behind them
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
   bool captured = false;           // the steps were replays of a CUDA graph
@@ -55,8 +56,8 @@ class Trainer {
   // Trains to the last step, or until it is asked to stop: the exit code says which.
   ExitCode train();
 
-  // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on; nothing is read from the
-  // run's folder or written to it.
+  // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on, and further ones up to the
+  // last that the configuration wants profiled. Of the run's folder nothing is read; a profile is all that is written.
   Measurement measure(int64_t warm_up, int64_t steps);
 
  private:

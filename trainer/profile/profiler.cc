@@ -71,7 +71,10 @@ void Profiler::report() {
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   std::filesystem::create_directories(folder);
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
-  const std::string text = table(steps_, options_.device, waits);
+  std::string text = table(steps_, options_.device, waits);
+  if (reader_.without_launch() > 0) {
+    text += "\n" + std::to_string(reader_.without_launch()) + " kernels have no recorded launch and are in no step\n";
+  }
   replace_file(name + ".jsonl", json_lines(steps_, options_.device));
   replace_file(name + ".trace.json", chrome_trace(steps_, options_.device));
   replace_file(name + ".txt", text);
