@@ -23,6 +23,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
+#include "trainer/profile/call_work.h"
 #include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
 #include "trainer/weights_hash.h"
@@ -168,7 +169,8 @@ std::unique_ptr<profile::Profiler> Trainer::make_profiler() {
       .steps = *config_.profile.steps,
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
-      .device = {bootstrap_.device_name(), ranks_.rank, ranks_.size, profile::peaks_of(bootstrap_.device_name())},
+      .device = {bootstrap_.device_name(), ranks_.rank, ranks_.size, profile::peaks_of(bootstrap_.device_name()),
+                 profile::work_of_calls(config_)},
       .gather = ranks_.gather,
       .tell = [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }});
 }

@@ -15,7 +15,7 @@ namespace strata::trainer::profile {
 
 struct OpKey {
   int64_t layer = -1;
-  std::string phase, op, level;
+  std::string phase = {}, op = {}, level = {};
   bool backward = false;
   auto operator<=>(const OpKey&) const = default;
 };
