@@ -31,7 +31,9 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t warm_up = 10, steps = 30;
-  std::string json;  // file to append a line to; empty: none
+  std::string json;     // file to append a line to; empty: none
+  std::string profile;  // folder for the profile of further steps; empty: none
+  int64_t profiled_steps = 10;
 };
 
 // Dense bf16 of one GPU in TFLOP/s, without sparsity; 0: not known.
@@ -105,12 +107,21 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
                                  {"device_allocations", measured.device_allocations},
                                  {"loss", measured.loss}};
+  if (!measured.profiled_milliseconds.empty()) {
+    json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
+    json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
+  }
   return json;
 }
 
 ExitCode run(LoadedConfig loaded, const Request& request) {
   auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
   if (model == nullptr) throw Error(ExitCode::configuration, "bench step knows language models only");
+  if (!request.profile.empty()) {
+    loaded.config.run.folder = request.profile;
+    const int64_t before = request.warm_up + request.steps;
+    loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
+  }
   const Tokens tokens(*model);
   loaded.config.data.type = trainer::TextDataConfig{tokens.path(), tokens.path()};
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
@@ -147,6 +158,10 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(5, 100000));
   app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
   app.add_option("--json", request.json, "file that gets the result as a line of JSON");
+  app.add_option("--profile", request.profile, "folder that gets the profile of the steps that follow");
+  app.add_option("--profile-steps", request.profiled_steps, "how many those are")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

@@ -2,9 +2,12 @@
 // Where the time of a step goes: wall-clock seconds of this rank by phase.
 #pragma once
 
+#include <ATen/record_function.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace strata::trainer {
@@ -18,10 +21,16 @@ class PhaseTimer {
  public:
   using Seconds = std::array<double, kPhaseNames.size()>;
 
-  // Time from now on belongs to `phase`, until the scope ends; then again to the phase around it.
+  // Time from now on belongs to `phase`, until the scope ends; then again to the phase around it. A profile sees the
+  // scope under `name`, or that of the phase.
   class Scope {
    public:
-    Scope(PhaseTimer& timer, Phase phase) : timer_(timer), outer_(timer.current_) { timer_.enter(phase); }
+    Scope(PhaseTimer& timer, Phase phase, std::string_view name = "")
+        : timer_(timer), outer_(timer.current_), record_(at::RecordScope::USER_SCOPE) {
+      if (record_.isActive())
+        record_.before(std::string(name.empty() ? kPhaseNames[static_cast<size_t>(phase)] : name));
+      timer_.enter(phase);
+    }
     ~Scope() { timer_.enter(outer_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -29,6 +38,7 @@ class PhaseTimer {
    private:
     PhaseTimer& timer_;
     Phase outer_;
+    at::RecordFunction record_;
   };
 
   // Seconds since the last call, by phase.

@@ -23,6 +23,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
+#include "trainer/profile/call_work.h"
 #include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
 #include "trainer/weights_hash.h"
@@ -46,9 +47,14 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       fault_(config.fault, ranks_.rank, *mesh_.shard),
+      profiler_(make_profiler()),
       model_(config, *task_, mesh_,
              {.device = device_,
-              .around = [this](int64_t, modules::Layer layer) { return fault_.around(std::move(layer)); }}),
+              .around =
+                  [this](int64_t index, modules::Layer layer) {
+                    layer = fault_.around(std::move(layer));
+                    return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
+                  }}),
       kernels_(modules::kernels_for_root(config.kernels)),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
       feed_([this](int64_t step) { return read_batches(step); }, device_),
@@ -73,9 +79,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
 ExitCode Trainer::train() {
   start();
   while (step_ < last_step_ && !stop_) {
-    ++step_;
-    fill_inputs();
-    take_step();
+    next_step();
     const bool pauses =
         step_ == last_step_ || due(step_, config_.evaluation.every) || due(step_, config_.checkpoint.every);
     look_at_results(/*all=*/pauses);
@@ -90,6 +94,7 @@ ExitCode Trainer::train() {
     bootstrap_.end_step();
   }
   finish_save(/*wait=*/true);
+  if (profiler_) profiler_->finish();
   bootstrap_.rest();
   if (metrics_) metrics_->note(metrics_->phase_table());
   return stop_ && step_ < last_step_ ? ExitCode::preempted : ExitCode::done;
@@ -103,22 +108,25 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
     while (const std::optional<StepResult> result = results_.next(all)) {
       const Clock::time_point now = Clock::now();
       const std::chrono::duration<double, std::milli> passed = now - last;
-      if (result->step > warm_up) measured.milliseconds.push_back(passed.count());
+      if (result->step > warm_up + steps) {
+        measured.profiled_milliseconds.push_back(passed.count());
+      } else if (result->step > warm_up) {
+        measured.milliseconds.push_back(passed.count());
+      }
       last = now;
       measured.loss = result->loss;
     }
   };
-  while (step_ < warm_up + steps) {
-    ++step_;
-    if (step_ == warm_up + 1) measured.device_allocations = -device_allocations(device_);
-    fill_inputs();
-    take_step();
+  const int64_t last_step = std::max(warm_up + steps, config_.profile.steps ? config_.profile.steps->last : 0);
+  while (step_ < last_step) {
+    if (step_ == warm_up) measured.device_allocations = -device_allocations(device_);
+    next_step();
+    if (step_ == warm_up + steps) measured.device_allocations += device_allocations(device_);
     look(/*all=*/false);
     bootstrap_.end_step();
   }
   look(/*all=*/true);
   bootstrap_.rest();
-  measured.device_allocations += device_allocations(device_);
   measured.peak_memory_bytes = memory_bytes(device_);
   measured.captured = graph_ && graph_->captured();
   return measured;
@@ -155,6 +163,18 @@ void Trainer::start() {
   metrics_->note("resumed from step " + std::to_string(step_));
 }
 
+std::unique_ptr<profile::Profiler> Trainer::make_profiler() {
+  if (!config_.profile.steps) return nullptr;
+  return std::make_unique<profile::Profiler>(profile::Profiler::Options{
+      .steps = *config_.profile.steps,
+      .folder = config_.run.folder,
+      .on_gpu = device_.is_cuda(),
+      .device = {bootstrap_.device_name(), ranks_.rank, ranks_.size, profile::peaks_of(bootstrap_.device_name()),
+                 profile::work_of_calls(config_)},
+      .gather = ranks_.gather,
+      .tell = [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }});
+}
+
 Tensor Trainer::scalar(double value) const {
   return at::scalar_tensor(value, at::TensorOptions(at::kFloat).device(device_));
 }
@@ -168,6 +188,14 @@ std::vector<MicroBatch> Trainer::read_batches(int64_t step) const {
     batches.push_back(task_->training_batch(first + i * config_.micro_batch * ranks_.size, config_.micro_batch));
   }
   return batches;
+}
+
+void Trainer::next_step() {
+  ++step_;
+  if (profiler_) profiler_->begin_step(step_, graph_ ? first_step_ + StepGraph::kWarmUpSteps : 0);
+  fill_inputs();
+  take_step();
+  if (profiler_) profiler_->end_step(step_);
 }
 
 void Trainer::fill_inputs() {

@@ -20,6 +20,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/parallelize.h"
 #include "trainer/phase_timer.h"
+#include "trainer/profile/profiler.h"
 #include "trainer/run_state.h"
 #include "trainer/step_graph.h"
 #include "trainer/step_results.h"
@@ -39,7 +40,8 @@ struct StepInputs {
 
 // What a benchmark wants to know of a run.
 struct Measurement {
-  std::vector<double> milliseconds;  // of each step that counts
+  std::vector<double> milliseconds;           // of each step that counts
+  std::vector<double> profiled_milliseconds;  // of the profiled steps behind them
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
   bool captured = false;           // the steps were replays of a CUDA graph
@@ -54,13 +56,14 @@ class Trainer {
   // Trains to the last step, or until it is asked to stop: the exit code says which.
   ExitCode train();
 
-  // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on; nothing is read from the
-  // run's folder or written to it.
+  // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on, and further ones up to the
+  // last that the configuration wants profiled. Of the run's folder nothing is read; a profile is all that is written.
   Measurement measure(int64_t warm_up, int64_t steps);
 
  private:
   void start();
   std::vector<MicroBatch> read_batches(int64_t step) const;
+  void next_step();
   void fill_inputs();
   void take_step();
   void run_step();  // capturable as a whole: touches no host value
@@ -71,6 +74,7 @@ class Trainer {
   void save();
   void finish_save(bool wait);
   [[noreturn]] void explain_skipped_update(int64_t step);
+  std::unique_ptr<profile::Profiler> make_profiler();
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
@@ -83,6 +87,7 @@ class Trainer {
   const sharding::DeviceMesh mesh_;
   const std::unique_ptr<Task> task_;
   FaultInjection fault_;
+  const std::unique_ptr<profile::Profiler> profiler_;  // null: no step is profiled
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;

@@ -36,9 +36,9 @@ void check_steps(const TrainerConfig& config, configs::Checks& checks) {
   if (checks.can_check({"run.stop_after"}) && config.run.stop_after > config.steps) {
     checks.fail("run.stop_after", "expected at most " + steps + ", got " + text(config.run.stop_after));
   }
-  if (checks.can_check({"profile.steps"}) && config.profile.steps) {
-    checks.fail("profile.steps",
-                "expected none: there is no profiler of single ops; the phases of a step are timed always");
+  const auto& profiled = config.profile.steps;
+  if (checks.can_check({"profile.steps"}) && profiled && (profiled->first < 1 || profiled->last > config.steps)) {
+    checks.fail("profile.steps", "expected steps from 1 to " + text(config.steps) + ", got " + text_of(*profiled));
   }
 }
 

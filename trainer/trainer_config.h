@@ -228,7 +228,9 @@ struct ProfileConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add_or_word("steps", steps, "none", "steps to profile: 10-20", "steps");
+    fields.add_or_word("steps", steps, "none",
+                       "steps of which every kernel is timed, such as 10-20; the results go to <run.folder>/profile",
+                       "steps");
   }
 };
 
@@ -293,7 +295,7 @@ struct TrainerConfig {
     fields.section("checkpoint", checkpoint, "saving and resuming");
     fields.section("evaluation", evaluation, "loss on the validation data");
     fields.section("log", log, "lines on the console");
-    fields.section("profile", profile, "timing of every op");
+    fields.section("profile", profile, "timing of every op and kernel");
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
   }
 };

@@ -163,9 +163,10 @@ const BadLine kBadLines[] = {
      "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
      "run.yaml:14:25: gradient_checkpointing: expected none or full, got 'ful'; did you mean 'full'?"},
-    {"profile_of_ops", 14, "profile: {steps: 10-20}",
-     "run.yaml:14:11: profile.steps: expected none: there is no profiler of single ops; the phases of a step are timed "
-     "always"},
+    {"profile_after_the_end", 14, "profile: {steps: 99-101}",
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 99-101"},
+    {"profile_of_step_0", 14, "profile: {steps: 0-3}",
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 0-3"},
     {"profile_nothing", 14, "profile: {steps: nnoe}",
      "run.yaml:14:18: profile.steps: expected 'none', or a number or a range such as 0-3, got 'nnoe'; did you mean "
      "'none'?"},

@@ -27,6 +27,23 @@ class GpuTrainingTest(TrainingRuns):
                 self.assertEqual(self.losses("graph-" + name), self.losses("eager-" + name))
                 self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
 
+    def test_replays_are_named_by_the_eager_step(self):
+        """A profile of replays counts the kernels of each op and layer as one of eager steps does."""
+        counted = {}
+        for graph in ("off", "on"):
+            run = "profile-" + graph
+            self.train(run, "cuda_graph=" + graph, "steps=9", "profile.steps=7-8", BFLOAT16, ranks=RANKS, batch=16)
+            with open(self.path(run, "profile/rank-0.jsonl"), encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+            steps = [line for line in lines if "op" not in line]
+            self.assertEqual([(step["step"], step["cuda_graph"], step["difference"]) for step in steps],
+                             [(7, graph == "on", None), (8, graph == "on", None)])
+            counted[graph] = [(op["op"], op["backward"], op["layer"], op["level"], op["calls"],
+                               sum(kernel["calls"] for kernel in op["kernels"]))
+                              for op in lines if op.get("phase") in ("forward", "backward", "optimizer")]
+        self.assertGreater(len(counted["on"]), 50)
+        self.assertEqual(counted["on"], counted["off"])
+
     def test_the_cpu_learns_the_same(self):
         for device in ("cpu", "cuda"):
             self.train("on-" + device, "steps=8", ranks=RANKS, batch=32, device=device)

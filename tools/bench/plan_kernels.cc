@@ -17,6 +17,7 @@
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
 #include "trainer/kernel_plan.h"
+#include "trainer/used_shapes.h"
 
 namespace strata::tools {
 namespace {
@@ -85,10 +86,10 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   const at::ScalarType dtype = config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16;
   const Roofline roofline = measure_roofline(device, dtype);
   Totals totals;
-  for (const auto& [shape, uses] : shapes_of(config)) {
-    measure(shape, dtype, device, levels_of(shape.op, device), [&](const Measurement& measurement) {
+  for (const trainer::UsedShape& used : trainer::used_shapes(config)) {
+    measure(used.shape, dtype, device, levels_of(used.shape.op, device), [&](const Measurement& measurement) {
       for (const Row& row : rows_of(measurement, roofline)) std::fprintf(stderr, "%s\n", line_of(row).c_str());
-      plan.measured.push_back(plan_row(measurement, uses));
+      plan.measured.push_back(plan_row(measurement, used.uses()));
       totals.add(plan.measured.back());
     });
   }

@@ -1,73 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bench/shapes.h"
 
-#include <algorithm>
-
-#include "modules/parameter_table.h"
+#include <utility>
 
 namespace strata::tools {
-namespace {
 
 using kernels::Activation;
 using kernels::OpShape;
-
-class UsedShapes {
- public:
-  void add(OpShape shape, int64_t uses = 1) {
-    const auto same =
-        std::find_if(all_.begin(), all_.end(), [&](const UsedShape& used) { return used.shape == shape; });
-    if (same != all_.end()) {
-      same->uses += uses;
-    } else {
-      all_.push_back({std::move(shape), uses});
-    }
-  }
-  std::vector<UsedShape> take() { return std::move(all_); }
-
- private:
-  std::vector<UsedShape> all_;
-};
-
-void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
-  const bool llama = m.family == modules::Family::llama;
-  const int64_t rows = micro_batch * m.sequence, heads = m.heads, shared = m.key_value_head_count();
-  const int64_t inner = m.feed_forward_width(), packed = (heads + 2 * shared) * m.head_width();
-  const std::string norm = llama ? "rms_norm" : "layer_norm";
-  shapes.add({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
-  if (!llama) shapes.add({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
-  // The first norm adds nothing; the others, and the last, add the pending branch.
-  shapes.add({.op = norm, .rows = rows, .width = m.width, .bias = !llama});
-  shapes.add({.op = "add_" + norm, .rows = rows, .width = m.width, .bias = !llama}, 2 * m.layers);
-  shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = packed, .bias = !llama}, m.layers);
-  shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = m.width, .bias = !llama}, m.layers);
-  OpShape attention{.op = "attention",
-                    .rows = rows,
-                    .width = m.head_width(),
-                    .positions = m.sequence,
-                    .heads = heads,
-                    .key_value_heads = shared};
-  shapes.add(attention, m.layers);
-  if (llama) {
-    attention.op = "rotary";
-    shapes.add(attention, m.layers);
-    shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = 2 * inner}, m.layers);
-    shapes.add({.op = "swiglu", .rows = rows, .width = inner}, m.layers);
-  } else {
-    shapes.add({.op = "linear",
-                .rows = rows,
-                .width = m.width,
-                .outputs = inner,
-                .activation = Activation::gelu_tanh,
-                .bias = true},
-               m.layers);
-  }
-  shapes.add({.op = "linear", .rows = rows, .width = inner, .outputs = m.width, .bias = !llama}, m.layers);
-  if (m.dropout > 0) shapes.add({.op = "dropout", .rows = rows, .width = m.width}, 2 * m.layers + 1);
-  shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = m.vocabulary});
-  shapes.add({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
-}
-
-}  // namespace
 
 std::vector<OpShape> common_shapes() {
   std::vector<OpShape> shapes;
@@ -130,17 +69,6 @@ std::vector<OpShape> small_shapes() {
       {.op = "linear", .rows = 512, .width = 512, .outputs = 1024, .activation = Activation::gelu_tanh, .bias = true});
   shapes.push_back({.op = "attention", .rows = 512, .width = 64, .positions = 256, .heads = 8, .key_value_heads = 8});
   return shapes;
-}
-
-std::vector<UsedShape> shapes_of(const trainer::TrainerConfig& config) {
-  const auto& model = std::get<modules::TransformerConfig>(config.model.type);
-  UsedShapes shapes;
-  add_model(model, config.micro_batch, shapes);
-  for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
-    const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
-    for (const char* op : {"adamw", "global_norm"}) shapes.add({.op = op, .rows = 1, .width = shard});
-  }
-  return shapes.take();
 }
 
 std::string_view kernels_key(std::string_view op) {

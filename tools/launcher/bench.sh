@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# bench and plan: how fast the levels of each op are, alone and for one model, and how fast a whole training step is.
+# bench, plan and profile: how fast the levels of each op are, alone and for one model, how fast a whole training step
+# is, and where its time goes.
 
 command_bench() {
   local what=${1:-}
@@ -33,6 +34,23 @@ bench_step() {
   check_config "${arguments[0]}" "${overrides[@]}"
   ranks=$(config_value run.ranks "${arguments[0]}" "${overrides[@]}")
   run_ranks "$ranks" '' /nonexistent "$(binary tools/bench_step)" "${arguments[@]}"
+}
+
+command_profile() {
+  local config=${1:-} output='' arguments=()
+  [[ -n $config && $config != -* && $config != *=* ]] ||
+    stop 2 "of which config? tools/strata profile CONFIG [--ranks N] [--output FOLDER] [--profile-steps N] [KEY=VALUE ...]"
+  output=runs/profile-$(basename "$config" .yaml)
+  while (($#)); do
+    case $1 in
+      --output) output=${2:?--output wants a folder} && shift ;;
+      --output=*) output=${1#*=} ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  bench_step "${arguments[@]}" --profile "$output"
+  say "the profile is in $output/profile: tables, JSON lines, and traces for Perfetto"
 }
 
 command_plan() {

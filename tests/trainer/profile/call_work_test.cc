@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// The work of calls, by hand for a small GPT-2: 2 layers of width 8, 2 x 4 positions, vocabulary 10.
+#include "trainer/profile/call_work.h"
+
+#include <gtest/gtest.h>
+
+#include "trainer/used_shapes.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+TrainerConfig small_config() {
+  TrainerConfig config;
+  config.micro_batch = 2;
+  config.precision = {.compute = FloatType::bfloat16, .reduce = FloatType::float32};
+  modules::TransformerConfig model;
+  model.family = modules::Family::gpt2;
+  model.layers = 2, model.width = 8, model.heads = 2, model.sequence = 4, model.vocabulary = 10;
+  config.model.type = model;
+  return config;
+}
+
+TEST(CallWork, OfLinearsIsTheirMean) {
+  const WorkOfCall work = work_of_calls(small_config());
+  // 8 -> 24, 8 -> 8, 8 -> 32, 32 -> 8, for 8 rows.
+  const double flops = 2.0 * 8 * (8 * 24 + 8 * 8 + 8 * 32 + 32 * 8);
+  EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}).flops, flops / 4);
+  EXPECT_DOUBLE_EQ(work({.layer = 0, .op = "linear", .backward = true}).flops, 2 * flops / 4);
+  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear"}).flops, 2.0 * 8 * 8 * 10);
+  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear_cross_entropy"}).flops, 6.0 * 8 * 8 * 10);
+}
+
+TEST(CallWork, OfOpsThatOnlyMoveBytes) {
+  const WorkOfCall work = work_of_calls(small_config());
+  const LeastWork norm = work({.layer = 1, .op = "add_layer_norm"});
+  EXPECT_EQ(norm.flops, 0);
+  EXPECT_GT(norm.bytes, 4 * 8 * 8 * 2);
+  EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}).bytes, 0) << "the first norm is a layer's";
+  double adamw = 0, parameters = 0;
+  for (const UsedShape& used : used_shapes(small_config())) {
+    if (used.shape.op != "adamw") continue;
+    parameters += static_cast<double>(used.shape.width * used.uses());
+    adamw += static_cast<double>(used.uses()) * work({.op = "adamw"}).bytes;
+  }
+  EXPECT_DOUBLE_EQ(adamw, parameters * (24 + 4 + 2));
+}
+
+TEST(CallWork, OfWhatIsNotKnownIsNothing) {
+  const WorkOfCall work = work_of_calls(small_config());
+  EXPECT_EQ(work({.op = "aten::add_"}).bytes, 0);
+  EXPECT_EQ(work({.op = "all_gather", .level = "collective"}).bytes, 0);
+}
+
+TEST(UsedShapes, EveryLayerIsCounted) {
+  int64_t linears = 0, norms = 0;
+  for (const UsedShape& used : used_shapes(small_config())) {
+    if (used.shape.op == "linear") linears += used.uses();
+    if (used.shape.op.find("layer_norm") != std::string::npos) norms += used.uses();
+  }
+  EXPECT_EQ(linears, 2 * 4 + 1);
+  EXPECT_EQ(norms, 2 * 2 + 1);
+}
+
+}  // namespace
+}  // namespace strata::trainer::profile

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What LibTorch's profiler records of a small computation on the CPU, and that it is found by op and layer.
+#include "trainer/profile/recorder.h"
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include "kernels/call.h"
+#include "trainer/profile/profiler.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+at::Tensor layer(const at::Tensor& x, const at::Tensor& weight) {
+  const kernels::CallScope scope("linear", kernels::Level::aten);
+  return at::gelu(at::mm(x, weight));
+}
+
+TEST(Recorder, SeesOpsAndTheirBackwards) {
+  const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
+  layer(x, weight).sum().backward();  // nobody listens
+  Recorder recorder(/*on_gpu=*/false);
+  for (int round = 0; round < 2; ++round) {
+    recorder.start();
+    EXPECT_TRUE(recorder.recording());
+    {
+      at::RecordFunction step(at::RecordScope::USER_SCOPE);
+      step.before(std::string("step 5"));
+      layer(x, weight).sum().backward();
+    }
+    const Trace trace = recorder.stop();
+    EXPECT_FALSE(recorder.recording());
+    EXPECT_TRUE(trace.device.empty());
+    const std::vector<Step> steps = StepReader().read(trace);
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].number, 5);
+    bool forward = false, backward = false;
+    for (const Activity& activity : steps[0].activities) {
+      if (activity.origin.op != "linear") continue;
+      EXPECT_EQ(activity.origin.level, "aten");
+      forward = forward || (activity.name == "aten::gelu" && !activity.origin.backward);
+      backward = backward || (activity.name == "GeluBackward0" && activity.origin.backward);
+    }
+    EXPECT_TRUE(forward);
+    EXPECT_TRUE(backward);
+  }
+}
+
+TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
+  const std::string folder = testing::TempDir() + "/profiled";
+  std::string told;
+  int told_times = 0;
+  Profiler profiler({.steps = {3, 4},
+                     .folder = folder,
+                     .on_gpu = false,
+                     .device = {.name = "cpu"},
+                     .gather = [](const std::string& text) { return std::vector<std::string>{text}; },
+                     .tell =
+                         [&](const std::string& table) {
+                           told = table;
+                           ++told_times;
+                         }});
+  const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
+  const modules::Layer wrapped = profiler.around(2, [&](const modules::Stream& stream, const modules::StepContext&) {
+    return modules::Stream{layer(stream.residual, weight), {}};
+  });
+  for (int64_t step = 1; step <= 6; ++step) {
+    profiler.begin_step(step, /*last_eager_step=*/0);
+    wrapped({x, {}}, {}).residual.sum().backward();
+    profiler.end_step(step);
+    EXPECT_EQ(told_times, step < 4 ? 0 : 1);
+  }
+  profiler.finish();
+  EXPECT_EQ(told_times, 1);
+  EXPECT_NE(told.find("profile of steps 3-4"), std::string::npos) << told;
+  EXPECT_NE(told.find("\n  2   "), std::string::npos) << "the layer is missing:\n" << told;
+  EXPECT_NE(told.find("  linear                            backward    aten"), std::string::npos) << told;
+}
+
+}  // namespace
+}  // namespace strata::trainer::profile

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// What is summed, who was waited for, and what the table, the JSON lines and the trace say.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "trainer/profile/collective_waits.h"
+#include "trainer/profile/files.h"
+#include "trainer/profile/summary.h"
+#include "trainer/profile/table.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+Activity activity(const std::string& name, const Origin& origin, int64_t start, int64_t end, int64_t stream = 7) {
+  return {name, origin, start, end, stream, end - start};
+}
+
+// Milliseconds are 10^6; a step of 10: two calls of linear, the first of two kernels, a gather half beside them.
+Step small_step(int64_t number = 3) {
+  const Origin first{.step = number, .layer = 1, .phase = "forward", .op = "linear", .level = "cuda", .call = 5};
+  Origin second = first, gather = first;
+  second.call = 6;
+  gather.op = "all_gather", gather.level = kCollective, gather.call = 8;
+  constexpr int64_t ms = 1000000;
+  return {
+      .number = number,
+      .on_device = true,
+      .replayed = true,
+      .start = 0,
+      .end = 10 * ms,
+      .activities = {activity("gemm", first, 0, 2 * ms), activity("void split<float>", first, 2 * ms, 3 * ms),
+                     activity("ncclDevKernel", gather, 2 * ms, 6 * ms, 20), activity("gemm", second, 4 * ms, 8 * ms)}};
+}
+
+Device device() {
+  return {.name = "NVIDIA H200", .peaks = {.bytes = 1e12, .flops = 100e12}, .work_of_call = [](const OpKey& key) {
+            return key.op == "linear" ? LeastWork{.bytes = 1e6, .flops = 1e11} : LeastWork{};
+          }};
+}
+
+TEST(Summary, CountsCallsAndKernels) {
+  const Summary summary = summary_of(small_step());
+  ASSERT_EQ(summary.size(), 2u);
+  const OpTotal& linear = summary.at({1, "forward", "linear", "cuda", false});
+  EXPECT_EQ(linear.calls, 2);
+  EXPECT_EQ(linear.nanoseconds, 7000000);
+  EXPECT_EQ(linear.kernels.at("gemm").calls, 2);
+  EXPECT_EQ(linear.kernels.at("gemm").nanoseconds, 6000000);
+  EXPECT_EQ(linear.kernels.at("void split<float>").calls, 1);
+}
+
+TEST(Summary, ShareOfTheRoofline) {
+  const Peaks peaks{.bytes = 1e12, .flops = 100e12};
+  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 2000000), 0.5);   // bytes bind
+  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e6, .flops = 2e11}, peaks, 4000000), 0.5);  // FLOPs bind
+  EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, {}, 1000000), 0);
+  EXPECT_EQ(roofline_share({}, peaks, 0), 0);
+  EXPECT_GT(peaks_of("NVIDIA H200").flops, 7e14);
+  EXPECT_EQ(peaks_of("cpu").flops, 0);
+}
+
+TEST(CollectiveWaits, TheOneThatSpentLeastCameLast) {
+  const auto waits = divide({"10 5 ", "4 9 ", "7 5 "});
+  ASSERT_EQ(waits.size(), 3u);
+  EXPECT_EQ(waits[0].transfer, 9);
+  EXPECT_EQ(waits[0].wait, 6);
+  EXPECT_EQ(waits[1].wait, 4);
+  EXPECT_EQ(waits[2].wait, 3);
+  EXPECT_EQ(waits[1].last, 1);
+  EXPECT_EQ(waits[1].caused, 9);
+  EXPECT_EQ(waits[0].last, 1);  // the second: both spent 5
+  EXPECT_EQ(waits[0].caused, 4);
+}
+
+TEST(CollectiveWaits, RanksThatDoNotFitAreNotDivided) {
+  EXPECT_TRUE(divide({"10 5 ", "4 "}).empty());
+  EXPECT_TRUE(divide({"10 5 "}).empty());
+  EXPECT_TRUE(divide({"", ""}).empty());
+}
+
+TEST(CollectiveWaits, TimesAreThoseOfCollectives) {
+  EXPECT_EQ(collective_times({small_step(3), small_step(4)}), "4000000 4000000 ");
+}
+
+TEST(Table, SaysWhereTheTimeGoes) {
+  const std::string text = table({small_step(3), small_step(4)}, device(), divide({"10 ", "4 "}));
+  EXPECT_NE(text.find("profile of steps 3-4, rank 0 of 1, NVIDIA H200, replays of a CUDA graph"), std::string::npos);
+  std::istringstream lines(text);
+  std::string line, linear, exposed, idle, layer;
+  while (std::getline(lines, line)) {
+    if (line.find("  linear ") == 0) linear = line;
+    if (line.find("  communication exposed") == 0) exposed = line;
+    if (line.find("  idle") == 0) idle = line;
+    if (line.find("  1  ") == 0 && layer.empty()) layer = line;
+  }
+  EXPECT_NE(exposed.find("1.000 ms   10.0 %"), std::string::npos) << text;
+  EXPECT_NE(idle.find("2.000 ms   20.0 %"), std::string::npos) << text;
+  // Two calls of 10^11 FLOPs in 7 ms: 28.6 TFLOP/s of 100, and 2 MB in 7 ms.
+  EXPECT_NE(linear.find("7.000  70.0 %        29       0      0.29"), std::string::npos) << text;
+  EXPECT_NE(text.find("others waited, ms"), std::string::npos);
+}
+
+TEST(Table, SaysThatAReplayDiffers) {
+  Step step = small_step();
+  step.difference = "the replay has 3 kernels";
+  EXPECT_NE(table({step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
+  EXPECT_EQ(table({}, device(), {}), "profile: no step was recorded\n");
+}
+
+TEST(Table, NamesOfKernelsAreShort) {
+  EXPECT_EQ(short_name("void at::native::(anonymous namespace)::copy<float>(int)", 40), "copy<float>(int)");
+  EXPECT_EQ(short_name("abcdefghij", 8), "abcde...");
+}
+
+TEST(JsonLines, HaveTheStepAndItsOps) {
+  std::istringstream lines(json_lines({small_step()}, device()));
+  std::vector<nlohmann::json> parsed;
+  for (std::string line; std::getline(lines, line);) parsed.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(parsed.size(), 3u);
+  EXPECT_EQ(parsed[0]["milliseconds"], 10.0);
+  EXPECT_EQ(parsed[0]["exposed"], 1.0);
+  EXPECT_EQ(parsed[0]["cuda_graph"], true);
+  EXPECT_TRUE(parsed[0]["difference"].is_null());
+  const auto& linear = parsed[1]["op"] == "linear" ? parsed[1] : parsed[2];
+  EXPECT_EQ(linear["layer"], 1);
+  EXPECT_EQ(linear["calls"], 2);
+  EXPECT_EQ(linear["flops"], 2e11);
+  EXPECT_NEAR(linear["roofline"].get<double>(), 2.0 / 7, 1e-12);
+  EXPECT_EQ(linear["kernels"].size(), 2u);
+}
+
+TEST(JsonLines, BytesThatAreNotUtf8AreReplaced) {
+  Step step = small_step();
+  step.activities[0].name = "kernel\xff";
+  std::istringstream lines(json_lines({step}, device()));
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(nlohmann::json::accept(line));
+}
+
+TEST(ChromeTrace, HasEveryActivityOnItsStream) {
+  const auto trace = nlohmann::json::parse(chrome_trace({small_step(3)}, device()));
+  size_t kernels = 0, layers = 0;
+  for (const auto& event : trace) {
+    if (event["ph"] != "X") continue;
+    if (event["cat"] == "layer") {
+      ++layers;
+      EXPECT_EQ(event["name"], "layer 1 forward");
+      EXPECT_EQ(event["dur"], 8000.0);
+    }
+    kernels += event.contains("args") ? 1 : 0;
+  }
+  EXPECT_EQ(kernels, 4u);
+  EXPECT_EQ(layers, 1u);
+  EXPECT_EQ(nlohmann::json::parse(chrome_trace({}, device())).size(), 0u);
+}
+
+}  // namespace
+}  // namespace strata::trainer::profile

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// Steps from made-up traces: their borders and times, replays named by an eager step, sequences that differ.
+#include "trainer/profile/steps.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/profile/made_up.h"
+#include "trainer/profile/intervals.h"
+#include "trainer/profile/sequence.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+TEST(Intervals, CoverOverlapsOnce) {
+  EXPECT_EQ(covered({}), 0);
+  EXPECT_EQ(covered({{0, 10}, {5, 20}, {30, 40}, {32, 35}}), 30);
+  EXPECT_EQ(covered_without({{0, 10}, {20, 30}}, {{5, 25}}), 10);
+  EXPECT_EQ(covered_without({{5, 8}}, {{0, 10}}), 0);
+  EXPECT_EQ(covered_without({}, {{0, 10}}), 0);
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Sequence, EqualOnesMatchOneByOne) {
+  const Names names{"a", "b", "a"};
+  EXPECT_EQ(match(names, names), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(difference(names, names, match(names, names)), "");
+}
+
+TEST(Sequence, DifferencesAreSaidAndTheRestIsMatched) {
+  const Names eager{"a", "b", "c", "d", "e"}, replayed{"a", "x", "c", "e"};
+  const std::vector<int64_t> matched = match(eager, replayed);
+  EXPECT_EQ(matched, (std::vector<int64_t>{0, -1, 2, 4}));
+  EXPECT_EQ(difference(eager, replayed, matched),
+            "the replay has 4 kernels and the eager step 5; 1 of the replay have no match; the first difference is at "
+            "1: x instead of b");
+}
+
+TEST(Sequence, OneThatEndsEarlyOrIsEmpty) {
+  EXPECT_EQ(match({"a", "b"}, {"a"}), (std::vector<int64_t>{0}));
+  EXPECT_NE(difference({"a", "b"}, {"a"}, {0}).find("at 1: none instead of b"), std::string::npos);
+  EXPECT_EQ(match({}, {"a"}), (std::vector<int64_t>{-1}));
+  EXPECT_EQ(match({"a"}, {}), std::vector<int64_t>{});
+}
+
+TEST(Sequence, OnesThatAreTooLongToCompareMatchAtTheirEnds) {
+  Names eager{"first"}, replayed{"first"};
+  for (int i = 0; i < 5000; ++i) {
+    eager.push_back("e" + std::to_string(i));
+    replayed.push_back("r" + std::to_string(i));
+  }
+  eager.insert(eager.begin() + 2500, "common");
+  replayed.insert(replayed.begin() + 2500, "common");
+  eager.emplace_back("last"), replayed.emplace_back("last");
+  const std::vector<int64_t> matched = match(eager, replayed);
+  EXPECT_EQ(matched.front(), 0);
+  EXPECT_EQ(matched.back(), static_cast<int64_t>(eager.size()) - 1);
+  EXPECT_EQ(matched[2500], -1);
+}
+
+// Step `number`, queued on the host from `host` on and done by the device from `device` on: norm, gather beside a
+// product, the product's gradient.
+void add_eager(MadeUp& trace, int64_t number, int64_t host, int64_t device) {
+  trace.user("step " + std::to_string(number), host, host + 100);
+  trace.user("data", host + 1, host + 5);
+  trace.kernel("fill", host + 2, device, device + 10);
+  trace.user("forward", host + 10, host + 40);
+  trace.user("layer 0", host + 11, host + 30);
+  trace.user("rms_norm/cuda", host + 12, host + 14);
+  trace.kernel("norm_kernel", host + 13, device + 10, device + 20);
+  trace.user("all_gather blocks.1", host + 15, host + 17);
+  trace.kernel("ncclDevKernel_AllGather", host + 16, device + 15, device + 60, kLoop, 20);
+  trace.user("linear/cuda", host + 18, host + 20);
+  trace.kernel("gemm", host + 19, device + 30, device + 50);
+  trace.user("backward", host + 40, host + 80);
+  trace.user("linear/cuda/backward", host + 50, host + 60, kAutograd);
+  trace.kernel("gemm", host + 55, device + 70, device + 90, kAutograd);
+  // A batch of a later step, by the thread that reads them: it belongs to no step.
+  trace.kernel("Memcpy HtoD", host + 50, device - 500, device - 490, kReader, 30);
+}
+
+TEST(Steps, TimesOfEagerSteps) {
+  MadeUp trace;
+  add_eager(trace, 4, 0, 1000);
+  add_eager(trace, 5, 100, 1100);
+  StepReader reader;
+  const std::vector<Step> steps = reader.read(trace);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].number, 4);
+  EXPECT_FALSE(steps[0].replayed);
+  EXPECT_EQ(steps[0].start, 1000);
+  EXPECT_EQ(steps[0].end, 1100);
+  EXPECT_EQ(steps[1].end, 1190);
+  ASSERT_EQ(steps[0].activities.size(), 5u);
+  EXPECT_EQ(steps[0].activities[2].origin.op, "all_gather");
+  EXPECT_EQ(steps[0].activities[2].origin.layer, 1);
+  EXPECT_EQ(steps[0].activities[4].origin.backward, true);
+  const StepTimes times = times_of(steps[0]);
+  EXPECT_EQ(times.total, 100);
+  EXPECT_EQ(times.compute, 60);        // 0-20, 30-50, 70-90
+  EXPECT_EQ(times.communication, 45);  // 15-60
+  EXPECT_EQ(times.exposed, 20);        // 20-30, 50-60
+  EXPECT_EQ(times.idle, 20);           // 60-70, 90-100
+  EXPECT_EQ(times_of(steps[1]).idle, 10);
+  EXPECT_EQ(reader.without_launch(), 0);
+}
+
+TEST(Steps, WorkBetweenStepsIsNotTheirs) {
+  MadeUp trace;
+  add_eager(trace, 4, 0, 1000);
+  trace.user("evaluation", 110, 400);
+  trace.kernel("gemm", 150, 1095, 1900);
+  add_eager(trace, 5, 500, 2000);
+  const std::vector<Step> steps = StepReader().read(trace);
+  EXPECT_EQ(steps[0].end, 1090);
+  EXPECT_EQ(times_of(steps[0]).idle, 10);
+}
+
+TEST(Steps, KernelsWithoutALaunchAreCounted) {
+  MadeUp trace;
+  add_eager(trace, 4, 0, 1000);
+  trace.device.push_back({"stray", 1020, 1030, 7, 999});
+  StepReader reader;
+  EXPECT_EQ(reader.read(trace)[0].activities.size(), 5u);
+  EXPECT_EQ(reader.without_launch(), 1);
+}
+
+// The same step as a replay, as the device runs it: collectives may be anywhere between the others.
+void add_replay(MadeUp& trace, int64_t number, int64_t host, int64_t device, const std::string& norm = "norm_kernel") {
+  trace.user("step " + std::to_string(number), host, host + 10);
+  trace.user("data", host + 1, host + 3);
+  trace.kernel("fill", host + 2, device, device + 10);
+  trace.graph_launch(host + 5);
+  trace.replayed("ncclDevKernel_AllGather", device + 10, device + 30, 21);
+  trace.replayed(norm, device + 12, device + 20, 9);
+  trace.replayed("gemm", device + 30, device + 50, 9);
+  trace.replayed("gemm", device + 50, device + 70, 9);
+}
+
+TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
+  StepReader reader;
+  MadeUp eager;
+  add_eager(eager, 3, 0, 1000);
+  reader.read(eager);
+  MadeUp replays;
+  add_replay(replays, 10, 0, 5000);
+  add_replay(replays, 11, 10, 5080);
+  const std::vector<Step> steps = reader.read(replays);
+  ASSERT_EQ(steps.size(), 2u);
+  for (const Step& step : steps) {
+    EXPECT_TRUE(step.replayed);
+    EXPECT_EQ(step.difference, "");
+    ASSERT_EQ(step.activities.size(), 5u);
+    EXPECT_EQ(step.activities[0].origin.phase, "data");
+    EXPECT_EQ(step.activities[1].origin.op, "all_gather");
+    EXPECT_EQ(step.activities[2].origin.op, "rms_norm");
+    EXPECT_EQ(step.activities[2].origin.level, "cuda");
+    EXPECT_EQ(step.activities[2].origin.layer, 0);
+    EXPECT_FALSE(step.activities[3].origin.backward);
+    EXPECT_TRUE(step.activities[4].origin.backward);
+    EXPECT_EQ(step.activities[4].origin.step, step.number);
+  }
+  EXPECT_EQ(steps[0].end, 5080);
+}
+
+TEST(Steps, AReplayThatDiffersIsReported) {
+  MadeUp trace;
+  add_eager(trace, 3, 0, 1000);
+  add_replay(trace, 4, 200, 5000, "another_norm");
+  const std::vector<Step> steps = StepReader().read(trace);
+  EXPECT_EQ(steps[1].difference,
+            "the replay has 3 kernels and the eager step 3; 1 of the replay have no match; the first difference is at "
+            "0: another_norm instead of norm_kernel");
+  EXPECT_EQ(steps[1].activities[2].origin.op, "not matched");
+  EXPECT_EQ(steps[1].activities[3].origin.op, "linear");
+}
+
+TEST(Steps, AReplayWithoutAnEagerStepIsReported) {
+  MadeUp trace;
+  add_replay(trace, 4, 200, 5000);
+  const std::vector<Step> steps = StepReader().read(trace);
+  EXPECT_NE(steps[0].difference.find("the eager step 0; 3 of the replay have no match"), std::string::npos);
+}
+
+TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
+  MadeUp trace;
+  trace.user("step 2", 0, 100);
+  trace.user("forward", 10, 60);
+  trace.user("linear/aten", 20, 50);
+  trace.function("aten::addmm", 25, 45);
+  trace.user("wait for all_gather blocks.0", 70, 90);
+  const std::vector<Step> steps = StepReader().read(trace);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_FALSE(steps[0].on_device);
+  int64_t sum = 0;
+  for (const Activity& activity : steps[0].activities) sum += activity.own;
+  EXPECT_EQ(sum, 100);
+  EXPECT_EQ(steps[0].activities[2].name, "linear/aten");
+  EXPECT_EQ(steps[0].activities[2].own, 10);
+  EXPECT_EQ(steps[0].activities[3].own, 20);
+  EXPECT_EQ(steps[0].activities[3].origin.op, "linear");
+  const StepTimes times = times_of(steps[0]);
+  EXPECT_EQ(times.exposed, 20);
+  EXPECT_EQ(times.compute, 80);
+  EXPECT_EQ(times.idle, 0);
+}
+
+}  // namespace
+}  // namespace strata::trainer::profile

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""A profiled run: what stands in its folder, that it adds up, and that the run learns the same as without."""
+
+import json
+import os
+import unittest
+
+from training_runs import DEVICE, MOST_RANKS, TrainingRuns
+
+RANKS = min(MOST_RANKS, 2)
+
+
+class ProfileTest(TrainingRuns):
+    def profile(self, run, rank):
+        with open(self.path(run, "profile/rank-%d.jsonl" % rank), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        return [line for line in lines if "op" not in line], [line for line in lines if "op" in line]
+
+    def test_every_step_layer_and_op_is_there(self):
+        self.train("plain", "steps=9", ranks=RANKS, batch=8 * RANKS)
+        self.train("profiled", "steps=9", "profile.steps=6-8", "kernels.default=aten", ranks=RANKS, batch=8 * RANKS)
+        self.assertEqual(self.losses("profiled"), self.losses("plain"))
+        self.assertEqual(self.hashes("profiled"), self.hashes("plain"))
+        self.assertEqual(self.output.count("profile of steps 6-8, rank 0 of %d" % RANKS), 1, self.output)
+        for rank in range(RANKS):
+            steps, ops = self.profile("profiled", rank)
+            self.assertEqual([step["step"] for step in steps], [6, 7, 8])
+            for step in steps:
+                self.assertIsNone(step["difference"])
+                self.assertAlmostEqual(step["compute"] + step["exposed"] + step["idle"], step["milliseconds"], places=3)
+                here = [op for op in ops if op["step"] == step["step"]]
+                self.look_at_ops(here)
+                if DEVICE == "cpu":
+                    self.assertAlmostEqual(sum(op["milliseconds"] for op in here), step["milliseconds"], delta=0.01)
+            with open(self.path("profiled", "profile/rank-%d.trace.json" % rank), encoding="utf-8") as file:
+                trace = json.load(file)
+            self.assertEqual({event["pid"] for event in trace}, {rank})
+            self.assertGreater(len(trace), 300)
+
+    def look_at_ops(self, ops):
+        def calls(name, backward, **where):
+            return sum(op["calls"] for op in ops if op["op"] == name and op["backward"] == backward and
+                       all(op[key] == value for key, value in where.items()))
+        for backward in (False, True):
+            for layer in range(3):
+                self.assertEqual(calls("linear", backward, layer=layer, level="aten"), 4)
+                self.assertEqual(calls("attention", backward, layer=layer), 1)
+                self.assertEqual(calls("rotary", backward, layer=layer), 1)
+            self.assertEqual(calls("linear", backward, layer=None), 1)
+            # The first norm has nothing to add.
+            self.assertEqual(calls("rms_norm", backward, layer=0), 1)
+            self.assertEqual(calls("add_rms_norm", backward), 6)
+        self.assertGreater(calls("adamw", False, phase="optimizer", layer=None), 0)
+        if RANKS > 1:
+            self.assertEqual(calls("reduce_scatter", False, level="collective", layer=1), 1)
+            self.assertGreaterEqual(calls("all_gather", False, level="collective", layer=1), 1)
+        linear = next(op for op in ops if op["op"] == "linear" and op["layer"] == 1)
+        self.assertGreater(linear["flops"], 1000)
+        self.assertGreater(linear["bytes"], 1000)
+
+    def test_recomputed_layers_are_seen_twice(self):
+        self.train("recomputed", "steps=4", "profile.steps=3", "gradient_checkpointing=full", ranks=1, batch=8)
+        _, ops = self.profile("recomputed", 0)
+        calls = {(op["phase"], op["backward"]): op["calls"] for op in ops if op["op"] == "attention" and op["layer"] == 2}
+        self.assertEqual(calls, {("forward", False): 1, ("backward", False): 1, ("backward", True): 1})
+
+    def test_a_run_that_ends_early_reports_what_it_has(self):
+        self.train("short", "run.stop_after=4", "profile.steps=3-8", ranks=1)
+        steps, _ = self.profile("short", 0)
+        self.assertEqual([step["step"] for step in steps], [3, 4])
+
+    def test_without_it_nothing_is_written(self):
+        self.train("none", "steps=2", ranks=1)
+        self.assertFalse(os.path.exists(self.path("none", "profile")))
+        self.assertNotIn("profile of", self.output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/call_work.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "trainer/used_shapes.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+using kernels::Work;
+
+double bytes_of(FloatType type) { return type == FloatType::bfloat16 ? 2 : 4; }
+
+// Of an element of what the op reads and writes.
+double element_bytes(const std::string& op, const PrecisionConfig& precision) {
+  if (op == "global_norm") return bytes_of(precision.reduce);
+  // Of the two that an update touches besides its own state, the gradient has another type than the compute copy.
+  if (op == "adamw") return (bytes_of(precision.reduce) + bytes_of(precision.compute)) / 2;
+  return bytes_of(precision.compute);
+}
+
+using Kind = std::tuple<std::string, bool, bool>;  // op, in a layer, backward
+
+class Means {
+ public:
+  void add(const Kind& kind, const Work& work, int64_t uses) {
+    Sum& sum = sums_[kind];
+    sum.bytes += work.bytes * static_cast<double>(uses);
+    sum.flops += work.flops * static_cast<double>(uses);
+    sum.uses += uses;
+  }
+  LeastWork of(const OpKey& key) const {
+    const auto found = sums_.find({key.op, key.layer >= 0, key.backward});
+    if (found == sums_.end() || found->second.uses == 0) return {};
+    const auto uses = static_cast<double>(found->second.uses);
+    return {found->second.bytes / uses, found->second.flops / uses};
+  }
+
+ private:
+  struct Sum {
+    double bytes = 0, flops = 0;
+    int64_t uses = 0;
+  };
+  std::map<Kind, Sum> sums_;
+};
+
+}  // namespace
+
+WorkOfCall work_of_calls(const TrainerConfig& config) {
+  Means means;
+  for (const UsedShape& used : used_shapes(config)) {
+    const std::string& op = used.shape.op;
+    const double element = element_bytes(op, config.precision);
+    const Work forward = forward_work(used.shape, element), backward = backward_work(used.shape, element);
+    for (const auto& [in_layer, uses] : {std::pair{true, used.in_layers}, std::pair{false, used.outside}}) {
+      means.add({op, in_layer, false}, forward, uses);
+      means.add({op, in_layer, true}, backward, uses);
+    }
+    if (op != "linear" || used.outside == 0) continue;
+    // The head and the loss as one op: the three products of the head are all in its forward, and logits go nowhere.
+    const auto& s = used.shape;
+    const double logits = static_cast<double>(s.rows * s.outputs) * element;
+    means.add({"linear_cross_entropy", false, false},
+              {forward.bytes + backward.bytes - 2 * logits, forward.flops + backward.flops}, used.outside);
+  }
+  return [means](const OpKey& key) { return means.of(key); };
+}
+
+}  // namespace strata::trainer::profile

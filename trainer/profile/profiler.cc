@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/profiler.h"
+
+#include <ATen/SequenceNumber.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "trainer/checked_file.h"
+#include "trainer/profile/collective_waits.h"
+#include "trainer/profile/files.h"
+
+namespace strata::trainer::profile {
+
+Profiler::Profiler(Options options) : options_(std::move(options)), recorder_(options_.on_gpu) {}
+
+modules::Layer Profiler::around(int64_t index, modules::Layer layer) {
+  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+    if (!recorder_.recording()) return layer(stream, context);
+    at::RecordFunction scope(at::RecordScope::USER_SCOPE);
+    scope.before("layer " + std::to_string(index));
+    const auto first = static_cast<int64_t>(at::sequence_number::peek());
+    modules::Stream output = layer(stream, context);
+    layers_.push_back({index, static_cast<int64_t>(at::RecordFunction::currentThreadId()), first,
+                       static_cast<int64_t>(at::sequence_number::peek())});
+    return output;
+  };
+}
+
+bool Profiler::wanted(int64_t step) const {
+  return options_.steps.contains(step) || (step == last_eager_step_ && step < options_.steps.last);
+}
+
+void Profiler::begin_step(int64_t step, int64_t last_eager_step) {
+  last_eager_step_ = last_eager_step;
+  if (!wanted(step)) return;
+  if (!recorder_.recording()) {
+    // The steps before are not a part of it.
+    if (options_.on_gpu) c10::cuda::device_synchronize();
+    recorder_.start();
+  }
+  step_scope_.emplace(at::RecordScope::USER_SCOPE);
+  step_scope_->before("step " + std::to_string(step));
+}
+
+void Profiler::end_step(int64_t step) {
+  step_scope_.reset();
+  if (!recorder_.recording() || wanted(step + 1)) return;
+  stop_recording();
+  if (step >= options_.steps.last) report();
+}
+
+void Profiler::finish() {
+  step_scope_.reset();
+  if (recorder_.recording()) stop_recording();
+  if (!steps_.empty()) report();
+}
+
+void Profiler::stop_recording() {
+  if (options_.on_gpu) c10::cuda::device_synchronize();
+  Trace trace = recorder_.stop();
+  trace.layers = std::exchange(layers_, {});
+  for (Step& step : reader_.read(trace)) {
+    if (options_.steps.contains(step.number)) steps_.push_back(std::move(step));
+  }
+}
+
+void Profiler::report() {
+  const std::vector<RankWaits> waits = divide(options_.gather(collective_times(steps_)));
+  const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
+  std::filesystem::create_directories(folder);
+  const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
+  std::string text = table(steps_, options_.device, waits);
+  if (reader_.without_launch() > 0) {
+    text += "\n" + std::to_string(reader_.without_launch()) + " kernels have no recorded launch and are in no step\n";
+  }
+  replace_file(name + ".jsonl", json_lines(steps_, options_.device));
+  replace_file(name + ".trace.json", chrome_trace(steps_, options_.device));
+  replace_file(name + ".txt", text);
+  if (options_.device.rank == 0) options_.tell(text);
+  steps_.clear();
+}
+
+}  // namespace strata::trainer::profile

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/recorder.h"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <torch/csrc/profiler/stubs/base.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+namespace strata::trainer::profile {
+namespace {
+
+using torch::profiler::impl::ActivityType;
+
+// Of libkineto::ActivityType, as events say them.
+enum class Kind { gpu_user_annotation = 2, gpu_memcpy = 3, gpu_memset = 4, kernel = 5, runtime = 7, driver = 8 };
+
+std::set<ActivityType> activities(bool on_gpu) {
+  std::set<ActivityType> kinds{ActivityType::CPU};
+  if (on_gpu) kinds.insert(ActivityType::CUDA);
+  return kinds;
+}
+
+torch::profiler::impl::ProfilerConfig config() {
+  torch::profiler::impl::ExperimentalConfig experimental;
+  // Kernels are linked with their launches by the correlation of the launch itself: half the events.
+  experimental.disable_external_correlation = true;
+  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO,
+                                               /*report_input_shapes=*/false, /*profile_memory=*/false,
+                                               /*with_stack=*/false, /*with_flops=*/false, /*with_modules=*/false,
+                                               experimental);
+}
+
+Scope::Kind kind_of(at::RecordScope scope) {
+  if (scope == at::RecordScope::USER_SCOPE) return Scope::Kind::user;
+  return scope == at::RecordScope::BACKWARD_FUNCTION ? Scope::Kind::backward : Scope::Kind::function;
+}
+
+std::unique_ptr<at::ObserverContext> push_range(const at::RecordFunction& function) {
+  torch::profiler::impl::cudaStubs()->rangePush(function.name());
+  return nullptr;
+}
+
+void pop_range(const at::RecordFunction&, at::ObserverContext*) { torch::profiler::impl::cudaStubs()->rangePop(); }
+
+}  // namespace
+
+Recorder::Recorder(bool on_gpu) : on_gpu_(on_gpu) {
+  if (!on_gpu) return;
+  // CUPTI does not survive being taken down and set up again beside CUDA graphs; LibTorch's Python sets these as well.
+  setenv("TEARDOWN_CUPTI", "0", /*overwrite=*/0);
+  setenv("DISABLE_CUPTI_LAZY_REINIT", "1", /*overwrite=*/0);
+}
+
+Recorder::~Recorder() {
+  if (!recording_) return;
+  try {
+    stop();
+  } catch (...) {  // the run ends with an error of its own
+  }
+}
+
+void Recorder::start() {
+  using torch::autograd::profiler::enableProfiler;
+  torch::autograd::profiler::prepareProfiler(config(), activities(on_gpu_));
+  enableProfiler(config(), activities(on_gpu_),
+                 {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
+  if (on_gpu_) {
+    ranges_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(push_range, pop_range).scopes({at::RecordScope::USER_SCOPE}));
+  }
+  recording_ = true;
+}
+
+Trace Recorder::stop() {
+  recording_ = false;
+  if (ranges_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(ranges_);
+  ranges_ = at::INVALID_CALLBACK_HANDLE;
+  const auto result = torch::autograd::profiler::disableProfiler();
+  Trace trace;
+  if (const char* raw = std::getenv("STRATA_PROFILE_RAW")) {
+    std::FILE* f = std::fopen(raw, "a");
+    int n = 0;
+    for (const auto& e : result->events()) {
+      if (++n > 6000) break;
+      std::fprintf(f, "%s|%d|%d|%d|%ld|%ld|%lu|%lu|%ld|%ld|%lu|%lu\n", e.name().substr(0, 60).c_str(),
+                   (int)e.activityType(), (int)e.scope(), (int)e.deviceType(),
+                   (long)(e.startNs() - result->trace_start_ns()), (long)e.durationNs(), e.startThreadId(),
+                   e.fwdThreadId(), (long)e.sequenceNr(), (long)e.deviceResourceId(), e.correlationId(),
+                   e.linkedCorrelationId());
+    }
+    std::fclose(f);
+  }
+  for (const auto& event : result->events()) {
+    const auto start = static_cast<int64_t>(event.startNs()), end = static_cast<int64_t>(event.endNs());
+    const auto kind = static_cast<Kind>(event.activityType());
+    const int64_t resource = event.deviceResourceId();  // a thread of the host, a stream of the device
+    if (kind == Kind::runtime || kind == Kind::driver) {
+      trace.launches.push_back({event.name(), start, resource, event.correlationId()});
+    } else if (event.deviceType() != at::kCPU) {
+      const bool work = kind == Kind::kernel || kind == Kind::gpu_memcpy || kind == Kind::gpu_memset;
+      if (work) trace.device.push_back({event.name(), start, end, resource, event.correlationId()});
+    } else {
+      trace.scopes.push_back({event.name(), kind_of(static_cast<at::RecordScope>(event.scope())), start, end, resource,
+                              event.sequenceNr(), static_cast<int64_t>(event.startThreadId()),
+                              static_cast<int64_t>(event.fwdThreadId())});
+    }
+  }
+  return trace;
+}
+
+}  // namespace strata::trainer::profile

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/steps.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "trainer/profile/intervals.h"
+#include "trainer/profile/sequence.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+bool by_start(const Activity& a, const Activity& b) { return a.start < b.start; }
+
+// Collectives have a stream of their own: only among themselves is their order that of their launches.
+bool is_collective_kernel(const Activity& activity) { return activity.name.find("nccl") != std::string::npos; }
+
+std::vector<std::string> names_of(const std::vector<Activity>& activities) {
+  std::vector<std::string> names;
+  for (const Activity& activity : activities) names.push_back(activity.name);
+  return names;
+}
+
+// From the first activity of a step to that of the next; to its own last one where other work comes between, such as
+// an evaluation.
+void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Step& step = steps[i];
+    if (step.activities.empty()) continue;
+    step.start = step.activities.front().start;
+    step.end = step.start;
+    for (const Activity& activity : step.activities) step.end = std::max(step.end, activity.end);
+    if (i + 1 == steps.size() || steps[i + 1].activities.empty() || steps[i + 1].number != step.number + 1) continue;
+    const int64_t next = steps[i + 1].activities.front().start;
+    const bool paused =
+        std::any_of(between.begin(), between.end(), [&](int64_t start) { return step.end <= start && start < next; });
+    if (!paused) step.end = std::max(step.end, next);
+  }
+}
+
+// On CPUs: every function's own time.
+void read_host(const Attribution& attribution, std::vector<Step>& steps) {
+  std::map<int64_t, Step*> by_number;
+  for (Step& step : steps) by_number[step.number] = &step;
+  const std::vector<int64_t> own_times = attribution.tree().own_times();
+  for (int64_t i = 0; i < attribution.tree().size(); ++i) {
+    const Scope& scope = attribution.tree()[i];
+    Origin origin = attribution.of_scope(i);
+    const auto step = by_number.find(origin.step);
+    if (step == by_number.end()) continue;
+    step->second->activities.push_back(
+        {scope.name, std::move(origin), scope.start, scope.end, scope.thread, own_times[static_cast<size_t>(i)]});
+  }
+}
+
+}  // namespace
+
+StepTimes times_of(const Step& step) {
+  StepTimes times;
+  times.total = step.end - step.start;
+  if (!step.on_device) {
+    for (const Activity& activity : step.activities) {
+      if (activity.origin.level == kWait) times.communication += activity.own;
+    }
+    times.exposed = times.communication;
+    times.compute = times.total - times.exposed;
+    return times;
+  }
+  std::vector<Interval> compute, communication;
+  for (const Activity& activity : step.activities) {
+    (activity.is_collective() ? communication : compute).push_back({activity.start, activity.end});
+  }
+  times.compute = covered(compute);
+  times.communication = covered(communication);
+  times.exposed = covered_without(communication, compute);
+  times.idle = times.total - times.compute - times.exposed;
+  return times;
+}
+
+std::vector<Step> StepReader::read(const Trace& trace) {
+  const Attribution attribution(trace);
+  std::vector<Step> steps;
+  for (int64_t i = 0; i < attribution.tree().size(); ++i) {
+    const Scope& scope = attribution.tree()[i];
+    if (scope.kind != Scope::Kind::user || scope.name.rfind("step ", 0) != 0) continue;
+    steps.push_back({.number = attribution.of_scope(i).step, .start = scope.start, .end = scope.end});
+  }
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number < b.number; });
+  if (trace.device.empty()) {
+    read_host(attribution, steps);
+  } else {
+    read_device(trace, attribution, steps);
+  }
+  for (Step& step : steps) std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
+  return steps;
+}
+
+void StepReader::read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps) {
+  std::unordered_map<uint64_t, const Launch*> launches;
+  for (const Launch& launch : trace.launches) launches.emplace(launch.correlation, &launch);
+  struct Launched {
+    int64_t time;
+    Activity activity;
+  };
+  std::map<int64_t, std::vector<Launched>> eager;
+  std::map<int64_t, std::vector<Activity>> replays;
+  std::vector<int64_t> between;
+  for (const DeviceWork& work : trace.device) {
+    const auto launch = launches.find(work.correlation);
+    if (launch == launches.end()) {
+      ++without_launch_;
+      continue;
+    }
+    const auto& [call, time, thread, correlation] = *launch->second;
+    Activity activity{
+        work.name, attribution.of_launch(thread, time), work.start, work.end, work.stream, work.end - work.start};
+    if (activity.origin.step < 0) {
+      if (activity.origin.phase != "data") between.push_back(work.start);
+    } else if (call.find("GraphLaunch") != std::string::npos) {
+      replays[activity.origin.step].push_back(std::move(activity));
+    } else {
+      eager[activity.origin.step].push_back({time, std::move(activity)});
+    }
+  }
+  for (Step& step : steps) {
+    std::vector<Launched>& launched = eager[step.number];
+    std::stable_sort(launched.begin(), launched.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+    step.on_device = true;
+    step.replayed = replays.count(step.number) > 0;
+    if (step.replayed) {
+      name_replay(step, std::move(replays[step.number]));
+    } else {
+      pattern_.clear();
+    }
+    for (Launched& one : launched) {
+      const std::string& phase = one.activity.origin.phase;
+      // What a graph holds; inputs and results of a step go their way outside of it.
+      if (!step.replayed && !phase.empty() && phase != "data") pattern_.push_back(one.activity);
+      step.activities.push_back(std::move(one.activity));
+    }
+    std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
+  }
+  set_borders(steps, between);
+}
+
+void StepReader::name_replay(Step& step, std::vector<Activity> replay) {
+  std::sort(replay.begin(), replay.end(), by_start);
+  for (const bool collective : {false, true}) {
+    const auto select = [&](const std::vector<Activity>& from) {
+      std::vector<Activity> selected;
+      std::copy_if(from.begin(), from.end(), std::back_inserter(selected),
+                   [&](const Activity& activity) { return is_collective_kernel(activity) == collective; });
+      return selected;
+    };
+    const std::vector<Activity> eager = select(pattern_);
+    std::vector<Activity> replayed = select(replay);
+    const std::vector<std::string> eager_names = names_of(eager), names = names_of(replayed);
+    const std::vector<int64_t> matched = match(eager_names, names);
+    const std::string found = difference(eager_names, names, matched);
+    if (!found.empty()) step.difference += (step.difference.empty() ? "" : "; collectives: ") + found;
+    for (size_t i = 0; i < replayed.size(); ++i) {
+      if (matched[i] >= 0) {
+        replayed[i].origin = eager[static_cast<size_t>(matched[i])].origin;
+      } else {
+        replayed[i].origin = {.op = "not matched"};
+      }
+      replayed[i].origin.step = step.number;
+      step.activities.push_back(std::move(replayed[i]));
+    }
+  }
+}
+
+}  // namespace strata::trainer::profile

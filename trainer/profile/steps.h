@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Recorded steps: what was done in each, where it comes from, and how the step's time is divided.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/profile/attribution.h"
+#include "trainer/profile/trace.h"
+
+namespace strata::trainer::profile {
+
+// A kernel, copy or fill on the device; on CPUs a function of the host.
+struct Activity {
+  std::string name;
+  Origin origin;
+  int64_t start = 0, end = 0, stream = 0;
+  int64_t own = 0;  // nanoseconds, on CPUs without the functions that it calls
+  bool is_collective() const { return origin.level == kCollective || origin.level == kWait; }
+};
+
+struct Step {
+  int64_t number = 0;
+  bool on_device = false;
+  bool replayed = false;  // from a CUDA graph
+  int64_t start = 0, end = 0;
+  std::vector<Activity> activities = {};  // by start
+  std::string difference = {};            // of a replay from the eager step that names its kernels; empty: none
+};
+
+// Nanoseconds. compute + exposed + idle = total. On CPUs communication is what the loop waits for.
+struct StepTimes {
+  int64_t total = 0;
+  int64_t compute = 0;        // something other than a collective is under way
+  int64_t communication = 0;  // a collective is under way
+  int64_t exposed = 0;        // and nothing else is
+  int64_t idle = 0;           // nothing is
+};
+StepTimes times_of(const Step& step);
+
+// Names the kernels of replays, which the host launches all at once, by their order in an eager step.
+class StepReader {
+ public:
+  // The steps of a trace, in order. An eager step becomes the pattern of the replays that follow, also of those in
+  // later traces.
+  std::vector<Step> read(const Trace& trace);
+
+  // Work of the device of which no launch was recorded; it is in no step.
+  int64_t without_launch() const { return without_launch_; }
+
+ private:
+  void read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps);
+  void name_replay(Step& step, std::vector<Activity> replay);
+
+  std::vector<Activity> pattern_;  // in the order of their launches
+  int64_t without_launch_ = 0;
+};
+
+}  // namespace strata::trainer::profile

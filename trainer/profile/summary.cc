@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/summary.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace strata::trainer::profile {
+
+void OpTotal::add(const OpTotal& other) {
+  calls += other.calls;
+  nanoseconds += other.nanoseconds;
+  for (const auto& [name, total] : other.kernels) {
+    kernels[name].calls += total.calls;
+    kernels[name].nanoseconds += total.nanoseconds;
+  }
+}
+
+Summary summary_of(const Step& step) {
+  Summary summary;
+  std::set<std::pair<OpKey, int64_t>> calls;
+  for (const Activity& activity : step.activities) {
+    const Origin& origin = activity.origin;
+    const OpKey key{origin.layer, origin.phase, origin.op, origin.level, origin.backward};
+    OpTotal& total = summary[key];
+    // What has no call of an op is counted one by one.
+    if (origin.call < 0 || calls.insert({key, origin.call}).second) ++total.calls;
+    total.nanoseconds += activity.own;
+    KernelTotal& kernel = total.kernels[activity.name];
+    ++kernel.calls;
+    kernel.nanoseconds += activity.own;
+  }
+  return summary;
+}
+
+Peaks peaks_of(const std::string& device_name) {
+  if (device_name.find("H200") != std::string::npos) return {.bytes = 4.23e12, .flops = 783e12};
+  return {};
+}
+
+double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds) {
+  if (nanoseconds <= 0 || peaks.bytes <= 0 || peaks.flops <= 0) return 0;
+  return std::max(work.bytes / peaks.bytes, work.flops / peaks.flops) / (1e-9 * static_cast<double>(nanoseconds));
+}
+
+}  // namespace strata::trainer::profile

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What each op of each layer took, summed over calls and steps, and what it must do at least.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trainer/profile/steps.h"
+
+namespace strata::trainer::profile {
+
+struct OpKey {
+  int64_t layer = -1;
+  std::string phase = {}, op = {}, level = {};
+  bool backward = false;
+  auto operator<=>(const OpKey&) const = default;
+};
+
+struct KernelTotal {
+  int64_t calls = 0, nanoseconds = 0;
+};
+
+struct OpTotal {
+  int64_t calls = 0, nanoseconds = 0;
+  std::map<std::string, KernelTotal> kernels;
+  void add(const OpTotal& other);
+};
+
+using Summary = std::map<OpKey, OpTotal>;
+Summary summary_of(const Step& step);
+
+// The least that one call of an op reads, writes and computes; zeros: not known. Of a layer's op that is called at
+// several shapes, the mean.
+struct LeastWork {
+  double bytes = 0, flops = 0;
+};
+using WorkOfCall = std::function<LeastWork(const OpKey& key)>;
+
+// What a device can do at most per second; zeros: not known.
+struct Peaks {
+  double bytes = 0, flops = 0;
+};
+// Measured on devices of that name: 8192 x 8192 products in bfloat16, and copies.
+Peaks peaks_of(const std::string& device_name);
+
+// The share of the roofline that `nanoseconds` reach; 0: not known.
+double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds);
+
+}  // namespace strata::trainer::profile

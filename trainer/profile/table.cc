@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace strata::trainer::profile {
+namespace {
+
+constexpr size_t kMostOps = 40, kMostKernels = 30;
+
+double milliseconds(double nanoseconds, size_t steps) { return nanoseconds / 1e6 / static_cast<double>(steps); }
+
+std::string direction(const OpKey& key) {
+  if (key.backward) return "backward";
+  return key.phase == "backward" && !key.level.empty() && key.level != kCollective ? "recomputed" : key.phase;
+}
+
+template <class Rows>
+auto longest_first(const Rows& rows) {
+  std::vector<std::pair<typename Rows::key_type, typename Rows::mapped_type>> sorted(rows.begin(), rows.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.nanoseconds > b.second.nanoseconds; });
+  return sorted;
+}
+
+class Table {
+ public:
+  Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device) {
+    for (const Step& step : steps) {
+      for (const auto& [key, total] : summary_of(step)) all_[key].add(total);
+      const StepTimes times = times_of(step);
+      times_.total += times.total;
+      times_.compute += times.compute;
+      times_.communication += times.communication;
+      times_.exposed += times.exposed;
+      times_.idle += times.idle;
+    }
+  }
+
+  std::string text(const std::vector<RankWaits>& waits) {
+    head();
+    if (!waits.empty()) ranks(waits);
+    ops();
+    layers();
+    kernels();
+    for (const Step& step : steps_) {
+      if (step.difference.empty()) continue;
+      text_ += fmt::format("\nstep {}: {}\n", step.number, step.difference);
+      break;
+    }
+    return text_;
+  }
+
+ private:
+  double ms(double nanoseconds) const { return milliseconds(nanoseconds, steps_.size()); }
+  double percent(double nanoseconds) const {
+    return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(times_.total) : 0;
+  }
+  double per_step(int64_t count) const { return static_cast<double>(count) / static_cast<double>(steps_.size()); }
+
+  void head() {
+    const Step &first = steps_.front(), &last = steps_.back();
+    const char* how = !first.on_device ? "host timers" : first.replayed ? "replays of a CUDA graph" : "eager steps";
+    text_ += fmt::format("profile of steps {}-{}, rank {} of {}, {}, {}; means of a step\n", first.number, last.number,
+                         device_.rank, device_.ranks, device_.name, how);
+    const std::array<std::pair<const char*, int64_t>, 5> rows = {{{"step", times_.total},
+                                                                  {"compute", times_.compute},
+                                                                  {"communication exposed", times_.exposed},
+                                                                  {"idle", times_.idle},
+                                                                  {"(communication, all)", times_.communication}}};
+    for (const auto& [name, time] : rows) {
+      const auto value = static_cast<double>(time);
+      text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(value), percent(value));
+    }
+  }
+
+  void ranks(const std::vector<RankWaits>& waits) {
+    text_ += fmt::format("\n  {:<6}{:>12}{:>10}{:>12}{:>20}\n", "rank", "transfer ms", "wait ms", "came last",
+                         "others waited, ms");
+    for (size_t rank = 0; rank < waits.size(); ++rank) {
+      const RankWaits& w = waits[rank];
+      text_ += fmt::format("  {:<6}{:>12.3f}{:>10.3f}{:>12.1f}{:>20.3f}\n", rank, ms(static_cast<double>(w.transfer)),
+                           ms(static_cast<double>(w.wait)), per_step(w.last), ms(static_cast<double>(w.caused)));
+    }
+  }
+
+  // Layers together; a forward and its recomputation apart.
+  void ops() {
+    struct Row {
+      int64_t calls = 0, nanoseconds = 0, kernels = 0;
+      LeastWork work;
+    };
+    std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
+    for (const auto& [key, total] : all_) {
+      Row& row = rows[{key.op, direction(key), key.level}];
+      row.calls += total.calls;
+      row.nanoseconds += total.nanoseconds;
+      for (const auto& [name, kernel] : total.kernels) row.kernels += kernel.calls;
+      const LeastWork work = device_.work_of_call ? device_.work_of_call(key) : LeastWork{};
+      const auto calls = static_cast<double>(total.calls);
+      row.work.bytes += work.bytes * calls;
+      row.work.flops += work.flops * calls;
+    }
+    text_ += fmt::format("\n  {:<34}{:<12}{:<14}{:>7}{:>9}{:>11}{:>8}{:>10}{:>8}{:>10}\n", "op", "", "level", "calls",
+                         "kernels", "ms", "share", "TFLOP/s", "GB/s", "roofline");
+    size_t shown = 0;
+    int64_t rest = 0;
+    for (const auto& [key, row] : longest_first(rows)) {
+      if (++shown > kMostOps) {
+        rest += row.nanoseconds;
+        continue;
+      }
+      const auto& [op, way, level] = key;
+      const auto time = static_cast<double>(row.nanoseconds);
+      const auto known = [](double value, int digits) {
+        return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
+      };
+      text_ +=
+          fmt::format("  {:<34}{:<12}{:<14}{:>7.4g}{:>9.4g}{:>11.3f}{:>6.1f} %{:>10}{:>8}{:>10}\n", short_name(op, 33),
+                      way, level.empty() ? "-" : level, per_step(row.calls), per_step(row.kernels), ms(time),
+                      percent(time), known(row.work.flops / time / 1e3, 0), known(row.work.bytes / time, 0),
+                      known(roofline_share(row.work, device_.peaks, row.nanoseconds), 2));
+    }
+    if (rest > 0) {
+      const auto time = static_cast<double>(rest);
+      text_ += fmt::format("  {:<34}{:<42}{:>11.3f}{:>6.1f} %\n", "the rest", "", ms(time), percent(time));
+    }
+  }
+
+  void layers() {
+    struct Row {
+      int64_t forward = 0, backward = 0, optimizer = 0;
+    };
+    std::map<int64_t, Row> rows;
+    for (const auto& [key, total] : all_) {
+      if (key.level == kCollective) continue;
+      Row& row = rows[key.layer];
+      (key.phase == "backward"  ? row.backward
+       : key.phase == "forward" ? row.forward
+                                : row.optimizer) += total.nanoseconds;
+    }
+    text_ += fmt::format("\n  {:<16}{:>11}{:>13}{:>10}\n", "layer", "forward ms", "backward ms", "other ms");
+    for (const auto& [layer, row] : rows) {
+      text_ += fmt::format("  {:<16}{:>11.3f}{:>13.3f}{:>10.3f}\n", layer < 0 ? "outside" : std::to_string(layer),
+                           ms(static_cast<double>(row.forward)), ms(static_cast<double>(row.backward)),
+                           ms(static_cast<double>(row.optimizer)));
+    }
+  }
+
+  void kernels() {
+    std::map<std::tuple<std::string, std::string, std::string>, KernelTotal> rows;
+    for (const auto& [key, total] : all_) {
+      for (const auto& [name, kernel] : total.kernels) {
+        KernelTotal& row = rows[{name, key.op, direction(key)}];
+        row.calls += kernel.calls;
+        row.nanoseconds += kernel.nanoseconds;
+      }
+    }
+    text_ += fmt::format("\n  {:<90}{:<42}{:>7}{:>11}{:>8}\n", "kernel", "of", "calls", "ms", "share");
+    size_t shown = 0;
+    for (const auto& [key, row] : longest_first(rows)) {
+      if (++shown > kMostKernels) break;
+      const auto& [name, op, way] = key;
+      const auto time = static_cast<double>(row.nanoseconds);
+      text_ += fmt::format("  {:<90}{:<42}{:>7.4g}{:>11.3f}{:>6.1f} %\n", short_name(name, 89),
+                           short_name(op, 28) + " " + way, per_step(row.calls), ms(time), percent(time));
+    }
+  }
+
+  const std::vector<Step>& steps_;
+  const Device& device_;
+  Summary all_;
+  StepTimes times_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string short_name(const std::string& kernel, size_t width) {
+  std::string name = kernel;
+  for (const std::string_view noise :
+       {"void ", "(anonymous namespace)::", "at::native::", "at::cuda::", "torch::autograd::",
+        "autograd::engine::evaluate_function: ", "strata::kernels::", "std::array<char*, ", "unsigned long"}) {
+    for (size_t at = name.find(noise); at != std::string::npos; at = name.find(noise)) name.erase(at, noise.size());
+  }
+  return name.size() <= width ? name : name.substr(0, width - 3) + "...";
+}
+
+std::string table(const std::vector<Step>& steps, const Device& device, const std::vector<RankWaits>& waits) {
+  if (steps.empty()) return "profile: no step was recorded\n";
+  return Table(steps, device).text(waits);
+}
+
+}  // namespace strata::trainer::profile
