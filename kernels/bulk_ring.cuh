@@ -60,12 +60,12 @@ __device__ inline int cluster_blocks() {
   return static_cast<int>(blocks);
 }
 
-__device__ inline void meet_cluster() {
-  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-}
+__device__ inline void meet_cluster() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
 // Barriers that were initialized are visible to copies, and to the other blocks of a cluster once they have met.
-__device__ inline void fence_initialized_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ inline void fence_initialized_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // `bytes` and both pointers are multiples of 16; the barrier gets the bytes when they have come.
 __device__ inline void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier& barrier) {

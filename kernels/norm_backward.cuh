@@ -236,8 +236,9 @@ inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const 
 template <class Norm>
 cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const bool aligned = are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias), adds = a.grad_sum != nullptr;
-  const RowPlan plan = plan_rows(a.type, a.width, aligned, /*warp_vectors=*/4, /*team_vectors=*/2, /*max_vectors=*/4,
-                                 /*tensors=*/adds ? 3 : 2, /*rows_beside=*/Norm::kActivation != Activation::none ? 2 : 1);
+  const RowPlan plan =
+      plan_rows(a.type, a.width, aligned, /*warp_vectors=*/4, /*team_vectors=*/2, /*max_vectors=*/4,
+                /*tensors=*/adds ? 3 : 2, /*rows_beside=*/Norm::kActivation != Activation::none ? 2 : 1);
   const int64_t blocks = a.rows == 0 ? 0 : ring_blocks(plan, a.rows);
   if (a.rows > 0) {
     const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
@@ -259,7 +260,8 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials};
   const bool together = weight.data != nullptr && bias.data != nullptr && weight.type == bias.type;
   if (weight.data != nullptr) {
-    const cudaError_t status = sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, blocks, a.width, stream);
+    const cudaError_t status =
+        sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, blocks, a.width, stream);
     if (status != cudaSuccess) return status;
   }
   if (bias.data == nullptr || together) return cudaSuccess;

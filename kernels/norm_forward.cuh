@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(kRowThreads) norm_forward_kernel(const NormFor
   }
   const RowRange range = rows_of_block(a.rows);
   RowTeam team(plan.team_warps);
-  auto ring = ring_of<kAdd>(barriers, shared + (Norm::kCentered ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
+  auto ring =
+      ring_of<kAdd>(barriers, shared + (Norm::kCentered ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   for (int64_t row = range.begin + team.index(); row - team.index() < range.end; row += plan.teams) {
     Part x, branch;
@@ -84,9 +85,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_forward_kernel(const NormFor
     Part weight, bias = {};
     weight.load(team, weights, vectors_in_row);
     if constexpr (Norm::kCentered) bias.load(team, biases, vectors_in_row);
-    x.fill([&](int v, int k) {
-      return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k));
-    });
+    x.fill([&](int v, int k) { return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k)); });
     x.store(team, a.y, row, vectors_in_row);
   }
 }

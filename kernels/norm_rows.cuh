@@ -48,7 +48,9 @@ inline RowPlan plan_rows(CudaType type, int64_t width, bool aligned, int warp_ve
   const int64_t per_vector = type == CudaType::float32 ? 4 : 8;
   const int64_t vectors = width / per_vector, row_bytes = vectors * 16;
   if (tune_vectors > 0) warp_vectors = team_vectors = tune_vectors;
-  const auto warps_for = [&](int per_thread) { return static_cast<int>(ceil_divide<int64_t>(vectors, per_thread * kWarp)); };
+  const auto warps_for = [&](int per_thread) {
+    return static_cast<int>(ceil_divide<int64_t>(vectors, per_thread * kWarp));
+  };
   if (!aligned || width % per_vector != 0 || vectors > max_vectors * kRowWarps * kWarp) {
     return {0, kRowWarps, 1, 0, 0};
   }
@@ -85,15 +87,19 @@ __device__ inline RowRange rows_of_block(int64_t rows) {
   return {rows * blockIdx.x / gridDim.x, rows * (blockIdx.x + 1) / gridDim.x};
 }
 
-// The rows of a block on their way through shared memory. Thread 0 sends them: the first stages at once, then, one stage
-// behind the readers, another for each that all warps have left. A warp that did nothing else would cost registers: 17
-// warps have 96 for each thread, 16 have 128.
+// The rows of a block on their way through shared memory. Thread 0 sends them: the first stages at once, then, one
+// stage behind the readers, another for each that all warps have left. A warp that did nothing else would cost
+// registers: 17 warps have 96 for each thread, 16 have 128.
 template <int kTensors>
 class RowRing {
  public:
   __device__ RowRing(RingBarriers<kMaxStages>& barriers, uint4* memory, const RowPlan& plan, const RowRange& range,
                      int vectors_in_row, const void* const (&tensors)[kTensors])
-      : barriers_(barriers), memory_(memory), plan_(plan), range_(range), vectors_in_row_(vectors_in_row),
+      : barriers_(barriers),
+        memory_(memory),
+        plan_(plan),
+        range_(range),
+        vectors_in_row_(vectors_in_row),
         next_row_(range.begin) {
     for (int i = 0; i < kTensors; ++i) tensors_[i] = static_cast<const uint4*>(tensors[i]);
     barriers_.init(plan.stages, plan.readers());
@@ -127,8 +133,8 @@ class RowRing {
     full.arrive_expecting(kTensors * bytes);
 #pragma unroll
     for (int i = 0; i < kTensors; ++i) {
-      copy_bulk(memory_ + (sent_.stage * kTensors + i) * tensor_vectors(), tensors_[i] + next_row_ * vectors_in_row_, bytes,
-                full);
+      copy_bulk(memory_ + (sent_.stage * kTensors + i) * tensor_vectors(), tensors_[i] + next_row_ * vectors_in_row_,
+                bytes, full);
     }
     sent_.advance(plan_.stages);
     next_row_ += plan_.teams;

@@ -8,8 +8,7 @@ namespace strata::kernels {
 
 class RowTeam {
  public:
-  __device__ explicit RowTeam(int warps)
-      : warps_(warps), index_(static_cast<int>(threadIdx.x) / (warps * kWarp)) {}
+  __device__ explicit RowTeam(int warps) : warps_(warps), index_(static_cast<int>(threadIdx.x) / (warps * kWarp)) {}
 
   __device__ int size() const { return warps_ * kWarp; }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) - index_ * size(); }
@@ -31,7 +30,8 @@ class RowTeam {
     wait_for_team();
     const int first = index_ * warps_;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = warp_sum(warp_lane < warps_ ? sums[half_][i][first + warp_lane] : 0.0f);
+    for (int i = 0; i < kCount; ++i)
+      values[i] = warp_sum(warp_lane < warps_ ? sums[half_][i][first + warp_lane] : 0.0f);
     half_ ^= 1;
   }
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr float kLog2E = 1.44269504f;
 
-// What is known of a part of a row: the sum of exp(x - largest), so that nothing overflows, the sum of x, which only label
-// smoothing asks for, and the target's logit, 0 where it lies in another part.
+// What is known of a part of a row: the sum of exp(x - largest), so that nothing overflows, the sum of x, which only
+// label smoothing asks for, and the target's logit, 0 where it lies in another part.
 struct alignas(16) Part {
   float largest, exponentials, logits, of_target;
 
@@ -39,8 +39,8 @@ __device__ Part warp_merge(const Part& part) {
   return whole;
 }
 
-// The whole block's part, in every thread. `turn` is 0 and 1 in turns: a warp that is a call ahead writes elsewhere, and
-// one that is two calls ahead has passed a barrier that nobody reaches before he has read.
+// The whole block's part, in every thread. `turn` is 0 and 1 in turns: a warp that is a call ahead writes elsewhere,
+// and one that is two calls ahead has passed a barrier that nobody reaches before he has read.
 __device__ Part block_merge(Part part, int turn) {
   __shared__ Part warps[2][kWarp];
   part = warp_merge(part);
@@ -156,7 +156,11 @@ __global__ void __launch_bounds__(kMaxRowThreads) register_kernel(const CrossEnt
   }
 }
 
-constexpr int kRingWarps = 16, kStageVectors = kRingWarps * kWarp, kStages = 27, kMaxClusterBlocks = 8;
+#ifndef STRATA_RING_WARPS
+#define STRATA_RING_WARPS 16
+#endif
+constexpr int kRingWarps = STRATA_RING_WARPS, kStageVectors = kRingWarps * kWarp, kStages = 27 * 16 / kRingWarps,
+              kMaxClusterBlocks = 8;
 constexpr int kStageBytes = kStageVectors * sizeof(uint4);  // 27 stages are 216 KB of 227
 
 // The vectors of a row that this block of the cluster has.
@@ -177,8 +181,14 @@ class RowSender {
  public:
   __device__ RowSender(const CrossEntropyArguments& a, RingBarriers<kStages>& barriers, uint4* ring, Share share,
                        int64_t first_row, int64_t row_step)
-      : a_(a), barriers_(barriers), ring_(ring), share_(share), row_(first_row), row_step_(row_step),
-        target_(target_of(first_row)), next_target_(target_of(first_row + row_step)) {}
+      : a_(a),
+        barriers_(barriers),
+        ring_(ring),
+        share_(share),
+        row_(first_row),
+        row_step_(row_step),
+        target_(target_of(first_row)),
+        next_target_(target_of(first_row + row_step)) {}
 
   __device__ void send() {
     if (threadIdx.x != 0) return;
@@ -355,8 +365,8 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
 constexpr int kSumThreads = 1024;
 
 // loss = scale * sum of the rows' losses, in fp64 and in a fixed order.
-__global__ void __launch_bounds__(kSumThreads) sum_kernel(float* loss, const float* row_losses, int64_t rows,
-                                                          const float* scale) {
+__global__ void __launch_bounds__(kSumThreads)
+    sum_kernel(float* loss, const float* row_losses, int64_t rows, const float* scale) {
   __shared__ double sums[kSumThreads];
   double sum = 0.0;
   for (int64_t i = threadIdx.x; i < rows; i += kSumThreads) sum += row_losses[i];
@@ -371,10 +381,10 @@ __global__ void __launch_bounds__(kSumThreads) sum_kernel(float* loss, const flo
 template <class T>
 cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t stream) {
   constexpr int kBytes = kStages * kStageBytes;
-  const cudaError_t status =
-      cudaFuncSetAttribute(ring_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  const cudaError_t status = cudaFuncSetAttribute(ring_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
-  // Of 132 multiprocessors 128 have room for clusters of 4 and of 8: a cluster lies in one of the chip's parts of 16 or 18.
+  // Of 132 multiprocessors 128 have room for clusters of 4 and of 8: a cluster lies in one of the chip's parts of 16
+  // or 18.
   const int64_t clusters = (blocks <= 2 ? kMultiprocessors : 128) / blocks;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
