@@ -6,6 +6,13 @@
 
 namespace strata::kernels {
 
+#ifndef STRATA_FORWARD_PREFETCH
+#define STRATA_FORWARD_PREFETCH 0
+#endif
+#ifndef STRATA_FORWARD_HOIST
+#define STRATA_FORWARD_HOIST 0
+#endif
+
 template <class Norm, class T>
 __device__ float normed(float normalized, float weight, float bias) {
   const float affine = fmaf(normalized, weight, bias);
@@ -16,43 +23,40 @@ __device__ float normed(float normalized, float weight, float bias) {
   }
 }
 
-template <bool kAdd>
-__device__ auto ring_of(RingBarriers<kMaxStages>& barriers, uint4* memory, const RowPlan& plan, const RowRange& range,
-                        int vectors_in_row, const NormForward& a) {
-  if constexpr (kAdd) {
-    return RowRing<2>(barriers, memory, plan, range, vectors_in_row, {a.x, a.branch});
-  } else {
-    return RowRing<1>(barriers, memory, plan, range, vectors_in_row, {a.x});
-  }
-}
-
-template <class Norm, class T, int kVectors, bool kAdd>
-__global__ void __launch_bounds__(kRowThreads) norm_forward_kernel(const NormForward a, const RowPlan plan) {
-  extern __shared__ uint4 shared[];  // weight, bias, the ring
-  __shared__ RingBarriers<kMaxStages> barriers;
+template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
+__global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <= 4 ? 2 : 1) * (kWarpTeam ? 2 : 1)) norm_forward_kernel(const NormForward a) {
   using Part = RowPart<T, kVectors>;
   constexpr int N = Part::kWidth;
+  const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
+  const auto cached = [](const uint4* pointer) { return *pointer; };
+  RowTeam<kWarpTeam> team;
   const int vectors_in_row = static_cast<int>(a.width / N);
-  const bool has_bias = Norm::kCentered && a.bias != nullptr;
-  uint4 *weights = shared, *biases = shared + vectors_in_row;
-  for (int i = threadIdx.x; i < vectors_in_row; i += blockDim.x) {
-    weights[i] = static_cast<const uint4*>(a.weight)[i];
-    if constexpr (Norm::kCentered) biases[i] = has_bias ? static_cast<const uint4*>(a.bias)[i] : uint4{};
-  }
-  const RowRange range = rows_of_block(a.rows);
-  RowTeam team(plan.team_warps);
-  auto ring =
-      ring_of<kAdd>(barriers, shared + (Norm::kCentered ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
-  for (int64_t row = range.begin + team.index(); row - team.index() < range.end; row += plan.teams) {
+#if STRATA_FORWARD_HOIST
+  Part weight, bias = {};
+  weight.load(team, a.weight, 0, vectors_in_row, cached);
+  if (Norm::kCentered && a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
+#endif
+#if STRATA_FORWARD_PREFETCH
+  Part next, next_branch;
+  if (team.first_row() < a.rows) {
+    next.load(team, a.x, team.first_row(), vectors_in_row, streaming);
+    if constexpr (kAdd) next_branch.load(team, a.branch, team.first_row(), vectors_in_row, streaming);
+  }
+#endif
+  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
     Part x, branch;
-    const uint4* source = ring.wait(team);
-    if (row < range.end) {
-      x.load(team, source, vectors_in_row);
-      if constexpr (kAdd) branch.load(team, source + ring.tensor_vectors(), vectors_in_row);
+#if STRATA_FORWARD_PREFETCH
+    x = next;
+    branch = next_branch;
+    if (row + team.row_step() < a.rows) {
+      next.load(team, a.x, row + team.row_step(), vectors_in_row, streaming);
+      if constexpr (kAdd) next_branch.load(team, a.branch, row + team.row_step(), vectors_in_row, streaming);
     }
-    ring.release();
-    if (row >= range.end) return;  // the last stage
+#else
+    x.load(team, a.x, row, vectors_in_row, streaming);
+    if constexpr (kAdd) branch.load(team, a.branch, row, vectors_in_row, streaming);
+#endif
     if constexpr (kAdd) {
       x.fill([&](int v, int k) { return x.at(v, k) + branch.at(v, k); });
       x.store(team, a.sum, row, vectors_in_row);
@@ -82,10 +86,14 @@ __global__ void __launch_bounds__(kRowThreads) norm_forward_kernel(const NormFor
       a.rstd[row] = rstd;
     }
     x.stay_packed();
+#if !STRATA_FORWARD_HOIST
     Part weight, bias = {};
-    weight.load(team, weights, vectors_in_row);
-    if constexpr (Norm::kCentered) bias.load(team, biases, vectors_in_row);
-    x.fill([&](int v, int k) { return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k)); });
+    weight.load(team, a.weight, 0, vectors_in_row, cached);
+    if (Norm::kCentered && a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
+#endif
+    x.fill([&](int v, int k) {
+      return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k));
+    });
     x.store(team, a.y, row, vectors_in_row);
   }
 }
@@ -93,10 +101,10 @@ __global__ void __launch_bounds__(kRowThreads) norm_forward_kernel(const NormFor
 // Any width and any alignment: a block reads the row again for each pass.
 template <class Norm, class T, bool kAdd>
 __global__ void norm_forward_any_kernel(const NormForward a) {
-  RowTeam team(kRowWarps);
+  RowTeam<false> team;
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
-  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
     const T* x = static_cast<const T*>(a.x) + row * a.width;
     T* y = static_cast<T*>(a.y) + row * a.width;
     if constexpr (kAdd) {
@@ -129,25 +137,31 @@ __global__ void norm_forward_any_kernel(const NormForward a) {
   }
 }
 
+#ifndef STRATA_MAX_WARP_VECTORS
+#define STRATA_MAX_WARP_VECTORS 4
+#endif
+inline constexpr int kMaxWarpVectors = STRATA_MAX_WARP_VECTORS;
 inline constexpr int64_t kMaxForwardBlocks = int64_t{1} << 30;
 
 template <class Norm>
 cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
   if (a.rows == 0) return cudaSuccess;
-  const bool aligned = are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias), adds = a.branch != nullptr;
-  const RowPlan plan = plan_rows(a.type, a.width, aligned, /*warp_vectors=*/8, /*team_vectors=*/4, /*max_vectors=*/8,
-                                 /*tensors=*/adds ? 2 : 1, /*rows_beside=*/Norm::kCentered ? 2 : 1);
+  const bool aligned = are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias);
+  const RowPlan plan = plan_rows(a.type, a.width, aligned, tune_vectors > 0 ? tune_vectors : 4, kMaxWarpVectors, 8);
   return visit_type(a.type, [&]<class T>(T) {
-    if (plan.vectors_per_thread == 0) {
-      const auto blocks = static_cast<unsigned>(std::min(a.rows, kMaxForwardBlocks));
-      auto* kernel = adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>;
-      kernel<<<blocks, kRowWarps * kWarp, 0, stream>>>(a);
+    const auto launch = [&](auto* kernel) {
+      int64_t blocks = std::min(ceil_divide(a.rows, plan.teams()), kMaxForwardBlocks);
+      if (tune_blocks > 0) blocks = std::min<int64_t>(blocks, tune_blocks * kMultiprocessors);
+      kernel<<<static_cast<unsigned>(blocks), plan.threads, 0, stream>>>(a);
       return cudaGetLastError();
+    };
+    const bool adds = a.branch != nullptr;
+    if (plan.vectors_per_thread == 0) {
+      return launch(adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>);
     }
-    return visit_plan<8>(plan, [&]<int kVectors>() {
-      auto* kernel =
-          adds ? norm_forward_kernel<Norm, T, kVectors, true> : norm_forward_kernel<Norm, T, kVectors, false>;
-      return launch_with_ring(kernel, a, plan, a.rows, stream);
+    return visit_plan<8>(plan, [&]<int kVectors, bool kWarpTeam>() {
+      return launch(adds ? norm_forward_kernel<Norm, T, kVectors, kWarpTeam, true>
+                         : norm_forward_kernel<Norm, T, kVectors, kWarpTeam, false>);
     });
   });
 }
