@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of activation, and the functions that linear uses in its epilogue. The kind is a number that the whole
+"""Level triton of activation, and the functions that linear and layer_norm use at their end. The kind is a number that the whole
 grid shares: a branch costs nothing beside memory, and one cubin does for all kinds."""
 import triton
 import triton.language as tl

@@ -83,7 +83,7 @@ constinit const KernelTable<AddDropoutOp> AddDropoutOp::kKernels = {
     .aten = {add_dropout_forward_aten, dropout_forward_aten},
     .torchscript = {add_dropout_forward_torchscript, dropout_forward_torchscript},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {add_dropout_forward_triton, dropout_forward_triton},
     .cuda = {add_dropout_forward_cuda, dropout_forward_cuda},
 };
 

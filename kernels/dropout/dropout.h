@@ -49,6 +49,7 @@ struct AddDropoutOp {
   static const KernelTable<AddDropoutOp> kKernels;
 };
 
+AddDropoutOp::Forward add_dropout_forward_triton;
 AddDropoutOp::Forward add_dropout_forward_cuda;
 
 }  // namespace strata::kernels

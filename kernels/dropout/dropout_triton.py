@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of dropout: the hash of dropout.h in 32-bit arithmetic; forward and backward are the same kernel."""
+"""Level triton of dropout and add_dropout: the hash of dropout.h in 32-bit arithmetic; forward and backward are one kernel."""
 import triton
 import triton.language as tl
 
@@ -23,8 +23,8 @@ def mix_row(hash, row):
 
 
 @triton.jit
-def dropout(x, y, key, site, first_row, threshold, scale, width, SIZE: tl.constexpr):
-    """Each program has a piece of one row; threshold = p * 2^32, scale = 1 / (1 - p)."""
+def dropout(x, residual, y, key, site, first_row, threshold, scale, width, adds, SIZE: tl.constexpr):
+    """Each program has a piece of one row; threshold = p * 2^32, scale = 1 / (1 - p). With `adds` y = residual + dropout(x)."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
@@ -33,14 +33,16 @@ def dropout(x, y, key, site, first_row, threshold, scale, width, SIZE: tl.conste
     hash = mix_row(hash, first_row + row)
     hash = mix(hash ^ mix(column.to(tl.uint32) + tl.full([], GOLDEN, tl.uint32)))
     value = tl.load(x + row * width + column, mask=inside, other=0.0).to(tl.float32)
-    kept = hash >= threshold.to(tl.uint32)
-    tl.store(y + row * width + column, tl.where(kept, value * scale, 0.0).to(y.dtype.element_ty), mask=inside)
+    value = tl.where(hash >= threshold.to(tl.uint32), value * scale, 0.0)
+    value += tl.load(residual + row * width + column, mask=inside & (adds != 0), other=0.0).to(tl.float32)
+    tl.store(y + row * width + column, value.to(y.dtype.element_ty), mask=inside)
 
 
 KERNELS = {
     "dropout": TritonKernel(
         dropout,
-        arguments=dict(x="*T", y="*T", key="*i64", site="i64", first_row="i64", threshold="i64", scale="fp32", width="i32"),
+        arguments=dict(x="*T", residual="*T", y="*T", key="*i64", site="i64", first_row="i64", threshold="i64", scale="fp32", width="i32",
+                       adds="i32"),
         types=ALL_TYPES,
         sizes=("rows",),
         choices=[
@@ -49,7 +51,7 @@ KERNELS = {
             dict(SIZE=1024, warps=4, aligned=False),
         ],
         fits="width <= SIZE or SIZE == 1024",
-        aligned=("x", "y", "width"),
+        aligned=("x", "residual", "y", "width"),
         grid=("rows * ceil_div(width, SIZE)",),
     ),
 }

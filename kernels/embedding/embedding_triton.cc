@@ -5,6 +5,8 @@
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 
+#include <optional>
+
 #include "kernels/embedding/embedding.h"
 #include "kernels/embedding/embedding_triton_kernels.h"
 
@@ -22,7 +24,8 @@ Tensor embedding_forward_triton(const Tensor& indices, const Tensor& weight) {
 Tensor embedding_backward_triton(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
                                  const WeightGradient& into) {
   const int64_t width = grad_y.size(-1);
-  const auto [sorted, order] = at::sort(indices.reshape({-1}), /*stable=*/true);
+  const auto [sorted, order] =
+      at::sort(indices.reshape({-1}), std::optional<bool>(true), /*dim=*/-1, /*descending=*/false);
   const Tensor starts = at::searchsorted(sorted, at::arange(vocabulary + 1, indices.options()));
   // The sums go straight into the buffer where the kernel knows its dtype.
   const bool direct = into.into.defined() && into.into.is_contiguous() &&

@@ -162,7 +162,7 @@ constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels =
     .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
     .torchscript = {layer_norm_gelu_tanh_forward_torchscript, nullptr},
     .aot_inductor = kNotWritten,
-    .triton = kNotWritten,
+    .triton = {layer_norm_gelu_tanh_forward_triton, layer_norm_gelu_tanh_backward_triton},
     .cuda = {layer_norm_gelu_tanh_forward_cuda, layer_norm_gelu_tanh_backward_cuda},
 };
 

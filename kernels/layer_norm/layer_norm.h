@@ -75,6 +75,8 @@ struct LayerNormGeluTanhOp {
   static const KernelTable<LayerNormGeluTanhOp> kKernels;
 };
 
+LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_triton;
+LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_triton;
 LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_cuda;
 LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_cuda;
 

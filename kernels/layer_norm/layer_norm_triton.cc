@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Level triton of layer_norm and add_layer_norm: tensors to the kernels of layer_norm_triton.py.
+// Level triton of layer_norm, add_layer_norm and layer_norm_gelu_tanh: tensors to the kernels of layer_norm_triton.py.
 #include <ATen/ops/empty.h>
 
+#include "kernels/activation/activation_kind.h"
 #include "kernels/call.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
@@ -12,10 +13,10 @@ namespace strata::kernels {
 namespace {
 
 // x alone, or with `branch` added to it; sum is undefined without one.
-AddLayerNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& weight, const Tensor& bias,
-                               double eps) {
+AddLayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight,
+                               const Tensor& bias, double eps, Activation activation = Activation::none) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
-  require_triton_width(branch.defined() ? AddLayerNormOp::kName : LayerNormOp::kName, x);
+  require_triton_width(op, x);
   const Tensor y = at::empty(x.sizes(), x.options());
   const Tensor sum = branch.defined() ? at::empty(x.sizes(), x.options()) : Tensor();
   std::vector<int64_t> shape = x.sizes().vec();
@@ -23,20 +24,21 @@ AddLayerNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tens
   const Tensor mean = at::empty(shape, x.options().dtype(at::kFloat)), rstd = at::empty(shape, mean.options());
   launch_layer_norm_forward_triton(x.contiguous(), branch.defined() ? branch.contiguous() : branch, weight.contiguous(),
                                    bias.defined() ? bias.contiguous() : bias, y, sum, mean, rstd, rows, width, eps,
-                                   branch.defined(), bias.defined());
+                                   branch.defined(), bias.defined(), static_cast<int64_t>(activation));
   return {y, sum, mean, rstd};
 }
 
 LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
                                const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                               const LayerNormOp::GradientTargets& targets) {
+                               const LayerNormOp::GradientTargets& targets, Activation activation = Activation::none) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor weight_partials = at::empty({partial_sum_programs(rows, width), width}, rstd.options());
   const Tensor bias_partials = at::empty(weight_partials.sizes(), rstd.options());
   launch_layer_norm_backward_triton(grad_y.contiguous(), grad_sum.defined() ? grad_sum.contiguous() : grad_sum,
-                                    x.contiguous(), weight.contiguous(), mean, rstd, grad_x, weight_partials,
-                                    bias_partials, rows, width, grad_sum.defined(), weight_partials.size(0));
+                                    x.contiguous(), weight.contiguous(), bias.defined() ? bias.contiguous() : bias,
+                                    mean, rstd, grad_x, weight_partials, bias_partials, rows, width, grad_sum.defined(),
+                                    bias.defined(), static_cast<int64_t>(activation), weight_partials.size(0));
   LayerNormOp::Gradient gradient{grad_x, sum_partials(weight_partials, weight, targets.weight), {}};
   if (bias.defined()) gradient.bias = sum_partials(bias_partials, bias, targets.bias);
   return gradient;
@@ -45,7 +47,7 @@ LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, con
 }  // namespace
 
 LayerNormOp::Output layer_norm_forward_triton(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const auto [y, sum, mean, rstd] = forward(x, /*branch=*/{}, weight, bias, eps);
+  const auto [y, sum, mean, rstd] = forward(LayerNormOp::kName, x, /*branch=*/{}, weight, bias, eps);
   return {y, mean, rstd};
 }
 
@@ -57,7 +59,7 @@ LayerNormOp::Gradient layer_norm_backward_triton(const Tensor& grad_y, const Ten
 
 AddLayerNormOp::Output add_layer_norm_forward_triton(const Tensor& residual, const Tensor& branch, const Tensor& weight,
                                                      const Tensor& bias, double eps) {
-  return forward(residual, branch, weight, bias, eps);
+  return forward(AddLayerNormOp::kName, residual, branch, weight, bias, eps);
 }
 
 AddLayerNormOp::Gradient add_layer_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
@@ -66,6 +68,19 @@ AddLayerNormOp::Gradient add_layer_norm_backward_triton(const Tensor& grad_y, co
                                                         const LayerNormOp::GradientTargets& targets) {
   const auto gradient = backward(grad_y, grad_sum, sum, weight, bias, mean, rstd, targets);
   return {gradient.x, gradient.weight, gradient.bias};
+}
+
+LayerNormOp::Output layer_norm_gelu_tanh_forward_triton(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                        double eps) {
+  const auto [y, sum, mean, rstd] =
+      forward(LayerNormGeluTanhOp::kName, x, /*branch=*/{}, weight, bias, eps, Activation::gelu_tanh);
+  return {y, mean, rstd};
+}
+
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                           const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                                                           const LayerNormOp::GradientTargets& targets) {
+  return backward(grad_y, /*grad_sum=*/{}, x, weight, bias, mean, rstd, targets, Activation::gelu_tanh);
 }
 
 }  // namespace strata::kernels

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of layer_norm and add_layer_norm: one pass forward, one pass backward."""
+"""Level triton of layer_norm, add_layer_norm and layer_norm_gelu_tanh: one pass forward, one pass backward. ACTIVATION
+is the function that follows, a number of activation_triton.py; 0 is none."""
 import triton
 import triton.language as tl
 
+from kernels.activation.activation_triton import GELU_TANH, activate, slope
 from kernels.norm_choices import NORM_ALIGNED, NORM_CHOICES
 from kernels.triton_kernel import ALL_TYPES, TritonKernel
 
 
 @triton.jit
-def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, adds, has_bias, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """y = (x - mean) * rstd * weight + bias; with `adds` x + branch, rounded, takes the place of x and is stored as total."""
+def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, adds, has_bias, ACTIVATION: tl.constexpr, ROWS: tl.constexpr,
+            WIDTH: tl.constexpr):
+    """y = activation((x - mean) * rstd * weight + bias); with `adds` x + branch, rounded, takes the place of x and is stored as total."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)
     inside = (row < rows)[:, None] & (column < width)[None, :]
@@ -26,17 +29,20 @@ def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, add
     tl.store(rstd + row, scale, mask=row < rows)
     factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
     shift = tl.load(bias + column, mask=(column < width) & (has_bias != 0), other=0.0).to(tl.float32)
-    tl.store(y + offset, (value * scale[:, None] * factor[None, :] + shift[None, :]).to(y.dtype.element_ty), mask=inside)
+    result = activate(value * scale[:, None] * factor[None, :] + shift[None, :], ACTIVATION)
+    tl.store(y + offset, result.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def backward(grad_y, grad_total, x, weight, mean, rstd, grad_x, weight_partials, bias_partials, rows, width, adds,
-             ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normed x, and with `adds` + grad_total.
+def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_partials, bias_partials, rows, width, adds, has_bias,
+             ACTIVATION: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normed x, and with `adds` + grad_total;
+    grad_y is first taken through the activation of n * weight + bias.
     Each program walks over rows and leaves one row of partial sums of grad_weight and one of grad_bias."""
     program = tl.program_id(0)
     column = tl.arange(0, WIDTH)
     factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
+    shift = tl.load(bias + column, mask=(column < width) & (has_bias != 0), other=0.0).to(tl.float32)[None, :]
     grad_weight = tl.zeros([ROWS, WIDTH], tl.float32)
     grad_bias = tl.zeros([ROWS, WIDTH], tl.float32)
     for block in range(program, tl.cdiv(rows, ROWS), tl.num_programs(0)):
@@ -49,6 +55,8 @@ def backward(grad_y, grad_total, x, weight, mean, rstd, grad_x, weight_partials,
         center = tl.load(mean + row, mask=row < rows, other=0.0)[:, None]
         scale = tl.load(rstd + row, mask=row < rows, other=0.0)[:, None]
         normed = (value - center) * scale
+        if ACTIVATION != 0:
+            gradient *= slope(normed * factor + shift, ACTIVATION)
         grad_bias += gradient
         grad_weight += gradient * normed  # where nothing was loaded the gradient is 0
         gradient *= factor
@@ -61,26 +69,29 @@ def backward(grad_y, grad_total, x, weight, mean, rstd, grad_x, weight_partials,
     tl.store(bias_partials + place, tl.sum(grad_bias, 0), mask=column < width)
 
 
+CHOICES = [dict(choice, ACTIVATION=activation) for activation in (0, GELU_TANH.value) for choice in NORM_CHOICES]
+
 KERNELS = {
     "layer_norm_forward": TritonKernel(
         forward,
         arguments=dict(x="*T", branch="*T", weight="*T", bias="*T", y="*T", total="*T", mean="*fp32", rstd="*fp32",
                        rows="i32", width="i32", eps="fp32", adds="i32", has_bias="i32"),
         types=ALL_TYPES,
-        choices=NORM_CHOICES,
-        fits="width <= WIDTH",
+        sizes=("activation",),
+        choices=CHOICES,
+        fits="width <= WIDTH and activation == ACTIVATION",
         aligned=("x", "branch", "weight", "bias", "y", "total") + NORM_ALIGNED,
         grid=("ceil_div(rows, ROWS)",),
     ),
     "layer_norm_backward": TritonKernel(
         backward,
-        arguments=dict(grad_y="*T", grad_total="*T", x="*T", weight="*T", mean="*fp32", rstd="*fp32", grad_x="*T",
-                       weight_partials="*fp32", bias_partials="*fp32", rows="i32", width="i32", adds="i32"),
+        arguments=dict(grad_y="*T", grad_total="*T", x="*T", weight="*T", bias="*T", mean="*fp32", rstd="*fp32", grad_x="*T",
+                       weight_partials="*fp32", bias_partials="*fp32", rows="i32", width="i32", adds="i32", has_bias="i32"),
         types=ALL_TYPES,
-        sizes=("programs",),
-        choices=NORM_CHOICES,
-        fits="width <= WIDTH",
-        aligned=("grad_y", "grad_total", "x", "weight", "grad_x", "weight_partials", "bias_partials") + NORM_ALIGNED,
+        sizes=("activation", "programs"),
+        choices=CHOICES,
+        fits="width <= WIDTH and activation == ACTIVATION",
+        aligned=("grad_y", "grad_total", "x", "weight", "bias", "grad_x", "weight_partials", "bias_partials") + NORM_ALIGNED,
         grid=("programs",),
     ),
 }
