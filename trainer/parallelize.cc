@@ -69,7 +69,9 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
-    if (config.gradient_checkpointing.includes(index)) layer = modules::recompute(std::move(layer));
+    const Recompute recompute = config.gradient_checkpointing.of(index);
+    if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
+    if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
     return fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
   });

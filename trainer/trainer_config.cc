@@ -43,13 +43,13 @@ void check_steps(const TrainerConfig& config, configs::Checks& checks) {
 }
 
 void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& checks) {
-  const auto* ranges = std::get_if<std::vector<Range>>(&config.gradient_checkpointing.layers);
-  if (!ranges || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
-  for (size_t i = 0; i < ranges->size(); ++i) {
-    if ((*ranges)[i].last < layers) continue;
-    checks.fail(
-        "gradient_checkpointing." + text(static_cast<int64_t>(i)),
-        "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of((*ranges)[i]));
+  const auto* lines = std::get_if<std::vector<GradientCheckpointing::Layers>>(&config.gradient_checkpointing.layers);
+  if (!lines || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
+  for (size_t i = 0; i < lines->size(); ++i) {
+    const Range& range = (*lines)[i].range;
+    if (range.last < layers) continue;
+    checks.fail("gradient_checkpointing." + text(static_cast<int64_t>(i)),
+                "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of(range));
   }
 }
 

@@ -163,18 +163,22 @@ struct PrecisionConfig {
   }
 };
 
-enum class Recompute { none, full };
-constexpr std::array<std::string_view, 2> names(Recompute) { return {"none", "full"}; }
+// What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
+// all but its inputs.
+enum class Recompute { none, selective, full };
+constexpr std::array<std::string_view, 3> names(Recompute) { return {"none", "selective", "full"}; }
 
 struct GradientCheckpointing {
-  std::variant<Recompute, std::vector<Range>> layers = Recompute::none;
+  using Layers = configs::MarkedRange<Recompute>;  // without a mark: full
+  std::variant<Recompute, std::vector<Layers>> layers = Recompute::none;
 
-  bool includes(int64_t layer) const {
-    if (const Recompute* all = std::get_if<Recompute>(&layers)) return *all == Recompute::full;
-    for (const Range& range : std::get<std::vector<Range>>(layers)) {
-      if (range.contains(layer)) return true;
+  Recompute of(int64_t layer) const {
+    if (const Recompute* all = std::get_if<Recompute>(&layers)) return *all;
+    Recompute result = Recompute::none;
+    for (const Layers& line : std::get<std::vector<Layers>>(layers)) {
+      if (line.range.contains(layer)) result = line.mark.value_or(Recompute::full);
     }
-    return false;
+    return result;
   }
 };
 
@@ -286,7 +290,9 @@ struct TrainerConfig {
     fields.section("precision", precision, "number formats");
     fields.section("sharding", sharding, "which rank holds which part of the parameters");
     fields.add("gradient_checkpointing", gradient_checkpointing.layers,
-               "layers whose activations are computed again in the backward: none, full, or a list such as [0-3, 7]");
+               "what layers compute again in the backward instead of keeping it: none; selective: outputs of norms and "
+               "activations; full: all but their inputs; or a list such as [0-3, 7, 8-11 selective], where later "
+               "entries win and those without a word mean full");
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
     fields.section("kernels", kernels, "level of each op, per layer");

@@ -160,7 +160,12 @@ const BadLine kBadLines[] = {
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
      "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
-     "run.yaml:14:25: gradient_checkpointing: expected none or full, got 'ful'; did you mean 'full'?"},
+     "run.yaml:14:25: gradient_checkpointing: expected none, selective or full, got 'ful'; did you mean 'full'?"},
+    {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
+     "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3, alone or followed by none, "
+     "selective or full, got '1-2 selectiv'; did you mean 'selective'?"},
+    {"marked_layer_past_the_model", 14, "gradient_checkpointing: [0, 3-4 selective]",
+     "run.yaml:14:29: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 3-4"},
     {"profile_of_ops", 14, "profile: {steps: 10-20}",
      "run.yaml:14:11: profile.steps: expected none: there is no profiler of single ops; the phases of a step are timed "
      "always"},

@@ -161,6 +161,9 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"sharding.strategy=hybrid"},
                     std::vector<std::string>{"sharding.strategy=hybrid", "sharding.accumulate=full"},
                     std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=selective"},
+                    std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=selective",
+                                             "sharding.accumulate=full", "sharding.prefetch=0"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=aten"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=torchscript"}));
@@ -196,12 +199,16 @@ TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
 
 TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
   for (const char* family : {"model.family=llama", "model.family=gpt2"}) {
-    const std::vector<std::string> plain = {family, "model.dropout=0.1"};
-    const Result without = on_all_ranks(plain);
-    for (const char* layers : {"gradient_checkpointing=full", "gradient_checkpointing=[0, 3-4]"}) {
-      std::vector<std::string> checkpointed = plain;
-      checkpointed.push_back(layers);
-      expect_same_bits(on_all_ranks(checkpointed), without);
+    for (const char* kind :
+         {"precision.compute=float32", "precision.compute=bfloat16", "kernels.default=torchscript"}) {
+      const std::vector<std::string> plain = {family, kind, "model.dropout=0.1"};
+      const Result without = on_all_ranks(plain);
+      for (const char* layers : {"full", "selective", "[0, 3-4]", "[0-4, 1 none, 2-3 selective]"}) {
+        std::vector<std::string> checkpointed = plain;
+        checkpointed.push_back(std::string("gradient_checkpointing=") + layers);
+        SCOPED_TRACE(std::string(family) + " " + kind + " " + layers);
+        expect_same_bits(on_all_ranks(checkpointed), without);
+      }
     }
   }
 }
