@@ -19,6 +19,7 @@
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
 #include "trainer/load_config.h"
+#include "trainer/memory_choice.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
 
@@ -119,6 +120,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   compared.config.data.type = trainer::TextDataConfig{"tokens", "tokens"};
   trainer::start_rank(compared, bootstrap);
   loaded.config.run.device = compared.config.run.device;
+  trainer::settle_memory(loaded, bootstrap);
 
   const trainer::Measurement measured =
       trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);

@@ -15,6 +15,7 @@
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
 #include "trainer/load_config.h"
+#include "trainer/memory_choice.h"
 #include "trainer/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
@@ -53,6 +54,7 @@ ExitCode run(LoadedConfig loaded) {
   const TrainerConfig& config = loaded.config;
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   start_rank(loaded, bootstrap);
+  settle_memory(loaded, bootstrap);
   const std::string resolved = loaded.resolved();
 
   const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),

@@ -60,7 +60,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   const int64_t layers = std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; });
   std::vector<ShardedParameterGroup*> in_slots;
   for (size_t i = 0; i < table.size(); ++i) {
-    initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
+    if (options_.initialized) initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
     (table[i].is_layer ? in_slots : always_full_).push_back(groups_[i]);
   }
   layers_ = std::make_unique<sharding::ShardedLayers>(

@@ -27,6 +27,7 @@ class ShardedModel {
     at::Device device = at::kCPU;
     bool poison_slots = false;    // released slots are filled with NaN: for tests
     Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
+    bool initialized = true;      // false: weights stay zero, where only sizes and times matter
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
   // the task must outlive this.

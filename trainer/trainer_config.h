@@ -265,6 +265,7 @@ struct TrainerConfig {
   PrecisionConfig precision = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
+  std::optional<double> memory = {};  // absent: as much as there is
   CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
@@ -293,6 +294,10 @@ struct TrainerConfig {
                "what layers compute again in the backward instead of keeping it: none; selective: outputs of norms and "
                "activations; full: all but their inputs; or a list such as [0-3, 7, 8-11 selective], where later "
                "entries win and those without a word mean full");
+    fields.add_or_word("memory", memory, "none",
+                       "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
+                       "start fills that in: what takes the least time and fits",
+                       "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
     fields.section("kernels", kernels, "level of each op, per layer");
