@@ -39,7 +39,7 @@ void wait_for(at::Device device) {
 std::vector<int64_t> representatives(const TrainerConfig& config, int64_t layers) {
   std::map<std::string, std::vector<int64_t>> kinds;
   for (int64_t i = 0; i < layers; ++i) {
-    std::string kind;
+    std::string kind = std::to_string(static_cast<int>(config.precision.compute_of(i))) + " ";
     modules::KernelSelection levels = modules::kernels_for_layer(config.kernels, i);
     levels.each([&](const char*, kernels::Level level) { kind += std::to_string(static_cast<int>(level)) + " "; });
     kinds[kind].push_back(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// N tokens of a micro-batch, D width, F width inside of the mlp, V vocabulary, Q width of query, key and value together
+// N tokens of a micro-batch, D width, F width inside of the mlp, Q width of query, key and value together, V vocabulary
 #include "trainer/step_memory.h"
 
 #include <algorithm>
@@ -38,6 +38,17 @@ class Ledger {
 
 bool is_traced(Level level) { return level == Level::aten || level == Level::torchscript; }
 
+// Of one layer, or of what is outside of layers.
+struct Part {
+  KernelSelection levels;
+  Recompute recompute = Recompute::none;
+  int64_t bytes = 4;                      // of an element
+  int64_t stream = 0, inner = 0, up = 0;  // of [N, D], [N, F], and what the first product of the mlp makes
+  int64_t packed = 0;                     // of [N, Q]
+  bool same_gradient_type = true;         // products that are gradients have the type of their buffer
+  Level norm = Level::aten;
+};
+
 class Step {
  public:
   Step(const TrainerConfig& config, const modules::TransformerConfig& model)
@@ -45,258 +56,256 @@ class Step {
         model_(model),
         on_gpu_(config.run.device != sharding::DeviceWish::cpu),
         gated_(model.family == Family::llama),
-        bytes_(config.precision.compute == FloatType::float32 ? 4 : 2),
+        sharded_(config.sharding.ranks_per_copy(config.run.ranks) > 1),
         tokens_(config.micro_batch * model.sequence),
-        stream_(tokens_ * model.width * bytes_),
-        inner_(tokens_ * model.feed_forward_width() * bytes_),
-        up_(gated_ ? 2 * inner_ : inner_),
+        elements_(tokens_ * model.width),
         packed_width_((model.heads + 2 * model.key_value_head_count()) * model.head_width()),
-        packed_(tokens_ * packed_width_ * bytes_),
         logsumexp_(tokens_ * model.heads * 4),
         statistics_(tokens_ * 4 * (gated_ ? 1 : 2)),
-        root_(levels(-1)) {}
+        outside_(part(modules::kernels_for_root(kernels()), config.precision.compute, config.precision.reduce)) {
+    for (int64_t i = 0; i < model.layers; ++i) {
+      layers_.push_back(part(modules::kernels_for_layer(kernels(), i), config.precision.compute_of(i),
+                             config.precision.reduce_of(i)));
+      layers_.back().recompute = config.gradient_checkpointing.of(i);
+    }
+  }
 
   StepMemory run() {
     StepMemory memory;
+    // On GPUs two stages and what the step reads.
     memory.batches = (on_gpu_ ? 3 : 1) * config_.micro_batches() * tokens_ * 2 * 8;
     embed();
-    for (int64_t i = 0; i < model_.layers; ++i) {
+    for (size_t i = 0; i < layers_.size(); ++i) {
       ledger_.at("the forward of layer " + std::to_string(i));
       const int64_t before = ledger_.now();
-      forward(i);
+      enter(i);
+      forward(i, layers_[i].recompute == Recompute::none, layers_[i].recompute != Recompute::full);
       memory.layers.push_back(ledger_.now() - before);
       leave_inputs(i);
     }
-    const int64_t kept = ledger_.now();
+    memory.kept = ledger_.now();
     head();
-    const bool kept_by_all = ledger_.moment().find("backward of layer") == std::string::npos;
-    std::vector<int64_t> below = {};
-    for (int64_t i = model_.layers - 1; i >= 0; --i) {
+    for (size_t i = layers_.size(); i-- > 0;) {
       ledger_.at("the backward of layer " + std::to_string(i));
       backward(i);
-      below.push_back(ledger_.now());
     }
     ledger_.at("the backward of the embedding");
-    leave_embedding();
+    ledger_.give(outside_.stream);
+    ledger_.need(model_.vocabulary * model_.width * outside_.bytes);
     memory.most = ledger_.most();
     memory.moment = ledger_.moment();
-    memory.kept_then = kept_by_all ? std::min(kept, memory.most) : std::min(kept, memory.most);
     return memory;
   }
 
  private:
-  KernelSelection levels(int64_t layer) const {
+  modules::KernelsConfig kernels() const {
     modules::KernelsConfig kernels = config_.kernels;
     if (!kernels.default_level) kernels.default_level = Level::cuda;
-    return layer < 0 ? modules::kernels_for_root(kernels) : modules::kernels_for_layer(kernels, layer);
+    return kernels;
+  }
+
+  Part part(const KernelSelection& levels, FloatType compute, FloatType reduce) const {
+    const int64_t bytes = compute == FloatType::float32 ? 4 : 2;
+    const int64_t inner = tokens_ * model_.feed_forward_width() * bytes;
+    return {.levels = levels,
+            .bytes = bytes,
+            .stream = elements_ * bytes,
+            .inner = inner,
+            .up = gated_ ? 2 * inner : inner,
+            .packed = tokens_ * packed_width_ * bytes,
+            .same_gradient_type = compute == (sharded_ ? reduce : FloatType::float32),
+            .norm = gated_ ? levels.rms_norm : levels.layer_norm};
   }
 
   // The product that is a weight's gradient, where it cannot be written straight into its buffer.
-  void weight_gradient(int64_t out, int64_t in, Level level) {
-    const bool sharded = config_.sharding.ranks_per_copy(config_.run.ranks) > 1;
-    const bool same_type = !sharded ? bytes_ == 4 : (config_.precision.reduce == FloatType::float32) == (bytes_ == 4);
-    if (level == Level::torchscript || (level == Level::aten && !same_type)) ledger_.need(out * in * bytes_);
+  void weight_gradient(const Part& part, int64_t out, int64_t in) {
+    const Level level = part.levels.linear;
+    if (level == Level::torchscript || (level == Level::aten && !part.same_gradient_type)) {
+      ledger_.need(out * in * part.bytes);
+    }
   }
 
-  // Hashes of all elements, two of 8 bytes at a time, where no kernel makes them in registers.
-  void dropout(Level level) {
+  // A copy; and hashes of all elements, two of 8 bytes at a time, where no kernel makes them in registers.
+  void dropout(const Part& part) {
     if (model_.dropout == 0) return;
-    ledger_.take(stream_);
-    if (is_traced(level)) ledger_.need(17 * tokens_ * model_.width);
+    ledger_.take(part.stream);
+    if (is_traced(part.levels.dropout)) ledger_.need(17 * elements_);
   }
 
-  void norm_forward(Level level) {
-    const int64_t wide = tokens_ * model_.width * 4;
-    if (gated_ && !on_gpu_ && is_traced(level) && bytes_ == 2) ledger_.need(2 * wide);
+  // On CPUs ATen has rms_norm in several passes, in fp32.
+  void norm_forward(const Part& part) {
+    if (gated_ && !on_gpu_ && is_traced(part.norm) && part.bytes == 2) ledger_.need(2 * 4 * elements_);
   }
-  void norm_backward(Level level) {
-    const int64_t wide = tokens_ * model_.width * 4;
-    if (gated_ && !on_gpu_ && is_traced(level)) ledger_.need(bytes_ == 2 ? 4 * wide : wide);
+  void norm_backward(const Part& part) {
+    if (gated_ && !on_gpu_ && is_traced(part.norm)) ledger_.need((part.bytes == 2 ? 4 : 1) * 4 * elements_);
   }
 
-  void rotary(Level level) {
+  void rotary(const Part& part) {
     if (!gated_) return;
-    const int64_t turned =
-        tokens_ * (model_.heads + model_.key_value_head_count()) * model_.head_width() * 4;  // in fp32
-    if (is_traced(level)) ledger_.need(bytes_ == 2 ? 2 * turned : turned);
-    if (level == Level::aot_inductor) ledger_.need(packed_);
+    const int64_t turned = tokens_ * (model_.heads + model_.key_value_head_count()) * model_.head_width() * 4;
+    if (is_traced(part.levels.rotary)) ledger_.need(part.bytes == 2 ? 2 * turned : turned);
+    if (part.levels.rotary == Level::aot_inductor) ledger_.need(part.packed);
   }
 
-  void attention_backward(Level level) {
-    if (level == Level::cuda) {
-      ledger_.need(tokens_ * model_.width * 4);  // queries' gradients are summed in fp32
-    } else if (is_traced(level)) {
-      ledger_.need(on_gpu_ ? 3 * packed_ : packed_);  // parts, which are then put together
+  void attention_backward(const Part& part) {
+    if (part.levels.attention == Level::cuda) {
+      ledger_.need(elements_ * 4);  // gradients of queries are summed in fp32
+    } else if (is_traced(part.levels.attention)) {
+      ledger_.need(on_gpu_ ? 3 * part.packed : part.packed);  // parts, which are then put together
     }
   }
 
   void embed() {
     ledger_.at("the embedding");
-    ledger_.take(stream_);
+    ledger_.take(outside_.stream);
     if (!gated_) {
-      ledger_.take(stream_);
-      ledger_.need(model_.sequence * model_.width * bytes_);
-      ledger_.give(stream_);
+      ledger_.take(outside_.stream);
+      ledger_.need(model_.sequence * model_.width * outside_.bytes);
+      ledger_.give(outside_.stream);
     }
-    dropout(root_.dropout);
-    if (model_.dropout > 0) ledger_.give(stream_);
+    dropout(outside_);
+    if (model_.dropout > 0) ledger_.give(outside_.stream);
   }
 
-  bool is_full(int64_t layer) const { return config_.gradient_checkpointing.of(layer) == Recompute::full; }
+  bool is_full(size_t layer) const { return layers_[layer].recompute == Recompute::full; }
+  int64_t bytes_before(size_t layer) const { return layer == 0 ? outside_.bytes : layers_[layer - 1].bytes; }
 
-  // norm, attention, norm, mlp; takes what the layer keeps and its outputs: the residual (which the second norm keeps)
-  // and the branch.
-  void forward(int64_t layer) {
-    const KernelSelection level = levels(layer);
-    const Level norm = gated_ ? level.rms_norm : level.layer_norm;
-    const Recompute recompute = config_.gradient_checkpointing.of(layer);
-    run_forward(layer, level, norm, recompute == Recompute::none, recompute != Recompute::full);
+  // The copy of the stream in the layer's type that norm1 keeps or adds up.
+  void enter(size_t layer) {
+    if (bytes_before(layer) == layers_[layer].bytes) return;
+    layer == 0 && !is_full(0) ? ledger_.take(layers_[layer].stream) : ledger_.need(2 * layers_[layer].stream);
   }
 
-  void run_forward(int64_t layer, const KernelSelection& level, Level norm, bool keeps_cheap, bool keeps) {
-    const int64_t sum = layer > 0 ? stream_ : 0;
-    const int64_t dropped = model_.dropout > 0 ? stream_ : 0;
-    ledger_.take(stream_ + sum);
-    norm_forward(norm);
-    ledger_.take(keeps ? statistics_ : 0);
-    ledger_.take(packed_);
-    rotary(level.rotary);
-    ledger_.take(stream_ + logsumexp_);
-    ledger_.take(stream_);
-    if (!keeps) ledger_.give(packed_ + stream_ + logsumexp_);
-    if (!keeps_cheap && keeps) ledger_.give(stream_);
-    dropout(level.dropout);
-    ledger_.take(2 * stream_);
-    norm_forward(norm);
-    ledger_.take(keeps ? statistics_ : 0);
-    ledger_.give(stream_ + dropped);
-    ledger_.take(up_);
-    ledger_.take(inner_);
-    if (!keeps && !gated_) ledger_.give(up_);
-    ledger_.take(stream_);
-    if (!keeps && gated_) ledger_.give(up_);
-    if (!keeps_cheap) ledger_.give(inner_);
-    if (!keeps_cheap) ledger_.give(stream_);
-    dropout(level.dropout);
+  // norm, attention, norm, mlp. Leaves what the layer keeps and what it puts out: the residual, which the second norm
+  // keeps, and the branch.
+  void forward(size_t layer, bool keeps_cheap, bool keeps) {
+    const Part& part = layers_[layer];
+    const int64_t sum = layer > 0 ? part.stream : 0, dropped = model_.dropout > 0 ? part.stream : 0;
+    ledger_.take(part.stream + sum);
+    norm_forward(part);
+    if (keeps) ledger_.take(statistics_);
+    ledger_.take(part.packed);
+    rotary(part);
+    ledger_.take(part.stream + logsumexp_);
+    ledger_.take(part.stream);
+    if (!keeps) ledger_.give(part.packed + part.stream + logsumexp_);
+    if (keeps && !keeps_cheap) ledger_.give(part.stream);
+    dropout(part);
+    ledger_.take(2 * part.stream);
+    norm_forward(part);
+    if (keeps) ledger_.take(statistics_);
+    ledger_.give(part.stream + dropped);
+    ledger_.take(part.up);
+    ledger_.take(part.inner);
+    if (!keeps && !gated_) ledger_.give(part.up);
+    ledger_.take(part.stream);
+    if (!keeps && gated_) ledger_.give(part.up);
+    if (!keeps_cheap) ledger_.give(part.inner + part.stream);
+    dropout(part);
     ledger_.give(dropped);
-    if (!keeps) ledger_.give(stream_ + sum);
+    if (!keeps) ledger_.give(part.stream + sum);
   }
 
-  // The stream that went into the layer: nobody holds it any more, unless the layer keeps its inputs.
-  void leave_inputs(int64_t layer) {
+  // What went into the layer is let go, unless it keeps that: the branch, and the residual where it is nobody's.
+  void leave_inputs(size_t layer) {
     if (layer == 0 || is_full(layer)) return;
-    ledger_.give(stream_);
-    if (is_full(layer - 1)) ledger_.give(stream_);
+    ledger_.give(layers_[layer - 1].stream);
+    if (is_full(layer - 1)) ledger_.give(layers_[layer - 1].stream);
   }
 
   void head() {
-    const Level norm = gated_ ? root_.rms_norm : root_.layer_norm;
     ledger_.at("the final norm");
-    ledger_.take(2 * stream_ + statistics_);
-    norm_forward(norm);
-    ledger_.give(stream_);
-    if (is_full(model_.layers - 1)) ledger_.give(stream_);
+    ledger_.take(2 * outside_.stream + statistics_);
+    norm_forward(outside_);
+    ledger_.give((is_full(layers_.size() - 1) ? 2 : 1) * layers_.back().stream);
     ledger_.at("the loss");
     config_.kernels.levels.linear_cross_entropy ? fused_loss() : loss();
-    ledger_.give(stream_);  // what the head keeps
+    ledger_.give(outside_.stream);  // what the head keeps
     ledger_.at("the backward of the final norm");
-    ledger_.take(stream_);
-    norm_backward(norm);
-    ledger_.give(2 * stream_ + statistics_);
+    ledger_.take(outside_.stream);
+    norm_backward(outside_);
+    ledger_.give(2 * outside_.stream + statistics_);
   }
 
   void loss() {
-    const int64_t logits = tokens_ * model_.vocabulary * bytes_, wide = tokens_ * model_.vocabulary * 4;
-    const Level level = root_.cross_entropy;
+    const int64_t logits = tokens_ * model_.vocabulary * outside_.bytes, wide = tokens_ * model_.vocabulary * 4;
+    const Level level = outside_.levels.cross_entropy;
     ledger_.take(logits);
     if (is_traced(level)) {
-      ledger_.take(wide);                   // log p, whose memory the gradient takes
-      if (bytes_ == 2) ledger_.take(wide);  // the logits in fp32
-      if (bytes_ == 2) ledger_.take(logits), ledger_.give(2 * wide);
+      ledger_.take(wide);  // log p, whose memory the gradient takes
+      if (outside_.bytes == 2) ledger_.take(wide + logits), ledger_.give(2 * wide);
       ledger_.give(logits);
     } else if (level == Level::aot_inductor) {
       ledger_.need(logits);
     }
     ledger_.at("the backward of the head");
-    const bool on_cpu_as_it_is = !on_gpu_ && is_traced(level);
-    if (!on_cpu_as_it_is) ledger_.need(logits);
-    ledger_.take(stream_);
-    weight_gradient(model_.vocabulary, model_.width, root_.linear);
+    if (on_gpu_ || !is_traced(level)) ledger_.need(logits);  // times the gradient of the loss
+    ledger_.take(outside_.stream);
+    weight_gradient(outside_, model_.vocabulary, model_.width);
     ledger_.give(logits);
   }
 
+  // As linear_cross_entropy takes its rows in turn.
   void fused_loss() {
     const int64_t rows = std::max<int64_t>((int64_t{1} << (on_gpu_ ? 29 : 24)) / model_.vocabulary / 128, 1) * 128;
-    const int64_t chunk = std::min(rows, tokens_) * model_.vocabulary;
-    const int64_t weight = model_.vocabulary * model_.width;
-    ledger_.take(stream_ + 4 * weight);
-    ledger_.take(chunk * bytes_);
-    ledger_.need(std::max(chunk * (bytes_ == 2 ? 10 : 4), bytes_ == 2 ? chunk * 2 + weight * 2 : 0));
-    ledger_.give(chunk * bytes_);
+    const int64_t chunk = std::min(rows, tokens_) * model_.vocabulary, weight = model_.vocabulary * model_.width;
+    ledger_.take(outside_.stream + 4 * weight);
+    ledger_.take(chunk * outside_.bytes);
+    ledger_.need(outside_.bytes == 2 ? std::max(chunk * 10, chunk * 2 + weight * 2) : chunk * 4);
+    ledger_.give(chunk * outside_.bytes);
     ledger_.at("the backward of the head");
-    ledger_.take(stream_);
-    ledger_.give(stream_ + 4 * weight);
+    ledger_.take(outside_.stream);
+    ledger_.give(outside_.stream + 4 * weight);
   }
 
   // Comes with the gradient of the stream, one tensor for residual and branch, and leaves with that of its inputs.
-  void backward(int64_t layer) {
-    const KernelSelection level = levels(layer);
-    const Level norm = gated_ ? level.rms_norm : level.layer_norm;
-    const Recompute recompute = config_.gradient_checkpointing.of(layer);
-    const bool full = recompute == Recompute::full, selective = recompute == Recompute::selective;
-    const int64_t sum = layer > 0 ? stream_ : 0;
-    const int64_t dropped = model_.dropout > 0 ? stream_ : 0;
-    if (full) run_forward(layer, level, norm, /*keeps_cheap=*/true, /*keeps=*/true);
+  void backward(size_t layer) {
+    const Part& part = layers_[layer];
+    const bool full = part.recompute == Recompute::full, selective = part.recompute == Recompute::selective;
+    const int64_t sum = layer > 0 ? part.stream : 0, dropped = model_.dropout > 0 ? part.stream : 0;
+    if (full) forward(layer, /*keeps_cheap=*/true, /*keeps=*/true);
 
-    if (selective) ledger_.take(stream_), norm_forward(norm), ledger_.take(inner_);
-    dropout(level.dropout);
-    ledger_.take(inner_);  // gradient of the activation's output
-    weight_gradient(model_.width, model_.feed_forward_width(), level.linear);
-    ledger_.give(inner_ + dropped);
-    ledger_.take(up_);
-    if (gated_) ledger_.give(inner_ + up_);
-    ledger_.take(stream_);
-    weight_gradient(gated_ ? 2 * model_.feed_forward_width() : model_.feed_forward_width(), model_.width, level.linear);
-    ledger_.give(gated_ ? up_ : 3 * inner_);
-    ledger_.give(stream_);  // the norm's output
-    ledger_.take(stream_);
-    norm_backward(norm);
-    ledger_.give(2 * stream_ + statistics_ + (full ? 0 : stream_));  // its gradients and what it kept
+    if (selective) ledger_.take(part.stream), norm_forward(part), ledger_.take(part.inner);
+    dropout(part);
+    ledger_.take(part.inner);
+    weight_gradient(part, model_.width, model_.feed_forward_width());
+    ledger_.give(part.inner + dropped);
+    ledger_.take(part.up);
+    if (gated_) ledger_.give(part.inner + part.up);
+    ledger_.take(part.stream);
+    weight_gradient(part, (gated_ ? 2 : 1) * model_.feed_forward_width(), model_.width);
+    ledger_.give((gated_ ? part.up : 3 * part.inner) + part.stream);
+    ledger_.take(part.stream);
+    norm_backward(part);
+    ledger_.give(2 * part.stream + statistics_ + (full ? 0 : part.stream));  // the nested backward does not own it
 
-    dropout(level.dropout);
-    if (selective) ledger_.take(stream_), norm_forward(norm);
-    ledger_.take(stream_);
-    weight_gradient(model_.width, model_.width, level.linear);
+    dropout(part);
+    if (selective) ledger_.take(part.stream), norm_forward(part);
+    ledger_.take(part.stream);
+    weight_gradient(part, model_.width, model_.width);
     ledger_.give(dropped);
-    ledger_.take(packed_);
-    attention_backward(level.attention);
-    ledger_.give(2 * stream_ + logsumexp_ + packed_);
-    rotary(level.rotary);
-    ledger_.take(stream_);
-    weight_gradient(packed_width_, model_.width, level.linear);
-    ledger_.give(packed_ + stream_);
-    ledger_.take(stream_);
-    norm_backward(norm);
-    ledger_.give(2 * stream_ + sum + statistics_);
+    ledger_.take(part.packed);
+    attention_backward(part);
+    ledger_.give(2 * part.stream + logsumexp_ + part.packed);
+    rotary(part);
+    ledger_.take(part.stream);
+    weight_gradient(part, packed_width_, model_.width);
+    ledger_.give(part.packed + part.stream);
+    ledger_.take(part.stream);
+    norm_backward(part);
+    ledger_.give(2 * part.stream + sum + statistics_);
     if (!full) return;
-    ledger_.need(stream_);                 // the gradients of residual and branch become two tensors
-    ledger_.give(2 * stream_);             // the branch that was made again, and the gradient that came
-    if (layer > 0) ledger_.give(stream_);  // the branch that was kept
-    if (layer > 0 && is_full(layer - 1)) ledger_.give(stream_);
-  }
-
-  void leave_embedding() {
-    ledger_.give(stream_);
-    ledger_.need(model_.vocabulary * model_.width * bytes_);
+    ledger_.need(part.stream);      // the gradients of residual and branch become two tensors
+    ledger_.give(2 * part.stream);  // the branch that was made again, and the gradient that came
+    if (layer > 0) ledger_.give((is_full(layer - 1) ? 2 : 1) * part.stream);  // the inputs that were kept
   }
 
   const TrainerConfig& config_;
   const modules::TransformerConfig& model_;
-  const bool on_gpu_, gated_;
-  const int64_t bytes_, tokens_;
-  const int64_t stream_, inner_, up_;  // bytes of [N, D], [N, F], and what the first product of the mlp makes
-  const int64_t packed_width_, packed_, logsumexp_, statistics_;
-  const KernelSelection root_;
+  const bool on_gpu_, gated_, sharded_;
+  const int64_t tokens_, elements_, packed_width_, logsumexp_, statistics_;
+  const Part outside_;
+  std::vector<Part> layers_;
   Ledger ledger_;
 };
 

@@ -14,8 +14,8 @@ namespace strata::trainer {
 struct StepMemory {
   std::vector<int64_t> layers;  // what the forward of each layer leaves for its backward and for the next layer
   int64_t batches = 0;          // inputs and targets
-  int64_t most = 0;             // activations, gradients of activations and what ops need while they run, at most
-  int64_t kept_then = 0;        // of that: what layers keep
+  int64_t kept = 0;             // by all layers when the loss begins
+  int64_t most = 0;             // the same, gradients, and what ops need while they run, at most at once
   std::string moment;           // when that is: "the loss", "the backward of layer 11"
 };
 

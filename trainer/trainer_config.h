@@ -152,14 +152,39 @@ struct ScheduleConfig {
 enum class FloatType { float32, bfloat16 };
 constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
 
+struct LayerPrecision {
+  Range only = {};
+  FloatType compute = FloatType::float32;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    fields.require("compute", compute, "of their activations and of the weights that they read");
+  }
+};
+
 struct PrecisionConfig {
   FloatType compute = FloatType::float32;
   FloatType reduce = FloatType::float32;
+  std::vector<LayerPrecision> layers = {};
+
+  FloatType compute_of(int64_t layer) const {
+    FloatType result = compute;
+    for (const LayerPrecision& line : layers) {
+      if (line.only.contains(layer)) result = line.compute;
+    }
+    return result;
+  }
+  // Gradients that were made in float32 travel in float32.
+  FloatType reduce_of(int64_t layer) const {
+    return compute_of(layer) == FloatType::float32 ? FloatType::float32 : reduce;
+  }
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
-    fields.add("reduce", reduce, "in which gradients travel between ranks");
+    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
+    fields.sections("layers", layers, "another type for some layers; later lines win");
   }
 };
 

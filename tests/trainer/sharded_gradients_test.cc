@@ -193,6 +193,44 @@ TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
   }
 }
 
+// Layers of another type than the rest: with all layers in float32 only embedding, last norm and head round.
+TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
+  const auto mixed = [](const std::string& reduce, const std::string& lines) {
+    return std::vector<std::string>{"precision={compute: bfloat16, reduce: " + reduce + ", layers: " + lines + "}"};
+  };
+  const Result exact = on_one_rank({});
+  const auto largest_difference = [&](const Result& result, const std::string& part) {
+    double largest = 0;
+    for (const auto& [name, gradient] : exact.gradients) {
+      if (!name.starts_with(part)) continue;
+      largest = std::max(largest, relative_difference(result.gradients.at(name), gradient));
+    }
+    return largest;
+  };
+  const Result rounded = on_all_ranks(mixed("bfloat16", "[]"));
+  const Result inside = on_all_ranks(mixed("bfloat16", "[{only: 0-4, compute: float32}]"));
+  const Result middle =
+      on_all_ranks(mixed("bfloat16", "[{only: 0-4, compute: float32}, {only: 3-4, compute: bfloat16}]"));
+  EXPECT_LT(largest_difference(inside, "blocks."), 0.5 * largest_difference(rounded, "blocks."));
+  for (const Result* result : {&rounded, &inside, &middle}) {
+    EXPECT_NEAR(result->loss, exact.loss, 1e-2 * exact.loss);
+    EXPECT_LT(largest_difference(*result, ""), 8e-2);
+  }
+  // All layers float32 over a float32 rest is float32; lines that change nothing change no bit.
+  const auto lines = [](const char* compute, const char* layers) {
+    return std::vector<std::string>{std::string("precision={compute: ") + compute +
+                                    ", layers: [{only: 0-4, compute: " + layers + "}]}"};
+  };
+  expect_same_bits(on_all_ranks(lines("float32", "float32")), on_all_ranks({}));
+  expect_same_bits(on_all_ranks(lines("bfloat16", "bfloat16")), on_all_ranks({"precision.compute=bfloat16"}));
+  for (const char* layers : {"full", "selective"}) {
+    std::vector<std::string> checkpointed = mixed("float32", "[{only: 1-2, compute: float32}]");
+    const Result without = on_all_ranks(checkpointed);
+    checkpointed.push_back(std::string("gradient_checkpointing=") + layers);
+    expect_same_bits(on_all_ranks(checkpointed), without);
+  }
+}
+
 TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
   expect_same_bits(on_all_ranks({"sharding.strategy=full"}), on_all_ranks({"sharding.strategy=full"}));
 }
@@ -220,6 +258,11 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                              {"sharding.strategy=none"},
                                              {"precision.compute=bfloat16", "model.tied=false"},
                                              {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
+                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+                                              "compute: float32}]}"},
+                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+                                              "compute: float32}]}",
+                                              "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
                                              {"sharding.accumulate=full"}}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
