@@ -65,7 +65,8 @@ LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weigh
 constinit const KernelTable<LinearOp> LinearOp::kKernels = {
     .aten = {linear_forward_aten, linear_backward_aten},
     .torchscript = {linear_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor =
+        Absent{"Inductor calls the library's product, as aten does; only the activation would be generated"},
     .triton = {linear_forward_triton, linear_backward_triton},
     .cuda = {linear_forward_cuda, linear_backward_cuda},
 };
