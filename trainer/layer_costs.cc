@@ -14,12 +14,15 @@ const LayerCost& cost(const StepCosts& costs, const LayerChoice& choice, size_t 
   return costs.layers[layer][static_cast<size_t>(choice[layer])];
 }
 
-// Of what the layer leaves behind, what is let go when the next one has taken it over: the branch, which that adds up,
-// and the residual of a layer that keeps nothing itself. A next layer that keeps its inputs holds both.
-int64_t let_go(const StepCosts& costs, const LayerChoice& choice, size_t layer) {
-  const bool is_last = layer + 1 == choice.size();
-  if (!is_last && choice[layer + 1] == Recompute::full) return 0;
+// Of what the layer leaves behind, what is only for the next one: the branch, which that adds up, and the residual of a
+// layer that keeps nothing itself.
+int64_t handed_on(const StepCosts& costs, const LayerChoice& choice, size_t layer) {
   return choice[layer] == Recompute::full ? 2 * costs.stream : costs.stream;
+}
+
+// The next layer keeps its inputs until its backward; others let them go when they have them.
+bool is_held_by_next(const LayerChoice& choice, size_t layer) {
+  return layer + 1 < choice.size() && choice[layer + 1] == Recompute::full;
 }
 
 double milliseconds(const StepCosts& costs, const LayerChoice& choice) {
@@ -28,11 +31,20 @@ double milliseconds(const StepCosts& costs, const LayerChoice& choice) {
   return sum;
 }
 
-LayerChoice first_full_then_selective(size_t layers, size_t full, size_t selective) {
-  LayerChoice choice(layers, Recompute::none);
-  std::fill_n(choice.begin(), full, Recompute::full);
-  std::fill_n(choice.begin() + static_cast<std::ptrdiff_t>(full), selective, Recompute::selective);
-  return choice;
+// All ways to divide the layers into those that compute all again, then selective ones, then the rest; of more than a
+// few hundred, in steps of several layers.
+template <class Visit>
+void for_each_way(size_t layers, const Visit& visit) {
+  const size_t step = std::max<size_t>(1, layers / 256);
+  const auto next = [&](size_t now, size_t last) { return now < last ? std::min(now + step, last) : last + 1; };
+  for (size_t full = 0; full <= layers; full = next(full, layers)) {
+    for (size_t end = full; end <= layers; end = next(end, layers)) {
+      LayerChoice choice(layers, Recompute::none);
+      std::fill_n(choice.begin(), end, Recompute::selective);
+      std::fill_n(choice.begin(), full, Recompute::full);
+      visit(std::move(choice));
+    }
+  }
 }
 
 }  // namespace
@@ -42,37 +54,38 @@ int64_t most_bytes(const StepCosts& costs, const LayerChoice& choice) {
   int64_t now = costs.standing + costs.stream, most = now;  // what the embedding put out
   for (size_t i = 0; i < layers; ++i) {
     now += cost(costs, choice, i).kept;
-    if (i > 0) now -= let_go(costs, choice, i - 1);
+    if (i > 0 && !is_held_by_next(choice, i - 1)) now -= handed_on(costs, choice, i - 1);
     most = std::max(most, now);
   }
   // Measured behind a layer that computes all again, whose residual the final norm lets go.
   const int64_t also_there = choice.back() == Recompute::full ? 0 : costs.stream;
   most = std::max(most, now + costs.head + also_there);
-  now -= let_go(costs, choice, layers - 1);
+  now -= handed_on(costs, choice, layers - 1);
   for (size_t i = layers; i-- > 0;) {
+    if (is_held_by_next(choice, i)) now -= handed_on(costs, choice, i);
     most = std::max(most, now + costs.stream + cost(costs, choice, i).backward);  // with the gradient that comes
-    now -= cost(costs, choice, i).kept - let_go(costs, choice, i);
+    now -= cost(costs, choice, i).kept - handed_on(costs, choice, i);
   }
   return most;
 }
 
 std::optional<LayerChoice> cheapest_that_fits(const StepCosts& costs, int64_t bytes) {
-  const size_t layers = costs.layers.size();
-  // All ways to divide a few hundred layers into three parts are tried; of more, steps of several layers.
-  const size_t step = std::max<size_t>(1, layers / 256);
   std::optional<LayerChoice> best;
   double least = std::numeric_limits<double>::infinity();
-  for (size_t full = 0; full <= layers; full = full < layers ? std::min(full + step, layers) : layers + 1) {
-    const size_t others = layers - full;
-    for (size_t some = 0; some <= others; some = some < others ? std::min(some + step, others) : others + 1) {
-      LayerChoice choice = first_full_then_selective(layers, full, some);
-      const double time = milliseconds(costs, choice);
-      if (time >= least || most_bytes(costs, choice) > bytes) continue;
-      least = time;
-      best = std::move(choice);
-    }
-  }
+  for_each_way(costs.layers.size(), [&](LayerChoice choice) {
+    const double time = milliseconds(costs, choice);
+    if (time >= least || most_bytes(costs, choice) > bytes) return;
+    least = time;
+    best = std::move(choice);
+  });
   return best;
+}
+
+int64_t least_bytes(const StepCosts& costs) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for_each_way(costs.layers.size(),
+               [&](const LayerChoice& choice) { least = std::min(least, most_bytes(costs, choice)); });
+  return least;
 }
 
 GradientCheckpointing as_config(const LayerChoice& choice) {

@@ -34,9 +34,12 @@ using LayerChoice = std::vector<Recompute>;
 // The most bytes at once of a step in which layers do as `choice` says.
 int64_t most_bytes(const StepCosts& costs, const LayerChoice& choice);
 
-// The choice of the least time among those that fit into `bytes`; nothing when not even `full` everywhere does. The
-// first layers compute the most again: their backward comes when the others have given their memory back.
+// The choice of the least time among those that fit into `bytes` and in which the first layers compute all again, the
+// next ones selectively, the rest nothing: the backward of the first comes when the others have given their memory
+// back. Nothing when none fits.
 std::optional<LayerChoice> cheapest_that_fits(const StepCosts& costs, int64_t bytes);
+// What would fit.
+int64_t least_bytes(const StepCosts& costs);
 
 // As a configuration says it: a word, or a list of ranges.
 GradientCheckpointing as_config(const LayerChoice& choice);

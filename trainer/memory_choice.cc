@@ -47,25 +47,26 @@ std::string earlier_choice(const TrainerConfig& config) {
   return "";
 }
 
-std::string gibibytes(int64_t bytes) {
+std::string text_of(int64_t bytes) {
+  const bool large = static_cast<double>(bytes) >= kGibibyte;
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / kGibibyte);
+  std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
+                large ? "GiB" : "MiB");
   return text;
 }
 
-// One line for each way of the layer that the largest number of bytes is about.
-void print(const StepCosts& costs, const LayerChoice& choice, double budget, const std::string& chosen) {
+// One line for each way of the layer that keeps the most.
+void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, const std::string& chosen) {
   const auto largest = std::max_element(costs.layers.begin(), costs.layers.end(),
                                         [](const auto& a, const auto& b) { return a[0].kept < b[0].kept; });
-  std::printf("memory: a layer keeps and its backward takes\n");
+  std::printf("memory: what a layer keeps, and how long its backward takes\n");
   for (size_t how = 0; how < largest->size(); ++how) {
     const std::string word(names(Recompute{})[how]);
     const LayerCost& cost = (*largest)[how];
-    std::printf("  %-10s %10.1f MiB %10.3f ms\n", word.c_str(), static_cast<double>(cost.kept) / (1 << 20),
-                cost.milliseconds);
+    std::printf("  %-10s %14s %10.3f ms\n", word.c_str(), text_of(cost.kept).c_str(), cost.milliseconds);
   }
-  std::printf("memory: gradient_checkpointing: %s takes %s of %.2f GiB\n", chosen.c_str(),
-              gibibytes(most_bytes(costs, choice)).c_str(), budget);
+  std::printf("memory: gradient_checkpointing: %s takes %s of %s\n", chosen.c_str(),
+              text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
 }
 
 }  // namespace
@@ -89,16 +90,15 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
   const auto choice = cheapest_that_fits(costs, budget);
   if (!choice) {
-    const LayerChoice full(costs.layers.size(), Recompute::full);
     throw Error(ExitCode::out_of_memory,
-                "memory: " + gibibytes(budget) + " do not hold a step: gradient_checkpointing=full needs " +
-                    gibibytes(most_bytes(costs, full)) + ", " + gibibytes(costs.standing) +
-                    " of it for parameters and optimizer, " + gibibytes(costs.head) +
+                "memory: " + text_of(budget) + " do not hold a step, which needs at least " +
+                    text_of(least_bytes(costs)) + ", " + text_of(costs.standing) +
+                    " of it for parameters and optimizer, " + text_of(costs.head) +
                     " for head and loss; a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   config.gradient_checkpointing = as_config(*choice);
   loaded.places["gradient_checkpointing"] = source("memory");
-  if (bootstrap.rank() == 0) print(costs, *choice, *config.memory, value_of(loaded, "gradient_checkpointing"));
+  if (bootstrap.rank() == 0) print(costs, *choice, budget, value_of(loaded, "gradient_checkpointing"));
 }
 
 }  // namespace strata::trainer

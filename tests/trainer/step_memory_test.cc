@@ -14,6 +14,8 @@
 
 #include "tests/sharding/mpi_main.h"
 #include "trainer/allocation_meter.h"
+#include "trainer/layer_costs.h"
+#include "trainer/layer_trial.h"
 #include "trainer/load_config.h"
 #include "trainer/parallelize.h"
 #include "trainer/task.h"
@@ -126,6 +128,25 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"precision.compute=bfloat16"},
                     std::vector<std::string>{"model.dropout=0.1"},
                     std::vector<std::string>{"kernels.linear_cross_entropy=aten", "model.vocabulary=8000"}));
+
+// A trial predicts what a step takes in whatever way it chooses; with less memory, more is computed again.
+TEST(LayerTrial, MeasuresWhatAStepTakes) {
+  for (const char* family : {"model.family=llama", "model.family=gpt2"}) {
+    TrainerConfig config = config_for({family, "model.layers=6"});
+    const StepCosts costs = measure_layers(config, bootstrap());
+    const int64_t least = least_bytes(costs), most = most_bytes(costs, LayerChoice(6, Recompute::none));
+    EXPECT_LT(least - costs.standing, (most - costs.standing) * 2 / 3);
+    for (const int64_t budget : {most, least + (most - least) * 2 / 3, least + (most - least) / 3, least}) {
+      const auto choice = cheapest_that_fits(costs, budget);
+      ASSERT_TRUE(choice.has_value());
+      config.gradient_checkpointing = as_config(*choice);
+      const auto expected = static_cast<double>(most_bytes(costs, *choice) - costs.standing);
+      EXPECT_NEAR(static_cast<double>(count(config).most) / expected, 1, 0.03) << family << ", budget " << budget;
+    }
+    EXPECT_EQ(cheapest_that_fits(costs, most), LayerChoice(6, Recompute::none));
+    EXPECT_EQ(cheapest_that_fits(costs, least - 1), std::nullopt);
+  }
+}
 
 }  // namespace
 }  // namespace strata::trainer
