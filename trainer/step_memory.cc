@@ -45,6 +45,7 @@ struct Part {
   int64_t bytes = 4;                      // of an element
   int64_t stream = 0, inner = 0, up = 0;  // of [N, D], [N, F], and what the first product of the mlp makes
   int64_t packed = 0;                     // of [N, Q]
+  int64_t statistics = 0;                 // of a norm
   bool same_gradient_type = true;         // products that are gradients have the type of their buffer
   Level norm = Level::aten;
 };
@@ -61,7 +62,6 @@ class Step {
         elements_(tokens_ * model.width),
         packed_width_((model.heads + 2 * model.key_value_head_count()) * model.head_width()),
         logsumexp_(tokens_ * model.heads * 4),
-        statistics_(tokens_ * 4 * (gated_ ? 1 : 2)),
         outside_(part(modules::kernels_for_root(kernels()), config.precision.compute, config.precision.reduce)) {
     for (int64_t i = 0; i < model.layers; ++i) {
       layers_.push_back(part(modules::kernels_for_layer(kernels(), i), config.precision.compute_of(i),
@@ -113,8 +113,15 @@ class Step {
             .inner = inner,
             .up = gated_ ? 2 * inner : inner,
             .packed = tokens_ * packed_width_ * bytes,
+            .statistics = statistics(gated_ ? levels.rms_norm : levels.layer_norm, bytes),
             .same_gradient_type = compute == (sharded_ ? reduce : FloatType::float32),
             .norm = gated_ ? levels.rms_norm : levels.layer_norm};
+  }
+
+  // In fp32, but for ATen's layer norm on CPUs.
+  int64_t statistics(Level level, int64_t bytes) const {
+    if (gated_) return tokens_ * 4;
+    return 2 * tokens_ * (!on_gpu_ && is_traced(level) ? bytes : 4);
   }
 
   // The product that is a weight's gradient, where it cannot be written straight into its buffer.
@@ -125,11 +132,12 @@ class Step {
     }
   }
 
-  // A copy; and hashes of all elements, two of 8 bytes at a time, where no kernel makes them in registers.
+  // A copy; and hashes of all elements, 8 bytes each and two at a time, where no kernel makes them in registers.
   void dropout(const Part& part) {
     if (model_.dropout == 0) return;
+    if (is_traced(part.levels.dropout)) ledger_.need(16 * elements_);
     ledger_.take(part.stream);
-    if (is_traced(part.levels.dropout)) ledger_.need(17 * elements_);
+    if (is_traced(part.levels.dropout)) ledger_.need(9 * elements_);
   }
 
   // On CPUs ATen has rms_norm in several passes, in fp32.
@@ -183,7 +191,7 @@ class Step {
     const int64_t sum = layer > 0 ? part.stream : 0, dropped = model_.dropout > 0 ? part.stream : 0;
     ledger_.take(part.stream + sum);
     norm_forward(part);
-    if (keeps) ledger_.take(statistics_);
+    if (keeps) ledger_.take(part.statistics);
     ledger_.take(part.packed);
     rotary(part);
     ledger_.take(part.stream + logsumexp_);
@@ -193,7 +201,7 @@ class Step {
     dropout(part);
     ledger_.take(2 * part.stream);
     norm_forward(part);
-    if (keeps) ledger_.take(statistics_);
+    if (keeps) ledger_.take(part.statistics);
     ledger_.give(part.stream + dropped);
     ledger_.take(part.up);
     ledger_.take(part.inner);
@@ -215,7 +223,7 @@ class Step {
 
   void head() {
     ledger_.at("the final norm");
-    ledger_.take(2 * outside_.stream + statistics_);
+    ledger_.take(2 * outside_.stream + outside_.statistics);
     norm_forward(outside_);
     ledger_.give((is_full(layers_.size() - 1) ? 2 : 1) * layers_.back().stream);
     ledger_.at("the loss");
@@ -224,7 +232,7 @@ class Step {
     ledger_.at("the backward of the final norm");
     ledger_.take(outside_.stream);
     norm_backward(outside_);
-    ledger_.give(2 * outside_.stream + statistics_);
+    ledger_.give(2 * outside_.stream + outside_.statistics);
   }
 
   void loss() {
@@ -277,7 +285,7 @@ class Step {
     ledger_.give((gated_ ? part.up : 3 * part.inner) + part.stream);
     ledger_.take(part.stream);
     norm_backward(part);
-    ledger_.give(2 * part.stream + statistics_ + (full ? 0 : part.stream));  // the nested backward does not own it
+    ledger_.give(2 * part.stream + part.statistics + (full ? 0 : part.stream));  // the nested backward does not own it
 
     dropout(part);
     if (selective) ledger_.take(part.stream), norm_forward(part);
@@ -293,7 +301,7 @@ class Step {
     ledger_.give(part.packed + part.stream);
     ledger_.take(part.stream);
     norm_backward(part);
-    ledger_.give(2 * part.stream + sum + statistics_);
+    ledger_.give(2 * part.stream + sum + part.statistics);
     if (!full) return;
     ledger_.need(part.stream);      // the gradients of residual and branch become two tensors
     ledger_.give(2 * part.stream);  // the branch that was made again, and the gradient that came
@@ -303,7 +311,7 @@ class Step {
   const TrainerConfig& config_;
   const modules::TransformerConfig& model_;
   const bool on_gpu_, gated_, sharded_;
-  const int64_t tokens_, elements_, packed_width_, logsumexp_, statistics_;
+  const int64_t tokens_, elements_, packed_width_, logsumexp_;
   const Part outside_;
   std::vector<Part> layers_;
   Ledger ledger_;

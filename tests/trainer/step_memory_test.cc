@@ -43,17 +43,17 @@ TrainerConfig config_for(std::vector<std::string> overrides) {
   const std::string text =
       "run: {folder: unused, seed: 3}\n"
       "steps: 1\n"
-      "batch: 24\n"
-      "micro_batch: 4\n"
+      "batch: 2\n"
+      "micro_batch: 2\n"
       "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, key_value_heads: 2, "
-      "feed_forward: 192, sequence: 256, vocabulary: 199}\n"
+      "feed_forward: 192, sequence: 128, vocabulary: 199}\n"
       "data: {type: text, train: " +
       path + ", validation: " + path +
       "}\n"
       "optimizer: {type: adamw, learning_rate: 1e-2}\n"
       "schedule: {type: constant}\n";
   overrides.push_back("run.ranks=" + std::to_string(bootstrap().ranks()));
-  overrides.push_back("batch=" + std::to_string(4 * bootstrap().ranks()));
+  overrides.push_back("batch=" + std::to_string(2 * bootstrap().ranks()));
   overrides.push_back(std::string("run.device=") + (tests::device().is_cpu() ? "cpu" : "cuda"));
   return parse_trainer_config("test.yaml", text, overrides).config;
 }
@@ -106,7 +106,7 @@ class StepMemoryOf : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(StepMemoryOf, EveryWayOfCheckpointing) {
   for (const char* family : {"llama", "gpt2"}) {
-    for (const char* layers : {"none", "selective", "full", "[0, 2 selective]", "[1-2 selective, 3]"}) {
+    for (const char* layers : {"none", "selective", "full", "[0, 2 selective]"}) {
       std::vector<std::string> overrides = GetParam();
       overrides.push_back(std::string("model.family=") + family);
       overrides.push_back(std::string("gradient_checkpointing=") + layers);
@@ -124,10 +124,10 @@ TEST_P(StepMemoryOf, EveryWayOfCheckpointing) {
 INSTANTIATE_TEST_SUITE_P(
     Configurations, StepMemoryOf,
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.key_value_heads=4"},
-                    std::vector<std::string>{"model.vocabulary=8000", "model.tied=false"},
-                    std::vector<std::string>{"precision.compute=bfloat16"},
+                    std::vector<std::string>{"model.vocabulary=2000", "model.tied=false"},
+                    std::vector<std::string>{"precision.compute=bfloat16", "model.vocabulary=1000"},
                     std::vector<std::string>{"model.dropout=0.1"},
-                    std::vector<std::string>{"kernels.linear_cross_entropy=aten", "model.vocabulary=8000"}));
+                    std::vector<std::string>{"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}));
 
 // A trial predicts what a step takes in whatever way it chooses; with less memory, more is computed again.
 TEST(LayerTrial, MeasuresWhatAStepTakes) {
