@@ -216,6 +216,27 @@ struct MemberTraits<T> {
   }
 };
 
+template <class Word>
+struct MemberTraits<MarkedRange<Word>> {
+  using Member = MarkedRange<Word>;
+  static ValueType type(Limits limits) {
+    ValueType type = MemberTraits<Range>::type(limits);
+    type.marks = MemberTraits<Word>::type(limits).words;
+    return type;
+  }
+  static Member from(const Value& value) {
+    if (const Range* range = std::get_if<Range>(&value)) return {*range};
+    const std::string& text = std::get<std::string>(value);
+    const size_t dash = text.find('-'), space = text.find(' ');
+    const int64_t first = std::stoll(text), last = dash < space ? std::stoll(text.substr(dash + 1)) : first;
+    return {{first, last}, MemberTraits<Word>::from(text.substr(space + 1))};
+  }
+  static Value to(const Member& member) {
+    if (!member.mark) return member.range;
+    return text_of(member.range) + " " + std::string(names(Word{})[static_cast<size_t>(*member.mark)]);
+  }
+};
+
 template <class T, size_t N>
 struct MemberTraits<std::array<T, N>> {
   static void bind(Field& field, std::array<T, N>& member, Limits limits) {

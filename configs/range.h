@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace strata::configs {
@@ -12,6 +13,15 @@ struct Range {
 
   bool contains(int64_t value) const { return first <= value && value <= last; }
   bool operator==(const Range&) const = default;
+};
+
+// A range that may say what is meant for it: `4-7 selective`.
+template <class Word>
+struct MarkedRange {
+  Range range;
+  std::optional<Word> mark = {};
+
+  bool operator==(const MarkedRange&) const = default;
 };
 
 inline std::string text_of(const Range& range) {

@@ -21,6 +21,12 @@ Json any_of(std::vector<Json> choices) {
   return {{"anyOf", choices}};
 }
 
+std::string mark_pattern(const std::vector<std::string>& marks) {
+  std::string pattern;
+  for (const std::string& mark : marks) pattern += (pattern.empty() ? "( (" : "|") + mark;
+  return pattern.empty() ? "" : pattern + "))?";
+}
+
 Json schema_of(const ValueType& type) {
   std::vector<Json> choices;
   if (!type.words.empty()) choices.push_back({{"type", "string"}, {"enum", type.words}});
@@ -43,7 +49,7 @@ Json schema_of(const ValueType& type) {
       break;
     case ValueType::Kind::range:
       choices.push_back({{"type", "integer"}, {"minimum", 0}});
-      json = {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+)?$"}};
+      json = {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+)?" + mark_pattern(type.marks) + "$"}};
       break;
     case ValueType::Kind::word:
       break;

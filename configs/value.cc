@@ -53,12 +53,20 @@ ValueOrProblem checked(const NumberOrProblem<Number>& number, const ValueType& t
 
 ValueOrProblem parse_range(const Node& node, const ValueType& type) {
   const std::string wrong = "expected " + type.expected() + ", got " + node.described();
-  const size_t dash = node.text.find('-', 1);
-  const auto first = parse_integer(node.text.substr(0, dash));
-  const auto last = dash == std::string::npos ? first : parse_integer(node.text.substr(dash + 1));
+  const size_t space = type.marks.empty() ? std::string::npos : node.text.find(' ');
+  const std::string numbers = node.text.substr(0, space);
+  const size_t dash = numbers.find('-', 1);
+  const auto first = parse_integer(numbers.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : parse_integer(numbers.substr(dash + 1));
   if (!first.value || !last.value || *first.value < 0) return {std::nullopt, wrong};
   if (*last.value < *first.value) return {std::nullopt, wrong + ", which is empty: its end is before its start"};
-  return {Value(Range{*first.value, *last.value}), ""};
+  const Range range{*first.value, *last.value};
+  if (space == std::string::npos) return {Value(range), ""};
+  const std::string mark = node.text.substr(space + 1);
+  if (std::find(type.marks.begin(), type.marks.end(), mark) == type.marks.end()) {
+    return {std::nullopt, wrong + did_you_mean(nearest_name(mark, type.marks))};
+  }
+  return {Value(text_of(range) + " " + mark), ""};
 }
 
 ValueOrProblem parse_text(const Node& node, const ValueType& type) {
@@ -109,6 +117,7 @@ std::string ValueType::expected() const {
       return listed(words);
     case Kind::range:
       text = "a number or a range such as 0-3";
+      if (!marks.empty()) text += ", alone or followed by " + listed(marks);
       break;
   }
   return words.empty() ? text : listed(words) + ", or " + text;

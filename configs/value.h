@@ -22,6 +22,7 @@ struct ValueType {
   Limits limits = {};
   std::vector<std::string> words = {};  // the choices of kind word; for other kinds, words accepted besides
   bool may_be_empty = false;            // for kind text
+  std::vector<std::string> marks = {};  // for kind range: words of which one may follow; it is a text then: "4-7 word"
 
   // "an integer, at least 1"
   std::string expected() const;

@@ -20,7 +20,8 @@ struct Stream {
 struct StepContext {
   Tensor rotary_cosine, rotary_sine;  // [T, D / (2 * heads)], fp32; undefined without rotary positions
   Tensor dropout_key;                 // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
-  int64_t first_row = 0;  // global row (sequence x position) of this micro-batch: masks do not depend on ranks
+  int64_t first_row = 0;           // global row (sequence x position) of this micro-batch: masks do not depend on ranks
+  bool makes_cheap_again = false;  // outputs of norms and activations are not kept for the backward: see made_again.h
 };
 
 using Layer = std::function<Stream(const Stream&, const StepContext&)>;

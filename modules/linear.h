@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "modules/parameters.h"
 
@@ -20,6 +21,13 @@ class Linear {
         level_(level) {}
 
   Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
+  kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {
+    return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
+  }
+  // y of a pre_activation, bit for bit where the activation is not taken of an unrounded sum.
+  Tensor activated(const Tensor& pre_activation) const {
+    return kernels::activation(pre_activation, activation_, level_);
+  }
 
  private:
   Tensor weight_, bias_;

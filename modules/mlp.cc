@@ -2,6 +2,7 @@
 #include "modules/mlp.h"
 
 #include "kernels/swiglu/swiglu.h"
+#include "modules/made_again.h"
 
 namespace strata::modules {
 
@@ -13,8 +14,16 @@ Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const Transf
       down_(parameter, name + ".down", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
       activation_level_(kernels.activation) {}
 
-Tensor Mlp::operator()(const Tensor& x) const {
-  return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
+Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
+  if (!context.makes_cheap_again) return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
+  if (!gated_) {
+    const auto [y, pre_activation] = up_.with_pre_activation(x);
+    return use_without_keeping({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
+                               down_);
+  }
+  const auto activated = [level = activation_level_](const Tensor& gate_up) { return kernels::swiglu(gate_up, level); };
+  const Tensor gate_up = up_(x);
+  return use_without_keeping({activated(gate_up), gate_up, activated}, down_);
 }
 
 }  // namespace strata::modules

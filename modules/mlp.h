@@ -5,6 +5,7 @@
 #include <string>
 
 #include "modules/kernel_selection.h"
+#include "modules/layer.h"
 #include "modules/linear.h"
 #include "modules/model_config.h"
 
@@ -15,7 +16,7 @@ class Mlp {
   Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
       const KernelSelection& kernels);
 
-  Tensor operator()(const Tensor& x) const;  // [..., D] -> [..., D]
+  Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., D] -> [..., D]
 
  private:
   bool gated_;

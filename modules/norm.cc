@@ -16,14 +16,15 @@ Norm::Norm(const ParameterLookup& parameter, const std::string& name, const Tran
 
 Norm::Output Norm::operator()(const Stream& stream) const {
   const auto& [residual, branch] = stream;
-  if (!branch.defined()) {
-    const Tensor y = root_mean_square_ ? kernels::rms_norm(residual, weight_, epsilon_, level_)
-                                       : kernels::layer_norm(residual, weight_, bias_, epsilon_, level_);
-    return {y, residual};
-  }
+  if (!branch.defined()) return {of_sum(residual), residual};
   const auto [y, sum] = root_mean_square_ ? kernels::add_rms_norm(residual, branch, weight_, epsilon_, level_)
                                           : kernels::add_layer_norm(residual, branch, weight_, bias_, epsilon_, level_);
   return {y, sum};
+}
+
+Tensor Norm::of_sum(const Tensor& sum) const {
+  return root_mean_square_ ? kernels::rms_norm(sum, weight_, epsilon_, level_)
+                           : kernels::layer_norm(sum, weight_, bias_, epsilon_, level_);
 }
 
 }  // namespace strata::modules

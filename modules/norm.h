@@ -22,6 +22,8 @@ class Norm {
        const KernelSelection& kernels);
 
   Output operator()(const Stream& stream) const;
+  // y of a `residual` that was put out: the same bits, because every level norms the rounded sum.
+  Tensor of_sum(const Tensor& sum) const;
 
  private:
   Tensor weight_, bias_;  // bias undefined: rms norm

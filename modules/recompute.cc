@@ -88,4 +88,12 @@ Layer recompute(Layer layer) {
   };
 }
 
+Layer recompute_selectively(Layer layer) {
+  return [layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+    StepContext selective = context;
+    selective.makes_cheap_again = true;
+    return layer(stream, selective);
+  };
+}
+
 }  // namespace strata::modules

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "modules/made_again.h"
+
 namespace strata::modules {
 namespace {
 
@@ -20,9 +22,16 @@ TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t ind
       mlp_dropout_(config.dropout, 2 * index + 2, kernels.dropout) {}
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
-  const auto [x, residual] = norm1_(stream);
-  const auto [y, sum] = norm2_({residual, attention_dropout_(attention_(x, context), context)});
-  return {sum, mlp_dropout_(mlp_(y), context)};
+  const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
+    if (!context.makes_cheap_again) return use(normed.y);
+    const auto again = [norm](const Tensor& sum) { return norm.of_sum(sum); };
+    return use_without_keeping({normed.y, normed.residual, again}, use);
+  };
+  const Norm::Output first = norm1_(stream);
+  const auto attend = [&](const Tensor& x) { return attention_(x, context); };
+  const Norm::Output second = norm2_({first.residual, attention_dropout_(branch(norm1_, first, attend), context)});
+  const auto feed = [&](const Tensor& x) { return mlp_(x, context); };
+  return {second.residual, mlp_dropout_(branch(norm2_, second, feed), context)};
 }
 
 }  // namespace strata::modules

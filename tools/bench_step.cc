@@ -19,6 +19,8 @@
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
 #include "trainer/load_config.h"
+#include "trainer/memory_choice.h"
+#include "trainer/peak_memory.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
 
@@ -88,25 +90,27 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   const double per_rank = tokens / static_cast<double>(config.run.ranks);
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
   const double peak = peak_teraflops(bootstrap.device_name());
-  nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
-                                 {"ranks", config.run.ranks},
-                                 {"communication", bootstrap.transport()},
-                                 {"batch", config.batch},
-                                 {"micro_batch", config.micro_batch},
-                                 {"sequence", model.sequence},
-                                 {"deterministic", config.run.deterministic},
-                                 {"cuda_graph", measured.captured},
-                                 {"steps", measured.milliseconds.size()},
-                                 {"milliseconds", median},
-                                 {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
-                                 {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
-                                 {"tokens_per_second", tokens},
-                                 {"tokens_per_second_and_rank", per_rank},
-                                 {"model_teraflops_per_rank", teraflops},
-                                 {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
-                                 {"peak_memory_bytes", measured.peak_memory_bytes},
-                                 {"device_allocations", measured.device_allocations},
-                                 {"loss", measured.loss}};
+  nlohmann::ordered_json json = {
+      {"device", bootstrap.device_name()},
+      {"ranks", config.run.ranks},
+      {"communication", bootstrap.transport()},
+      {"batch", config.batch},
+      {"micro_batch", config.micro_batch},
+      {"sequence", model.sequence},
+      {"deterministic", config.run.deterministic},
+      {"cuda_graph", measured.captured},
+      {"steps", measured.milliseconds.size()},
+      {"milliseconds", median},
+      {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
+      {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
+      {"tokens_per_second", tokens},
+      {"tokens_per_second_and_rank", per_rank},
+      {"model_teraflops_per_rank", teraflops},
+      {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
+      {"peak_memory_bytes", measured.peak_memory_bytes},
+      {"predicted_peak_memory_bytes", trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model)))},
+      {"device_allocations", measured.device_allocations},
+      {"loss", measured.loss}};
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
     json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
@@ -130,6 +134,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   compared.config.data.type = trainer::TextDataConfig{"tokens", "tokens"};
   trainer::start_rank(compared, bootstrap);
   loaded.config.run.device = compared.config.run.device;
+  trainer::settle_memory(loaded, bootstrap);
 
   const trainer::Measurement measured =
       trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);

@@ -11,7 +11,7 @@
 #include "configs/nearest_name.h"
 #include "modules/parameter_table.h"
 #include "trainer/load_config.h"
-#include "trainer/memory_estimate.h"
+#include "trainer/peak_memory.h"
 
 namespace strata::trainer {
 namespace {
@@ -68,18 +68,9 @@ std::string with_commas(int64_t number) {
 }
 
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
-  std::printf("\nbytes per rank on %lld rank%s, activations not included:\n", static_cast<long long>(config.run.ranks),
-              config.run.ranks == 1 ? "" : "s");
-  int64_t sum = 0;
-  const auto print = [](const std::string& name, int64_t bytes) {
-    std::printf("  %-38s %18s %12.2f MiB\n", name.c_str(), with_commas(bytes).c_str(),
-                static_cast<double>(bytes) / (1 << 20));
-  };
-  for (const MemoryClass& part : memory_per_rank(config, table)) {
-    print(part.name, part.bytes);
-    sum += part.bytes;
-  }
-  print("sum", sum);
+  std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
+              config.run.ranks == 1 ? "" : "s", config.run.device == sharding::DeviceWish::cpu ? "CPUs" : "GPUs",
+              memory_table(peak_memory(config, table)).c_str());
 }
 
 void print_sizes(const TrainerConfig& config, const auto& model) {

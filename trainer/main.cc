@@ -15,6 +15,8 @@
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
 #include "trainer/load_config.h"
+#include "trainer/memory_choice.h"
+#include "trainer/peak_memory.h"
 #include "trainer/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
@@ -46,6 +48,9 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   folder->write("kernels.txt", table);
   keep_tokenizer(config, *folder);
   std::printf("%s", table.c_str());
+  const auto parameters =
+      std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
+  std::printf("bytes of tensors on a rank:\n%s", memory_table(peak_memory(config, parameters)).c_str());
   return folder;
 }
 
@@ -53,6 +58,7 @@ ExitCode run(LoadedConfig loaded) {
   const TrainerConfig& config = loaded.config;
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   start_rank(loaded, bootstrap);
+  settle_memory(loaded, bootstrap);
   const std::string resolved = loaded.resolved();
 
   const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),

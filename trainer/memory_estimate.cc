@@ -1,58 +1,46 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/memory_estimate.h"
 
-#include <algorithm>
-
 #include "trainer/group_layout.h"
+#include "trainer/slot_plan.h"
 
 namespace strata::trainer {
 namespace {
 
 int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
 
-struct Elements {
-  int64_t all = 0, blocks = 0, largest_block = 0, outside = 0, block_count = 0;
-};
-
-Elements count(const std::vector<modules::ParameterGroup>& table, int64_t ranks) {
-  Elements elements;
-  for (const modules::ParameterGroup& group : table) {
-    const int64_t padded = layout_of(group, ranks).elements();
-    elements.all += padded;
-    if (!group.is_layer) {
-      elements.outside += padded;
-      continue;
-    }
-    elements.blocks += padded;
-    elements.largest_block = std::max(elements.largest_block, padded);
-    ++elements.block_count;
-  }
-  return elements;
+int64_t bytes_of(const std::vector<Slots>& pools) {
+  int64_t bytes = 0;
+  for (const Slots& slots : pools) bytes += bytes_of(slots.type) * slots.count * slots.elements;
+  return bytes;
 }
 
 }  // namespace
 
 std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table) {
-  const sharding::ShardingConfig& sharding = config.sharding;
-  const int64_t shards = sharding.ranks_per_copy(config.run.ranks);
-  const Elements elements = count(table, shards);
-  const int64_t shard = elements.all / shards;
+  const PrecisionConfig& precision = config.precision;
+  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
+  const bool keeps_gradients = config.sharding.accumulate == sharding::Accumulate::full;
+  const SlotPlan plan = slot_plan(config, table);
+  int64_t shard = 0, copied = 0, outside = 0, layer = 0;
+  int64_t kept_gradients = 0;  // bytes of full gradients of blocks
+  for (const modules::ParameterGroup& group : table) {
+    const int64_t padded = layout_of(group, shards).elements();
+    const FloatType compute = group.is_layer ? precision.compute_of(layer) : precision.compute;
+    shard += padded / shards;
+    if (compute != FloatType::float32) copied += padded / shards;
+    if (!group.is_layer) outside += padded;
+    if (group.is_layer && keeps_gradients) kept_gradients += bytes_of(precision.reduce_of(layer)) * padded;
+    layer += group.is_layer ? 1 : 0;
+  }
   std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", 4 * shard}};
-  if (config.precision.compute != FloatType::float32) classes.push_back({"compute copy", 2 * shard});
+  if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
-
-  const int64_t compute = bytes_of(config.precision.compute), reduce = bytes_of(config.precision.reduce);
-  const int64_t slots = std::min(sharding.prefetch + 1, elements.block_count);
-  const int64_t block_weights =
-      sharding.reshard_after_forward ? slots * elements.largest_block : elements.block_count * elements.largest_block;
-  const int64_t block_gradients = sharding.accumulate == sharding::Accumulate::full
-                                      ? elements.blocks
-                                      : std::min<int64_t>(2, elements.block_count) * elements.largest_block;
-  classes.push_back({"weight slots", compute * block_weights});
-  classes.push_back({"gradient slots", reduce * block_gradients});
-  classes.push_back({"weights outside of blocks, in full", compute * elements.outside});
-  classes.push_back({"gradients outside of blocks, in full", reduce * elements.outside});
+  classes.push_back({"weight slots", bytes_of(plan.weights)});
+  classes.push_back({"gradient slots", keeps_gradients ? kept_gradients : bytes_of(plan.gradients)});
+  classes.push_back({"weights outside of blocks, in full", bytes_of(precision.compute) * outside});
+  classes.push_back({"gradients outside of blocks, in full", bytes_of(precision.reduce) * outside});
   return classes;
 }
 

@@ -26,8 +26,15 @@ std::vector<std::string> remedies(const TrainerConfig& config) {
   add(sharded && !config.sharding.reshard_after_forward,
       "sharding.reshard_after_forward=true: weights of blocks take turns in a few slots");
   add(!sharded && config.run.ranks > 1, "sharding.strategy=full: each rank holds a part of the weights and moments");
-  add(!std::holds_alternative<Recompute>(config.gradient_checkpointing.layers) ||
-          std::get<Recompute>(config.gradient_checkpointing.layers) == Recompute::none,
+  const auto least_recomputed = [&] {
+    const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
+    Recompute least = Recompute::full;
+    for (int64_t i = 0; i < layers; ++i) least = std::min(least, config.gradient_checkpointing.of(i));
+    return least;
+  }();
+  add(least_recomputed == Recompute::none,
+      "gradient_checkpointing=selective: outputs of norms and activations are not kept, for a few percent more time");
+  add(least_recomputed != Recompute::full,
       "gradient_checkpointing=full: only the inputs of blocks are kept, for a third more computation");
   add(config.precision.compute == FloatType::float32, "precision.compute=bfloat16: half the activations");
   add(true, "more ranks: each holds a smaller part");

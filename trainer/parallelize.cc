@@ -12,6 +12,7 @@
 #include "modules/initialization.h"
 #include "modules/recompute.h"
 #include "trainer/group_layout.h"
+#include "trainer/slot_plan.h"
 
 namespace strata::trainer {
 namespace {
@@ -50,6 +51,19 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
   if (group.compute_copy().defined()) group.compute_copy().copy_(shard);
 }
 
+// A layer that takes the stream in its own type; the last one gives it back in that of what follows. In between, the
+// next layer turns it.
+modules::Layer in_its_type(modules::Layer layer, int64_t index, bool is_last, const PrecisionConfig& precision) {
+  const auto turned = [](const Stream& stream, at::ScalarType type) {
+    return Stream{stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
+  };
+  const at::ScalarType own = scalar_type(precision.compute_of(index));
+  const at::ScalarType after = is_last ? scalar_type(precision.compute) : own;
+  return [=, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+    return turned(layer(turned(stream, own), context), after);
+  };
+}
+
 // A layer of streams as the sharding sees it: tensors in, tensors out.
 modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::ShardedLayers& layers) {
   return [layer = std::move(layer), index, &layers](const Stream& stream, const StepContext& context) {
@@ -67,12 +81,14 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     : task_(task), mesh_(mesh), options_(std::move(options)) {
   const std::vector<modules::ParameterGroup> table = task_.parameter_table();
   add_pools(config);
-  for (const auto& parameters : table) add_group(config, parameters);
-
-  const int64_t layers = std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; });
+  int64_t layers = 0;
+  for (const auto& parameters : table) {
+    add_group(config, parameters, layers);
+    layers += parameters.is_layer ? 1 : 0;
+  }
   std::vector<ShardedParameterGroup*> in_slots;
   for (size_t i = 0; i < table.size(); ++i) {
-    initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
+    if (options_.initialized) initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
     (table[i].is_layer ? in_slots : always_full_).push_back(groups_[i]);
   }
   layers_ = std::make_unique<sharding::ShardedLayers>(
@@ -81,7 +97,11 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
-    if (config.gradient_checkpointing.includes(index)) layer = modules::recompute(std::move(layer));
+    if (!config.precision.layers.empty())
+      layer = in_its_type(std::move(layer), index, index + 1 == layers, config.precision);
+    const Recompute recompute = config.gradient_checkpointing.of(index);
+    if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
+    if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
     return fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
   });
@@ -93,44 +113,34 @@ ShardedModel::~ShardedModel() {
   }
 }
 
-// The slots that layers share: as large as the largest of them.
 void ShardedModel::add_pools(const TrainerConfig& config) {
-  int64_t largest = 0, layers = 0;
-  for (const auto& parameters : task_.parameter_table()) {
-    if (!parameters.is_layer) continue;
-    largest = std::max(largest, layout_of(parameters, mesh_.shard->size()).elements());
-    ++layers;
-  }
-  if (mesh_.shard->size() == 1 || layers == 0) return;
-  const auto& sharding = config.sharding;
-  const int64_t weight_slots = sharding.reshard_after_forward ? std::min(layers, sharding.prefetch + 1) : layers;
-  const auto add = [&](int64_t slots, FloatType type) {
-    const auto options = at::TensorOptions().device(options_.device).dtype(scalar_type(type));
-    pools_.push_back(std::make_unique<SlotPool>(slots, largest, options, options_.poison_slots));
+  const SlotPlan plan = slot_plan(config, task_.parameter_table());
+  const auto add = [&](const Slots& slots) {
+    const auto options = at::TensorOptions().device(options_.device).dtype(scalar_type(slots.type));
+    pools_.push_back(std::make_unique<SlotPool>(slots.count, slots.elements, options, options_.poison_slots));
     return pools_.back().get();
   };
-  weight_slots_ = add(weight_slots, config.precision.compute);
-  if (sharding.accumulate == sharding::Accumulate::reduced) {
-    gradient_slots_ = add(std::min<int64_t>(layers, 2), config.precision.reduce);
-  }
+  for (const Slots& slots : plan.weights) weight_slots_[slots.type] = add(slots);
+  for (const Slots& slots : plan.gradients) gradient_slots_[slots.type] = add(slots);
 }
 
-void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
+void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer) {
   const FlatLayout layout = layout_of(parameters, mesh_.shard->size());
-  const sharding::MixedPrecisionPolicy precision{scalar_type(config.precision.compute),
-                                                 scalar_type(config.precision.reduce)};
+  const FloatType compute = parameters.is_layer ? config.precision.compute_of(layer) : config.precision.compute;
+  const FloatType reduce = parameters.is_layer ? config.precision.reduce_of(layer) : config.precision.reduce;
+  const sharding::MixedPrecisionPolicy precision{scalar_type(compute), scalar_type(reduce)};
   const bool sharded = mesh_.shard->size() > 1;
   const auto own_buffer = [&](at::ScalarType type) {
     const auto options = at::TensorOptions().device(options_.device).dtype(type);
     pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
     return pools_.back().get();
   };
-  SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_ : nullptr;
-  SlotPool* gradient_slots = sharded && parameters.is_layer ? gradient_slots_ : nullptr;
+  SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_.at(compute) : nullptr;
+  SlotPool* gradient_slots = nullptr;
   // A group whose gradient has a buffer of its own is reduced once a step.
   const bool own_gradient = !parameters.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
   if (sharded && !parameters.is_layer) weight_slots = own_buffer(precision.compute);
-  if (sharded && own_gradient) gradient_slots = own_buffer(precision.reduce);
+  if (sharded) gradient_slots = own_gradient ? own_buffer(precision.reduce) : gradient_slots_.at(reduce);
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
       ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout, *mesh_.shard,

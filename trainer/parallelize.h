@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ class ShardedModel {
     at::Device device = at::kCPU;
     bool poison_slots = false;    // released slots are filled with NaN: for tests
     Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
+    bool initialized = true;      // false: weights stay zero, where only sizes and times matter
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
   // the task must outlive this.
@@ -52,14 +54,15 @@ class ShardedModel {
 
  private:
   void add_pools(const TrainerConfig& config);
-  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters);
+  // `layer`: how many came before it.
+  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer);
   Tensor parameter(const std::string& name) const;
 
   Task& task_;
   const sharding::DeviceMesh& mesh_;
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
-  sharding::SlotPool *weight_slots_ = nullptr, *gradient_slots_ = nullptr;  // those that layers share
+  std::map<FloatType, sharding::SlotPool*> weight_slots_, gradient_slots_;  // those that layers share
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
   std::unique_ptr<sharding::ShardedLayers> layers_;

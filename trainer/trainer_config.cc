@@ -43,17 +43,23 @@ void check_steps(const TrainerConfig& config, configs::Checks& checks) {
 }
 
 void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& checks) {
-  const auto* ranges = std::get_if<std::vector<Range>>(&config.gradient_checkpointing.layers);
-  if (!ranges || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
-  for (size_t i = 0; i < ranges->size(); ++i) {
-    if ((*ranges)[i].last < layers) continue;
-    checks.fail(
-        "gradient_checkpointing." + text(static_cast<int64_t>(i)),
-        "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of((*ranges)[i]));
+  const auto* lines = std::get_if<std::vector<GradientCheckpointing::Layers>>(&config.gradient_checkpointing.layers);
+  if (!lines || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
+  for (size_t i = 0; i < lines->size(); ++i) {
+    const Range& range = (*lines)[i].range;
+    if (range.last < layers) continue;
+    checks.fail("gradient_checkpointing." + text(static_cast<int64_t>(i)),
+                "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of(range));
   }
 }
 
-void check_precision(const PrecisionConfig& precision, configs::Checks& checks) {
+void check_precision(const PrecisionConfig& precision, int64_t layers, configs::Checks& checks) {
+  for (size_t i = 0; i < precision.layers.size(); ++i) {
+    const std::string key = "layers." + text(static_cast<int64_t>(i)) + ".only";
+    if (!checks.can_check({key, "/model.layers"}) || precision.layers[i].only.last < layers) continue;
+    checks.fail(key, "expected layers below model.layers " + text(layers) + ", counted from 0, got " +
+                         text_of(precision.layers[i].only));
+  }
   if (!checks.can_check({"compute", "reduce"})) return;
   if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
     checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
@@ -107,8 +113,6 @@ void check_graph(const TrainerConfig& config, configs::Checks& checks) {
 void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_steps(config, checks);
-  configs::Checks precision = checks.within("precision");
-  check_precision(config.precision, precision);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
   check_graph(config, checks);
@@ -121,6 +125,8 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     check(model, model_checks);
     configs::Checks kernels = checks.within("kernels");
     check(config.kernels, model.layers, kernels);
+    configs::Checks precision = checks.within("precision");
+    check_precision(config.precision, model.layers, precision);
     check_layers(config, model.layers, checks);
     check_model(config, model, checks);
   };

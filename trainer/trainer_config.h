@@ -152,29 +152,58 @@ struct ScheduleConfig {
 enum class FloatType { float32, bfloat16 };
 constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
 
+struct LayerPrecision {
+  Range only = {};
+  FloatType compute = FloatType::float32;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    fields.require("compute", compute, "of their activations and of the weights that they read");
+  }
+};
+
 struct PrecisionConfig {
   FloatType compute = FloatType::float32;
   FloatType reduce = FloatType::float32;
+  std::vector<LayerPrecision> layers = {};
+
+  FloatType compute_of(int64_t layer) const {
+    FloatType result = compute;
+    for (const LayerPrecision& line : layers) {
+      if (line.only.contains(layer)) result = line.compute;
+    }
+    return result;
+  }
+  // Gradients that were made in float32 travel in float32.
+  FloatType reduce_of(int64_t layer) const {
+    return compute_of(layer) == FloatType::float32 ? FloatType::float32 : reduce;
+  }
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
-    fields.add("reduce", reduce, "in which gradients travel between ranks");
+    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
+    fields.sections("layers", layers, "another type for some layers; later lines win");
   }
 };
 
-enum class Recompute { none, full };
-constexpr std::array<std::string_view, 2> names(Recompute) { return {"none", "full"}; }
+// What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
+// all but its inputs.
+enum class Recompute { none, selective, full };
+constexpr std::array<std::string_view, 3> names(Recompute) { return {"none", "selective", "full"}; }
 
 struct GradientCheckpointing {
-  std::variant<Recompute, std::vector<Range>> layers = Recompute::none;
+  using Layers = configs::MarkedRange<Recompute>;  // without a mark: full
+  std::variant<Recompute, std::vector<Layers>> layers = Recompute::none;
 
-  bool includes(int64_t layer) const {
-    if (const Recompute* all = std::get_if<Recompute>(&layers)) return *all == Recompute::full;
-    for (const Range& range : std::get<std::vector<Range>>(layers)) {
-      if (range.contains(layer)) return true;
+  Recompute of(int64_t layer) const {
+    if (const Recompute* all = std::get_if<Recompute>(&layers)) return *all;
+    Recompute result = Recompute::none;
+    for (const Layers& line : std::get<std::vector<Layers>>(layers)) {
+      if (line.range.contains(layer)) result = line.mark.value_or(Recompute::full);
     }
-    return false;
+    return result;
   }
 };
 
@@ -263,6 +292,7 @@ struct TrainerConfig {
   PrecisionConfig precision = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
+  std::optional<double> memory = {};  // absent: as much as there is
   CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
@@ -288,7 +318,13 @@ struct TrainerConfig {
     fields.section("precision", precision, "number formats");
     fields.section("sharding", sharding, "which rank holds which part of the parameters");
     fields.add("gradient_checkpointing", gradient_checkpointing.layers,
-               "layers whose activations are computed again in the backward: none, full, or a list such as [0-3, 7]");
+               "what layers compute again in the backward instead of keeping it: none; selective: outputs of norms and "
+               "activations; full: all but their inputs; or a list such as [0-3, 7, 8-11 selective], where later "
+               "entries win and those without a word mean full");
+    fields.add_or_word("memory", memory, "none",
+                       "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
+                       "start fills that in: what takes the least time and fits",
+                       "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
     fields.section("kernels", kernels, "level of each op, per layer");

@@ -77,15 +77,20 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& given_bias, Activation activation, Level level) {
+  // {y}, or {y, pre_activation}.
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                               const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
+                               Level level) {
     const CallScope scope(LinearOp::kName, level);
     const Tensor bias = given_bias.value_or(Tensor());
     const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
     context->saved_data["level"] = static_cast<int64_t>(level);
-    return y;
+    if (!returns_both) return {y};
+    context->mark_non_differentiable({pre_activation});
+    context->set_materialize_grads(false);  // zeros would be made for pre_activation, in every backward
+    return {y, pre_activation};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
@@ -97,7 +102,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
                                                claim_weight_gradient(bias)};
     LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
                                                                           pre_activation, activation, targets);
-    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
+    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -118,9 +123,26 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
-  if (kernel.backward != nullptr) return LinearFunction::apply(x, weight, if_defined(bias), activation, level);
+  if (kernel.backward != nullptr) {
+    return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
+  }
   const CallScope scope(LinearOp::kName, level);
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
+}
+
+ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
+                                           Level level) {
+  constexpr auto op = LinearOp::kName;
+  require(kind == Activation::gelu || kind == Activation::gelu_tanh, op, level, "activation is ", name(kind),
+          ", expected gelu or gelu_tanh: nothing is kept in front of the others");
+  const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
+  if (kernel.backward == nullptr) {  // autograd traces the two parts as it traces the whole
+    const Tensor product = linear(x, weight, bias, Activation::none, level);
+    return {activation(product, kind, level), product};
+  }
+  check(x, weight, bias, kind, level);
+  const variable_list both = LinearFunction::apply(x, weight, if_defined(bias), kind, /*returns_both=*/true, level);
+  return {both[0], both[1]};
 }
 
 }  // namespace strata::kernels

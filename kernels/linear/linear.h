@@ -16,6 +16,14 @@ namespace strata::kernels {
 // relu.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level);
 
+// The same, and what the activation (gelu or gelu_tanh) was applied to: for a caller who makes y again instead of
+// keeping it. No gradient goes through pre_activation, which the backward keeps in any case.
+struct ActivatedProduct {
+  Tensor y, pre_activation;
+};
+ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
+                                           Level level);
+
 struct LinearOp {
   static constexpr std::string_view kName = "linear";
   // pre_activation is what the activation's backward needs (of relu, y itself); undefined without an activation.

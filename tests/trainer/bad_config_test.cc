@@ -41,11 +41,11 @@ const BadLine kBadLines[] = {
      "run.yaml:1:36: run.gradient_clip: unknown key; did you mean 'optimizer.gradient_clip'?"},
     {"unknown_section", 14, "wandb: {project: x}",
      "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
      "profile, fault"},
     {"include", 14, "include: other.yaml",
      "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
      "profile, fault"},
     {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
     {"duplicate_inside", 8, "schedule: {type: cosine, warmup: 1, warmup: 2}",
@@ -162,7 +162,20 @@ const BadLine kBadLines[] = {
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
      "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
-     "run.yaml:14:25: gradient_checkpointing: expected none or full, got 'ful'; did you mean 'full'?"},
+     "run.yaml:14:25: gradient_checkpointing: expected none, selective or full, got 'ful'; did you mean 'full'?"},
+    {"precision_of_a_layer_past_the_model", 9, "precision: {layers: [{only: 2-4, compute: bfloat16}]}",
+     "run.yaml:9:29: precision.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
+    {"precision_of_layers_misspelt", 9, "precision: {layers: [{only: 2, compute: bfloat}]}",
+     "run.yaml:9:41: precision.layers.0.compute: expected float32 or bfloat16, got 'bfloat'; did you mean "
+     "'bfloat16'?"},
+    {"no_memory", 14, "memory: 0", "run.yaml:14:9: memory: expected 'none', or a number, above 0, got 0"},
+    {"memory_with_a_unit", 14, "memory: 70GiB",
+     "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '70GiB'"},
+    {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
+     "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3, alone or followed by none, "
+     "selective or full, got '1-2 selectiv'; did you mean 'selective'?"},
+    {"marked_layer_past_the_model", 14, "gradient_checkpointing: [0, 3-4 selective]",
+     "run.yaml:14:29: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 3-4"},
     {"profile_after_the_end", 14, "profile: {steps: 99-101}",
      "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 99-101"},
     {"profile_of_step_0", 14, "profile: {steps: 0-3}",

@@ -152,7 +152,7 @@ class SchemaTest(unittest.TestCase):
     def test_accepts_every_form_of_a_value(self):
         with open(QUICKSTART, encoding="utf-8") as file:
             text = file.read()
-        text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 3]")
+        text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 3 selective]")
         text = text.replace("{type: cosine, warmup: 50, final: 0.1}", "{type: wsd, warmup: 50, decay: 100}")
         text = text.replace("kernels: {default: aten}", "kernels: {rms_norm: torchscript, layers: [{only: 1, linear: aten}]}")
         path = os.path.join(self.folder, "forms.yaml")

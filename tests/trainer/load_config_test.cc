@@ -44,8 +44,8 @@ TEST(LoadConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.kernels.layers[0].only, (Range{0, 1}));
   EXPECT_EQ(config.kernels.layers[1].only, (Range{3, 3}));
   EXPECT_EQ(config.kernels.layers[1].levels.linear, kernels::Level::torchscript);
-  EXPECT_TRUE(config.gradient_checkpointing.includes(1));
-  EXPECT_FALSE(config.gradient_checkpointing.includes(2));
+  EXPECT_EQ(config.gradient_checkpointing.of(1), Recompute::full);
+  EXPECT_EQ(config.gradient_checkpointing.of(2), Recompute::none);
   EXPECT_EQ(config.micro_batches(), 2);
 }
 
@@ -127,7 +127,7 @@ TEST(ResolvedConfig, RoundTrip) {
       {config_with(0, ""), {"run.folder='12'", "data.train='null'", "data.validation=' yes '"}},
       {config_with(0, ""),
        {"kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
-        "gradient_checkpointing=[0-1, 3]"}},
+        "gradient_checkpointing=[0-1, 3, 2 selective]"}},
       {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.epsilon=3e-300"}},
       {config_with(0, ""), {"schedule={type: constant}", "gradient_checkpointing=full", "gradient_checkpointing=[]"}},
   };

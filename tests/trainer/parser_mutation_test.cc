@@ -205,7 +205,7 @@ TEST(ParserMutation, Sidecar) {
 
 // What is accepted says the same when it is written and read again.
 TEST(ParserMutation, Configuration) {
-  const Mutator mutator(config_with(14, "gradient_checkpointing: [0-1, 3]"),
+  const Mutator mutator(config_with(14, "gradient_checkpointing: [0-1, 3, 2-3 selective]"),
                         {"{", "}", "[", ": ", "&a ", "*a", "!!str ", "<<: ", "---\n", "\t", "|\n  ", "\xef\xbb\xbf",
                          "# ", "model: {", ".inf", "0x10", "0-99999999999", "\n"});
   const auto parse = [](const std::string& text) {

@@ -137,6 +137,9 @@ void expect_same_bits(const Result& actual, const Result& expected) {
   }
 }
 
+// A step of two micro-batches on any number of ranks, where nothing is compared with another number of them.
+std::string two_micro_batches() { return "batch=" + std::to_string(4 * bootstrap().ranks()); }
+
 // 5 layers of fp32: what reordering sums of 240 tokens can change.
 constexpr double kRounding = 2e-5;
 
@@ -161,7 +164,12 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"sharding.strategy=hybrid"},
                     std::vector<std::string>{"sharding.strategy=hybrid", "sharding.accumulate=full"},
                     std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=full"},
+                    std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=selective"},
+                    std::vector<std::string>{"sharding.strategy=full", "gradient_checkpointing=selective",
+                                             "sharding.accumulate=full", "sharding.prefetch=0"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript"},
+                    std::vector<std::string>{"sharding.strategy=full", "kernels.default=torchscript",
+                                             "gradient_checkpointing=selective"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=aten"},
                     std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=torchscript"}));
 
@@ -190,18 +198,55 @@ TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
   }
 }
 
+// Layers of another type than the rest: with all layers in float32 only embedding, last norm and head round.
+TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
+  const auto with = [](const std::string& rest, const std::string& lines) {
+    return std::vector<std::string>{"precision={" + rest + ", layers: [" + lines + "]}"};
+  };
+  const Result exact = on_one_rank({});
+  const auto largest_difference = [&](const Result& result) {
+    double largest = 0;
+    for (const auto& [name, gradient] : exact.gradients) {
+      if (!name.starts_with("blocks.")) continue;
+      largest = std::max(largest, relative_difference(result.gradients.at(name), gradient));
+    }
+    return largest;
+  };
+  const std::string rounded = "compute: bfloat16, reduce: bfloat16";
+  const double everywhere = largest_difference(on_all_ranks(with(rounded, "")));
+  EXPECT_LT(everywhere, 8e-2);
+  EXPECT_LT(largest_difference(on_all_ranks(with(rounded, "{only: 0-4, compute: float32}"))), 0.5 * everywhere);
+
+  // Lines that change nothing change no bit, and gradient checkpointing changes none in layers of both types.
+  const auto short_step = [](std::vector<std::string> overrides) {
+    overrides.push_back(two_micro_batches());
+    return on_all_ranks(overrides);
+  };
+  expect_same_bits(short_step(with("compute: float32", "{only: 0-4, compute: float32}")), short_step({}));
+  expect_same_bits(short_step(with(rounded, "{only: 1, compute: float32}, {only: 0-4, compute: bfloat16}")),
+                   short_step(with(rounded, "")));
+  std::vector<std::string> mixed =
+      with("compute: bfloat16", "{only: 0, compute: float32}, {only: 3-4, compute: float32}");
+  const Result without = short_step(mixed);
+  mixed.push_back("gradient_checkpointing=[0-1, 2-4 selective]");
+  expect_same_bits(short_step(mixed), without);
+}
+
 TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
   expect_same_bits(on_all_ranks({"sharding.strategy=full"}), on_all_ranks({"sharding.strategy=full"}));
 }
 
 TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
   for (const char* family : {"model.family=llama", "model.family=gpt2"}) {
-    const std::vector<std::string> plain = {family, "model.dropout=0.1"};
-    const Result without = on_all_ranks(plain);
-    for (const char* layers : {"gradient_checkpointing=full", "gradient_checkpointing=[0, 3-4]"}) {
-      std::vector<std::string> checkpointed = plain;
-      checkpointed.push_back(layers);
-      expect_same_bits(on_all_ranks(checkpointed), without);
+    for (const char* type : {"precision.compute=float32", "precision.compute=bfloat16"}) {
+      const std::vector<std::string> plain = {family, type, "model.dropout=0.1", two_micro_batches()};
+      const Result without = on_all_ranks(plain);
+      for (const char* layers : {"full", "selective", "[0-4, 1 none, 2-3 selective]"}) {
+        SCOPED_TRACE(std::string(family) + " " + type + " " + layers);
+        std::vector<std::string> checkpointed = plain;
+        checkpointed.push_back(std::string("gradient_checkpointing=") + layers);
+        expect_same_bits(on_all_ranks(checkpointed), without);
+      }
     }
   }
 }
@@ -213,6 +258,11 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                              {"sharding.strategy=none"},
                                              {"precision.compute=bfloat16", "model.tied=false"},
                                              {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
+                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+                                              "compute: float32}]}"},
+                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+                                              "compute: float32}]}",
+                                              "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
                                              {"sharding.accumulate=full"}}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());

@@ -35,6 +35,8 @@ class TrainingTest(TrainingRuns):
             "kept": "sharding.reshard_after_forward=false",
             "once": "sharding.accumulate=full",
             "again": "gradient_checkpointing=full",
+            "cheap": "gradient_checkpointing=[0 selective, 2]",
+            "types": "precision.layers=[{only: 1, compute: float32}]",
             "mixed": "kernels.layers=[{only: 0-1, rms_norm: torchscript, linear: torchscript}]",
         }.items():
             self.train(name, "steps=6", override)
@@ -75,6 +77,32 @@ class TrainingTest(TrainingRuns):
             self.assertIn("resumed from step", self.output)
         self.assertEqual(self.hashes("saved")[5], saved)
         self.assertEqual(len(self.losses("saved")), 5 + self.some_ranks(1, 3, 4)[-1])
+
+    def test_memory_picks_what_layers_compute_again_and_a_resumed_run_repeats_it(self):
+        model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=6", "run.stop_after=4"]
+        trial = "what a layer keeps"
+
+        def checkpointing(run):
+            with open(self.path(run, "resolved.yaml"), encoding="utf-8") as file:
+                return next(line.strip() for line in file if line.startswith("gradient_checkpointing:"))
+
+        self.train("plain", *model)
+        self.assertNotIn(trial, self.output)
+        self.train("much", *model, "memory=64")
+        self.assertIn(trial, self.output)
+        self.assertEqual(checkpointing("much"), "gradient_checkpointing: none  # memory")
+        self.train("little", *model, "memory=1e-6", expect=6)
+        least = float(self.errors.split("needs at least ")[1].split(" MiB")[0])
+        self.train("some", *model, "memory=%.6f" % (1.02 * least / 1024))
+        chosen = checkpointing("some")
+        self.assertRegex(chosen, r"full|selective|\[")
+        for run in ("much", "some"):
+            self.assertEqual(self.losses(run), self.losses("plain"))
+            self.assertEqual(self.hashes(run), self.hashes("plain"))
+        self.train("some", *model, "memory=%.6f" % (1.02 * least / 1024), "run.stop_after=0")
+        self.assertNotIn(trial, self.output)
+        self.assertEqual(checkpointing("some").split("  #")[0], chosen.split("  #")[0])
+        self.assertEqual(len(self.losses("some")), 6)
 
     def test_a_stop_request_saves_and_the_run_goes_on(self):
         process = self.start("stopped", "steps=100000", "schedule={type: constant}")

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// A tensor that is not kept: its memory is gone between forward and backward, the gradients are the same bits.
+#include "modules/made_again.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+namespace strata::modules {
+namespace {
+
+struct Gradients {
+  Tensor x, weight;
+};
+
+template <class Product>
+Gradients gradients(const Tensor& start, const Tensor& weights, const Product& product) {
+  const Tensor x = start.clone().requires_grad_(true), weight = weights.clone().requires_grad_(true);
+  at::sum(product(x, weight)).backward();
+  return {x.grad(), weight.grad()};
+}
+
+TEST(MadeAgain, HasNoMemoryBetweenForwardAndBackward) {
+  const Tensor x = at::rand({5, 7}), weight = at::rand({7});
+  const Gradients expected =
+      gradients(x, weight, [](const Tensor& x, const Tensor& weight) { return (x * 3) * weight; });
+  int made = 0;
+  Tensor seen;
+  const Gradients actual = gradients(x, weight, [&](const Tensor& x, const Tensor& weight) {
+    const auto make = [&made](const Tensor& source) { return ++made, source * 3; };
+    const Tensor triple = make(x);
+    const Tensor y = use_without_keeping({triple, x, make}, [&](const Tensor& t) { return t * weight; });
+    seen = triple.detach();
+    EXPECT_EQ(seen.storage().data(), nullptr);
+    EXPECT_EQ(made, 1);
+    return y;
+  });
+  EXPECT_EQ(made, 2);
+  EXPECT_TRUE(at::equal(actual.x, expected.x));
+  EXPECT_TRUE(at::equal(actual.weight, expected.weight));
+  EXPECT_TRUE(at::equal(seen, x * 3));  // filled again for the backward
+}
+
+TEST(MadeAgain, IsKeptWhereNoBackwardFollows) {
+  const c10::AutoGradMode disabled(false);
+  const Tensor x = at::rand({3}), twice = x * 2;
+  const Tensor y = use_without_keeping({twice, x, [](const Tensor& source) { return source * 2; }},
+                                       [](const Tensor& t) { return t + 1; });
+  EXPECT_TRUE(at::equal(y, x * 2 + 1));
+  EXPECT_TRUE(at::equal(twice, x * 2));
+}
+
+TEST(MadeAgain, RefusesPartsOfAStorageAndOtherShapes) {
+  const Tensor x = at::rand({4, 2}).requires_grad_(true);
+  const auto sum = [](const Tensor& t) { return at::sum(t * t); };
+  const Tensor row = (x * 2).select(0, 1);
+  EXPECT_THROW(use_without_keeping({row, x, [](const Tensor& source) { return (source * 2).select(0, 1); }}, sum),
+               c10::Error);
+  const Tensor twice = x * 2;
+  const Tensor y = use_without_keeping({twice, x, [](const Tensor& source) { return source.select(0, 0) * 2; }}, sum);
+  EXPECT_THROW(y.backward(), c10::Error);
+}
+
+}  // namespace
+}  // namespace strata::modules

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Counts the bytes that tensors take on one device while it lives: now, and at most.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace strata::trainer {
+
+// From the thread that made it and from the backwards that this one starts. Not while a profiler runs, which listens in
+// the same place.
+class AllocationMeter {
+ public:
+  explicit AllocationMeter(c10::Device device);
+  ~AllocationMeter();
+
+  // Against the beginning: allocated since then and not yet freed.
+  int64_t now() const;
+  int64_t most() const;
+  // From here on most() is counted anew.
+  void forget_most();
+
+ private:
+  class Listener;
+  std::shared_ptr<Listener> listener_;
+  std::unique_ptr<c10::DebugInfoGuard> guard_;
+};
+
+}  // namespace strata::trainer

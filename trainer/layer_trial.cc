@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/layer_trial.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "modules/kernel_selection.h"
+#include "modules/recompute.h"
+#include "sharding/device_mesh.h"
+#include "sharding/failure.h"
+#include "sharding/run_in_backward.h"
+#include "trainer/allocation_meter.h"
+#include "trainer/memory_estimate.h"
+#include "trainer/parallelize.h"
+#include "trainer/task.h"
+
+namespace strata::trainer {
+namespace {
+
+using modules::StepContext;
+using modules::Stream;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 3;  // the least time of them counts; the first makes what is made once
+
+void wait_for(at::Device device) {
+  if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
+}
+
+// The first layer of each kind in the middle of its like, for every layer.
+std::vector<int64_t> representatives(const TrainerConfig& config, int64_t layers) {
+  std::map<std::string, std::vector<int64_t>> kinds;
+  for (int64_t i = 0; i < layers; ++i) {
+    std::string kind = std::to_string(static_cast<int>(config.precision.compute_of(i))) + " ";
+    modules::KernelSelection levels = modules::kernels_for_layer(config.kernels, i);
+    levels.each([&](const char*, kernels::Level level) { kind += std::to_string(static_cast<int>(level)) + " "; });
+    kinds[kind].push_back(i);
+  }
+  std::vector<int64_t> result(static_cast<size_t>(layers));
+  for (const auto& [kind, members] : kinds) {
+    for (const int64_t member : members) result[static_cast<size_t>(member)] = members[members.size() / 2];
+  }
+  return result;
+}
+
+// Runs layers as it is told and watches them.
+class Trial {
+ public:
+  Trial(at::Device device, size_t layers) : device_(device), how_(layers, Recompute::full), costs_(layers) {}
+
+  modules::Layer around(int64_t index, modules::Layer layer) {
+    const size_t i = static_cast<size_t>(index);
+    return [this, i, none = layer, selective = modules::recompute_selectively(layer), full = modules::recompute(layer)](
+               const Stream& stream, const StepContext& context) {
+      const std::vector<Tensor> inputs =
+          sharding::run_in_backward({stream.residual, stream.branch}, [this, i] { end_of_backward(i); });
+      const int64_t before = meter_->now();
+      const modules::Layer& chosen = how_[i] == Recompute::none        ? none
+                                     : how_[i] == Recompute::selective ? selective
+                                                                       : full;
+      const Stream output = chosen({inputs[0], inputs[1]}, context);
+      costs_[i].kept = meter_->now() - before;
+      stream_bytes_ = static_cast<int64_t>(output.branch.nbytes());
+      if (i + 1 == how_.size()) meter_->forget_most(), at_end_of_forward_ = meter_->now();
+      const std::vector<Tensor> outputs =
+          sharding::run_in_backward({output.residual, output.branch}, [this, i] { begin_of_backward(i); });
+      return Stream{outputs[0], outputs[1]};
+    };
+  }
+
+  void begin(AllocationMeter& meter) { meter_ = &meter; }
+  void set(size_t layer, Recompute how) { how_[layer] = how; }
+  const LayerCost& cost(size_t layer) const { return costs_[layer]; }
+  int64_t head() const { return head_; }
+  int64_t stream_bytes() const { return stream_bytes_; }
+
+ private:
+  void begin_of_backward(size_t i) {
+    if (i + 1 == how_.size()) head_ = meter_->most() - at_end_of_forward_;
+    wait_for(device_);
+    meter_->forget_most();
+    at_begin_ = meter_->now();
+    began_ = Clock::now();
+  }
+  void end_of_backward(size_t i) {
+    costs_[i].backward = meter_->most() - at_begin_;
+    wait_for(device_);
+    costs_[i].milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - began_).count();
+  }
+
+  const at::Device device_;
+  AllocationMeter* meter_ = nullptr;
+  std::vector<Recompute> how_;
+  std::vector<LayerCost> costs_;  // of the last micro-batch
+  int64_t at_end_of_forward_ = 0, at_begin_ = 0, head_ = 0, stream_bytes_ = 0;
+  Clock::time_point began_;
+};
+
+}  // namespace
+
+StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
+  sharding::set_position(0, "trial of layers");
+  TrainerConfig plain = config;
+  plain.gradient_checkpointing = {Recompute::none};  // the trial wraps layers by itself
+  const at::Device device = bootstrap.device();
+  const auto world = bootstrap.communicator();
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, plain.sharding);
+  const auto task = make_task(plain);
+  const auto table = task->parameter_table();
+  const size_t layers =
+      static_cast<size_t>(std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; }));
+  Trial trial(device, layers);
+  StepCosts costs;
+  {
+    ShardedModel model(
+        plain, *task, mesh,
+        {.device = device,
+         .around = [&](int64_t index, modules::Layer layer) { return trial.around(index, std::move(layer)); },
+         .initialized = false});
+    const auto options = at::dtype(at::kFloat).device(device);
+    const Tensor scale = at::full({}, 1e-6, options), dropout_key = at::zeros({1}, options.dtype(at::kLong));
+    MicroBatch batch = task->training_batch(bootstrap.rank() * plain.micro_batch, plain.micro_batch);
+    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample};
+    const auto run = [&] {
+      AllocationMeter meter(device);
+      trial.begin(meter);
+      model.begin_step();
+      model.set_last_micro_batch(true);
+      task->loss(batch, scale, dropout_key).backward();
+      model.finish_backward();
+      model.reshard();
+    };
+    costs.layers.resize(layers);
+    const std::vector<int64_t> like = representatives(plain, static_cast<int64_t>(layers));
+    for (const Recompute how : {Recompute::full, Recompute::selective, Recompute::none}) {
+      for (const int64_t layer : like) trial.set(static_cast<size_t>(layer), how);
+      std::vector<LayerCost> best(layers, {0, 0, std::numeric_limits<double>::infinity()});
+      for (int round = 0; round < kRounds; ++round) {
+        run();
+        for (size_t i = 0; i < layers; ++i) {
+          const LayerCost& now = trial.cost(i);
+          best[i] = {now.kept, now.backward, std::min(best[i].milliseconds, now.milliseconds)};
+        }
+        if (how == Recompute::full) costs.head = trial.head();
+      }
+      for (size_t i = 0; i < layers; ++i) {
+        costs.layers[i][static_cast<size_t>(how)] = best[static_cast<size_t>(like[i])];
+      }
+    }
+    for (auto& ways : costs.layers) {  // who computes more takes no less time: what says otherwise is noise
+      for (size_t how = 1; how < ways.size(); ++how) {
+        ways[how].milliseconds = std::max(ways[how].milliseconds, ways[how - 1].milliseconds);
+      }
+    }
+    costs.stream = trial.stream_bytes();
+    for (const MemoryClass& part : memory_per_rank(plain, table)) costs.standing += part.bytes;
+    const int64_t copies = device.is_cuda() ? 3 : 1;  // as the feed has them
+    costs.standing +=
+        copies * plain.micro_batches() * static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
+  }
+  if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+  return costs;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/memory_choice.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "configs/errors.h"
+#include "trainer/layer_costs.h"
+#include "trainer/layer_trial.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr double kGibibyte = 1 << 30;
+
+bool is_none(const GradientCheckpointing& checkpointing) {
+  const Recompute* word = std::get_if<Recompute>(&checkpointing.layers);
+  return word != nullptr && *word == Recompute::none;
+}
+
+std::string value_of(const LoadedConfig& loaded, const std::string& key) {
+  std::string value;
+  for (const configs::Line& line : loaded.lines()) {
+    if (line.path == key) value = line.value;
+  }
+  return value;
+}
+
+// The choice that the run in this folder was started with, as YAML; empty when another run or none is there.
+std::string earlier_choice(const TrainerConfig& config) {
+  std::ifstream file(config.run.folder + "/resolved.yaml", std::ios::binary);
+  if (!file) return "";
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  try {
+    const LoadedConfig before = parse_trainer_config("resolved.yaml", text, {"fault={do: none}"});
+    TrainerConfig now = config;
+    now.gradient_checkpointing = before.config.gradient_checkpointing;
+    if (differences_that_forbid_resuming(text, now).empty()) return value_of(before, "gradient_checkpointing");
+  } catch (const Error&) {
+    // Whoever claims the folder says what is wrong with its file.
+  }
+  return "";
+}
+
+std::string text_of(int64_t bytes) {
+  const bool large = static_cast<double>(bytes) >= kGibibyte;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
+                large ? "GiB" : "MiB");
+  return text;
+}
+
+// One line for each way of the layer that keeps the most.
+void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, const std::string& chosen) {
+  const auto largest = std::max_element(costs.layers.begin(), costs.layers.end(),
+                                        [](const auto& a, const auto& b) { return a[0].kept < b[0].kept; });
+  std::printf("memory: what a layer keeps, and how long its backward takes\n");
+  for (size_t how = 0; how < largest->size(); ++how) {
+    const std::string word(names(Recompute{})[how]);
+    const LayerCost& cost = (*largest)[how];
+    std::printf("  %-10s %14s %10.3f ms\n", word.c_str(), text_of(cost.kept).c_str(), cost.milliseconds);
+  }
+  std::printf("memory: gradient_checkpointing: %s takes %s of %s\n", chosen.c_str(),
+              text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
+}
+
+}  // namespace
+
+void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+  TrainerConfig& config = loaded.config;
+  if (!config.memory || !is_none(config.gradient_checkpointing)) return;
+  const auto source = [](const std::string& name) {
+    return configs::Place{std::make_shared<configs::Source>(configs::Source{.name = name, .text = ""}), 0, 0};
+  };
+  const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
+  if (!earlier.empty()) {
+    config.gradient_checkpointing = parse_trainer_config("resolved.yaml", loaded.resolved(),
+                                                         {"gradient_checkpointing=" + earlier, "fault={do: none}"})
+                                        .config.gradient_checkpointing;
+    loaded.places["gradient_checkpointing"] = source("memory, as this run began");
+    return;
+  }
+  // Every rank decides by the costs of the first one.
+  const StepCosts costs = StepCosts::from_text(bootstrap.gather(measure_layers(config, bootstrap).text())[0]);
+  const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
+  const auto choice = cheapest_that_fits(costs, budget);
+  if (!choice) {
+    throw Error(ExitCode::out_of_memory,
+                "memory: " + text_of(budget) + " do not hold a step, which needs at least " +
+                    text_of(least_bytes(costs)) + ", " + text_of(costs.standing) +
+                    " of it for parameters and optimizer, " + text_of(costs.head) +
+                    " for head and loss; a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
+  }
+  config.gradient_checkpointing = as_config(*choice);
+  loaded.places["gradient_checkpointing"] = source("memory");
+  if (bootstrap.rank() == 0) print(costs, *choice, budget, value_of(loaded, "gradient_checkpointing"));
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The most that tensors of a rank take at once, predicted, by class.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "modules/parameter_table.h"
+#include "trainer/memory_estimate.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+// memory_per_rank, and for language models what a step takes besides when it takes the most.
+std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+
+int64_t sum_of(const std::vector<MemoryClass>& classes);
+
+// A line for each class and one for the sum.
+std::string memory_table(const std::vector<MemoryClass>& classes);
+
+}  // namespace strata::trainer

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/slot_plan.h"
+
+#include <algorithm>
+
+#include "trainer/group_layout.h"
+
+namespace strata::trainer {
+namespace {
+
+// Counts a layer of so many elements among those of its type.
+void add(std::vector<Slots>& pools, FloatType type, int64_t elements) {
+  auto pool = std::find_if(pools.begin(), pools.end(), [&](const Slots& slots) { return slots.type == type; });
+  if (pool == pools.end()) pool = pools.insert(pools.end(), Slots{type, 0, 0});
+  ++pool->count;
+  pool->elements = std::max(pool->elements, elements);
+}
+
+}  // namespace
+
+SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  const sharding::ShardingConfig& sharding = config.sharding;
+  const int64_t shards = sharding.ranks_per_copy(config.run.ranks);
+  SlotPlan plan;
+  if (shards == 1) return plan;
+  int64_t layer = 0;
+  for (const modules::ParameterGroup& group : table) {
+    if (!group.is_layer) continue;
+    const int64_t elements = layout_of(group, shards).elements();
+    add(plan.weights, config.precision.compute_of(layer), elements);
+    add(plan.gradients, config.precision.reduce_of(layer), elements);
+    ++layer;
+  }
+  if (sharding.reshard_after_forward) {
+    for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
+  }
+  for (Slots& slots : plan.gradients) slots.count = std::min<int64_t>(slots.count, 2);
+  if (sharding.accumulate == sharding::Accumulate::full) plan.gradients.clear();
+  return plan;
+}
+
+}  // namespace strata::trainer

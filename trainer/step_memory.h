@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// What one step of a language model takes on a rank besides parameters and optimizer, predicted from its configuration.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "modules/model_config.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+struct StepMemory {
+  std::vector<int64_t> layers;  // what the forward of each layer leaves for its backward and for the next layer
+  int64_t batches = 0;          // inputs and targets
+  int64_t kept = 0;             // by all layers when the loss begins
+  int64_t most = 0;             // the same, gradients, and what ops need while they run, at most at once
+  std::string moment;           // when that is: "the loss", "the backward of layer 11"
+};
+
+// Follows a micro-batch through forward and backward, tensor by tensor, with what each op allocates at the level that
+// was chosen for it. Levels that were not measured yet (`best` without a plan) count as cuda, traced ones (torchscript)
+// as aten, which keeps less.
+StepMemory step_memory(const TrainerConfig& config, const modules::TransformerConfig& model);
+
+}  // namespace strata::trainer
