@@ -140,7 +140,7 @@ AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape
 constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
     .aten = {attention_forward_aten, attention_backward_aten},
     .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = Absent{"Inductor makes of the formula products with all T^2 scores in memory between them"},
     .triton = {attention_forward_triton, attention_backward_triton},
     .cuda = {attention_forward_cuda, attention_backward_cuda},
 };

@@ -11,18 +11,21 @@
 
 namespace strata::kernels {
 
-// How a level multiplies. logits = rows weight^T; hidden = gradient weight; weight_sum += gradient^T rows.
+// How a level multiplies. logits = rows weight^T; hidden = gradient weight; weight_sum = gradient^T rows, or += where
+// `add`.
 struct HeadProducts {
   void (*logits)(const Tensor& logits, const Tensor& rows, const Tensor& weight);
   void (*hidden_gradient)(const Tensor& hidden, const Tensor& gradient, const Tensor& weight);
-  void (*add_weight_gradient)(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows);
+  void (*weight_gradient)(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add);
 };
 
-// Products are fast from some thousand rows on: 1 GiB of bf16 logits on a GPU, 64 MiB of fp32 on a CPU. Whole tiles of
-// 128 rows.
-inline int64_t rows_at_a_time(const Tensor& weight) {
-  const int64_t elements = int64_t{1} << (weight.is_cuda() ? 29 : 24);
-  return std::max<int64_t>(elements / weight.size(0) / 128, 1) * 128;
+// Products are fast from some thousand rows on: up to 2 GiB of bf16 logits on a GPU, 64 MiB of fp32 on a CPU. Chunks of
+// one size, whole tiles of 128 rows: a short one at the end would be slow.
+inline int64_t rows_at_a_time(const Tensor& hidden, const Tensor& weight) {
+  const int64_t elements = int64_t{1} << (weight.is_cuda() ? 30 : 24);
+  const int64_t most = std::max<int64_t>(elements / weight.size(0) / 128, 1);
+  const int64_t tiles = std::max<int64_t>((hidden.size(0) + 127) / 128, 1), chunks = (tiles + most - 1) / most;
+  return (tiles + chunks - 1) / chunks * 128;
 }
 
 inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
@@ -34,7 +37,7 @@ inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const T
   LinearCrossEntropyOp::Output output = {at::zeros({}, wide), {}, {}};
   if (with_gradient) {
     output.hidden_gradient = at::empty(hidden.sizes(), hidden.options());
-    output.weight_gradient = at::zeros(weight.sizes(), wide);
+    output.weight_gradient = rows > 0 ? at::empty(weight.sizes(), wide) : at::zeros(weight.sizes(), wide);
   }
   const Tensor memory = at::empty({chunk, weight.size(0)}, hidden.options());
   for (int64_t first = 0; first < rows; first += chunk) {
@@ -45,7 +48,7 @@ inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const T
     output.loss.add_(loss);
     if (!with_gradient) continue;
     products.hidden_gradient(output.hidden_gradient.narrow(0, first, count), gradient, weight);
-    products.add_weight_gradient(output.weight_gradient, gradient, part);
+    products.weight_gradient(output.weight_gradient, gradient, part, /*add=*/first > 0);
   }
   return output;
 }

@@ -28,12 +28,17 @@ void hidden_gradient_aten(const Tensor& hidden, const Tensor& gradient, const Te
 }
 
 // ATen multiplies within one type: each chunk's product is rounded to that, the sum over chunks is not.
-void add_weight_gradient_aten(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows) {
+void weight_gradient_aten(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add) {
   Tensor out = weight_sum;
-  if (out.scalar_type() == gradient.scalar_type()) {
+  const bool direct = out.scalar_type() == gradient.scalar_type();
+  if (direct && add) {
     at::addmm_out(out, out, gradient.t(), rows);
-  } else {
+  } else if (direct) {
+    at::mm_out(out, gradient.t(), rows);
+  } else if (add) {
     out.add_(at::mm(gradient.t(), rows));
+  } else {
+    out.copy_(at::mm(gradient.t(), rows));
   }
 }
 
@@ -41,15 +46,14 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hid
                                                                const Tensor& targets, const Tensor& scale,
                                                                const CrossEntropyOp::Rule& rule, bool with_gradient) {
   return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
-                        {logits_aten, hidden_gradient_aten, add_weight_gradient_aten},
-                        CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(weight));
+                        {logits_aten, hidden_gradient_aten, weight_gradient_aten},
+                        CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(hidden, weight));
 }
 
-LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_aten(const Tensor& grad_loss,
-                                                                  const Tensor& hidden_gradient,
-                                                                  const Tensor& weight_gradient,
-                                                                  at::ScalarType weight_type,
-                                                                  const WeightGradient& into) {
+// Of every level that made both gradients in its forward.
+LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_loss, const Tensor& hidden_gradient,
+                                                             const Tensor& weight_gradient, at::ScalarType weight_type,
+                                                             const WeightGradient& into) {
   const Tensor factor = grad_loss.to(weight_gradient.scalar_type());
   const Tensor hidden = at::mul(hidden_gradient, factor);  // a 0-dim factor does not widen the type
   Tensor out = into.into;
@@ -77,28 +81,18 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Ten
                                                                        const CrossEntropyOp::Rule& rule,
                                                                        bool with_gradient) {
   return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
-                        {logits_aten, hidden_gradient_aten, add_weight_gradient_aten},
-                        CrossEntropyOp::kKernels.aot_inductor.forward, rows_at_a_time(weight));
-}
-
-LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_aot_inductor(const Tensor& grad_loss,
-                                                                          const Tensor& hidden_gradient,
-                                                                          const Tensor& weight_gradient,
-                                                                          at::ScalarType weight_type,
-                                                                          const WeightGradient& into) {
-  const auto times = CrossEntropyOp::kKernels.aot_inductor.backward;
-  const Tensor weight = times(grad_loss, weight_gradient);
-  return {times(grad_loss, hidden_gradient), deliver(into.into.defined() ? weight : weight.to(weight_type), into)};
+                        {logits_aten, hidden_gradient_aten, weight_gradient_aten},
+                        CrossEntropyOp::kKernels.aot_inductor.forward, rows_at_a_time(hidden, weight));
 }
 
 }  // namespace
 
 constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
-    .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward_aten},
+    .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
     .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward_aot_inductor},
+    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward},
     .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
-    .cuda = kNotWritten,
+    .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward},
 };
 
 namespace {

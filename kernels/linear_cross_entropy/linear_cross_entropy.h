@@ -35,4 +35,6 @@ struct LinearCrossEntropyOp {
   static const KernelTable<LinearCrossEntropyOp> kKernels;
 };
 
+LinearCrossEntropyOp::Forward linear_cross_entropy_forward_cuda;
+
 }  // namespace strata::kernels

@@ -130,7 +130,7 @@ Workload attention_workload(const Maker& make) {
   w.inputs.leaves = {make.random({s.rows / s.positions, s.positions, (s.heads + 2 * s.key_value_heads) * s.width})};
   w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in,
                                                                            Level level) -> std::vector<Tensor> {
-    return {attention(in.leaves[0], heads, shared, causal, level)};
+    return {attention(in.leaves[0], heads, shared, {.causal = causal}, level)};
   };
   return w;
 }

@@ -113,7 +113,9 @@ TEST(HeadInChunks, DoesNotDependOnTheChunks) {
   const HeadProducts products = {
       [](const Tensor& logits, const Tensor& rows, const Tensor& weight) { logits.copy_(rows.matmul(weight.t())); },
       [](const Tensor& hidden, const Tensor& gradient, const Tensor& weight) { hidden.copy_(gradient.matmul(weight)); },
-      [](const Tensor& sum, const Tensor& gradient, const Tensor& rows) { sum.add_(gradient.t().matmul(rows)); }};
+      [](const Tensor& sum, const Tensor& gradient, const Tensor& rows, bool add) {
+        sum.copy_(add ? sum + gradient.t().matmul(rows) : gradient.t().matmul(rows));
+      }};
   const auto run = [&](int64_t rows_at_a_time) {
     return head_in_chunks(hidden, weight, targets, scale, {-100, 0.1}, /*with_gradient=*/true, products,
                           CrossEntropyOp::kKernels.aten.forward, rows_at_a_time);

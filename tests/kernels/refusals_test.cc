@@ -123,7 +123,9 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
-      {[&] { add_dropout(zeros({2, 7}), x, 0.5, key, 0, 0, A); },
+      {[&] {
+         add_dropout(zeros({2, 7}), x, 0.5, key, 0, 0, A);
+       },
        "add_dropout/aten: residual is Float [2, 7] on cpu and x is Float [2, 8] on cpu, expected the same"},
       {[&] { cross_entropy(x, zeros({3}, at::kLong), scalar, -100, 0, A); },
        "cross_entropy/aten: targets are Long [3] on cpu, expected Long [2] on cpu"},
@@ -199,11 +201,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
 
 TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
   EXPECT_EQ(refusal([] {
-              embedding(at::zeros({2}, at::kLong), zeros({5, 2}), Level::aot_inductor);
+              attention(zeros({1, 4, 24}), 4, 2, {.causal = true}, Level::aot_inductor);
             }),
-            "embedding has no kernel at level aot_inductor on cpu (not written yet); levels there: aten, torchscript");
+            "attention has no kernel at level aot_inductor on cpu (Inductor makes of the formula products with all T^2 "
+            "scores in memory between them); levels there: aten, torchscript");
   EXPECT_EQ(refusal([] { require_level("blocks.3.mlp", "swiglu", Level::triton, c10::kCPU); }),
-            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (not written yet); levels there: aten, "
+            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (this level is GPU code); levels there: aten, "
             "torchscript, aot_inductor");
   EXPECT_EQ(refusal([] {
               rms_norm(zeros({2, 8}), zeros({8}), 1e-5, Level::cuda);

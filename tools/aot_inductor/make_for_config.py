@@ -19,7 +19,7 @@ UNUSED = {
     ),
 }  # fmt: skip
 # Those that take gradients, which may have a dtype of their own.
-OF_GRADIENTS = ("adamw/*", "cross_entropy/cross_entropy_backward", "global_norm/*")
+OF_GRADIENTS = ("adamw/*", "global_norm/*")
 # The key of `kernels:` that chooses an op, where it has another name; and what an op is made of.
 CHOSEN_BY = {"swiglu": {"activation"}, "cross_entropy": {"cross_entropy", "linear_cross_entropy"}}
 

@@ -106,7 +106,7 @@ Timing time_workload(const Workload& workload, Level level) {
   });
   if (!workload.differentiable) return timing;
   for (size_t set = 0; set < sets; ++set) results[set] = workload.run(inputs[set], level);
-  const std::vector<Tensor> gradients = random_gradients(results[0]);
+  const std::vector<Tensor> gradients = kernels::random_gradients(results[0]);
   std::vector<std::vector<Tensor>> kept(sets);
   const bool in_place = workload.backward_in_place && workload.has_backward(level);
   timing.backward = median_seconds(device, [&](int64_t i) {
