@@ -5,12 +5,14 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/inductor/aoti_torch/tensor_converter.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "kernels/call.h"
@@ -75,6 +77,7 @@ struct AotFunction::Loaded {
   const PackageLibrary* library;
   void* model = nullptr;
   std::mutex mutex;  // a model loads its GPU kernels in its first call
+  bool was_called = false;
 
   template <class... Parts>
   void require(bool condition, size_t argument, const Parts&... parts) const {
@@ -148,7 +151,12 @@ std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vec
   std::vector<AtenTensorHandle> handles = torch::aot_inductor::unsafe_alloc_new_handles_from_tensors(inputs);
   std::vector<AtenTensorHandle> results(loaded.function->results);
   std::unique_lock lock(loaded.mutex, std::defer_lock);
-  if (device.is_cuda()) lock.lock();
+  std::optional<c10::cuda::CUDAStreamCaptureModeGuard> mode;
+  if (device.is_cuda()) {
+    lock.lock();
+    if (!loaded.was_called) mode.emplace(cudaStreamCaptureModeRelaxed);  // a capture allows no kernel to be loaded
+    loaded.was_called = true;
+  }
   release(loaded.library->run(loaded.function->number, loaded.model, handles.data(), results.data(), stream), op_,
           loaded.request);
   return torch::aot_inductor::alloc_tensors_by_stealing_from_handles(results.data(), results.size());

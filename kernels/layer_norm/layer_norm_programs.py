@@ -4,15 +4,18 @@ from program import same
 
 ROW, WEIGHT, STATISTIC, EPS = "x[n,d]", "x[d]", "float32[n,1]", "host float32[]"
 
+# No configuration has it: only the proof asks for it.
+OF_PROOF = ("*", "d=1000")
+
 # There is always a bias: the adapter gives zeros where an op has none.
 PROGRAMS = [
     same("layer_norm_forward", (ROW, WEIGHT, WEIGHT, EPS), "d"),
     same("layer_norm_backward", (ROW, ROW, WEIGHT, STATISTIC, STATISTIC), "d"),
     same("add_layer_norm_forward", (ROW, ROW, WEIGHT, WEIGHT, EPS), "d"),
     same("add_layer_norm_backward", (ROW, ROW, ROW, WEIGHT, STATISTIC, STATISTIC), "d"),
-    same("layer_norm_gelu_tanh_forward", (ROW, WEIGHT, WEIGHT, EPS), "d"),
-    same("layer_norm_gelu_tanh_backward", (ROW, ROW, WEIGHT, WEIGHT, STATISTIC, STATISTIC), "d"),
+    same("layer_norm_gelu_tanh_forward", (ROW, WEIGHT, WEIGHT, EPS), "d", gpu_widths=OF_PROOF),
+    same("layer_norm_gelu_tanh_backward", (ROW, ROW, WEIGHT, WEIGHT, STATISTIC, STATISTIC), "d", gpu_widths=OF_PROOF),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
-GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=768"]
+# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=768", "bfloat16:d=1600"]
