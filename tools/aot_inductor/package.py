@@ -164,7 +164,7 @@ def link(generated, work, library, on_gpu, site):
     if on_gpu:
         flags += ["-DUSE_CUDA", f"-I{cuda}/include"]
     objects = [_compile(f"{work}/wrapper.cc", _wrapper_source(generated, on_gpu), flags)]
-    libraries = [f"-L{torch}/lib", "-ltorch", "-ltorch_cpu", "-lc10"]
+    libraries = [f"-L{torch}/lib", "-ltorch_cpu", "-lc10"]
     if on_gpu:
         objects.append(_compile(f"{work}/cubins.S", _cubin_source(generated), []))
         driver = f"{work}/libcuda.so"

@@ -7,7 +7,7 @@ def _packages(ctx):
     formulas = [file.path for file in ctx.files.formulas if not file.path.endswith("_programs.py")]
     ctx.actions.run(
         executable = PYTHON,
-        arguments = [ctx.file._tool.path] + formulas + ["--architecture", ctx.attr.architecture, "--output", folder.path],
+        arguments = ["-W", "ignore", ctx.file._tool.path] + formulas + ["--architecture", ctx.attr.architecture, "--output", folder.path],
         inputs = [ctx.file._tool] + ctx.files.formulas + ctx.files._parts,
         outputs = [folder],
         # g++ and ld are found by it.

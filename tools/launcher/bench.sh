@@ -13,6 +13,7 @@ command_bench() {
 
 bench_kernels() {
   make_ready
+  build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
 }
 

@@ -29,6 +29,14 @@ make_packages() {
     stop 70 "the packages of level aot_inductor could not be made; the words of the compiler are above"
 }
 
+# Those that the build makes for this machine, of common shapes and the shipped configurations; an archive has them.
+build_packages() {
+  is_checkout || return 0
+  local architecture
+  architecture=$(package_architecture) || exit
+  bazel build "//kernels:${architecture/#x86-64-v3/cpu}_packages" || stop 70 "the build failed; the words of the compiler are above"
+}
+
 # The keys of `kernels:` that have it, as the configuration is resolved and in its plan; "all" where it is the default.
 ops_at_level_aot_inductor() {
   local plan ops
