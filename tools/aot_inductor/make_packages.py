@@ -97,7 +97,6 @@ def make_package(arguments, work):
     import torch
 
     import generate
-    import hopper_without_gpu
     import package
     import trace
 
@@ -123,9 +122,12 @@ def make_package(arguments, work):
                 " ".join(argument.replace("host ", "host:") for argument in program.arguments),
                 str(len(exported.graph_signature.user_outputs)),
             ])  # fmt: skip
+    options = generate.CPU_OPTIONS
     if on_gpu:
+        import hopper_without_gpu
+
         hopper_without_gpu.install()  # after tracing, which runs on the CPU
-    options = hopper_without_gpu.OPTIONS if on_gpu else generate.CPU_OPTIONS
+        options = hopper_without_gpu.OPTIONS
     generated = [generate.generate(exported, name, options) for exported, name in traced]
     site = os.path.dirname(os.path.dirname(torch.__file__))
     digest = hashlib.sha1("".join(line[0] for line in lines).encode()).hexdigest()[:12]
