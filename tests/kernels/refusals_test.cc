@@ -121,6 +121,10 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "embedding/aten: indices are Float on cpu, expected Long on cpu like weight"},
       {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
+      {[&] {
+         embedding(at::full({2}, 5, at::kLong), zeros({5, 2}), Level::aot_inductor);
+       },
+       "embedding/aot_inductor: indices go from 5 to 5, expected from 0 to 4"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
       {[&] {
