@@ -42,8 +42,8 @@ struct Measurement {
   std::vector<double> milliseconds;  // of each step that counts
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
-  bool captured = false;  // the steps were replays of a CUDA graph
-  float loss = 0;         // of the last step
+  bool captured = false;           // the steps were replays of a CUDA graph
+  float loss = 0;                  // of the last step
 };
 
 class Trainer {

@@ -24,6 +24,10 @@ void weight_gradient_cuda(const Tensor& weight_sum, const Tensor& gradient, cons
   gemm(kOp, {.a = gradient.t(), .b = rows, .out = weight_sum, .add = add});
 }
 
+// GPT-2 has 50257 classes. Rows that do not begin at multiples of 16 bytes take products and loss twice as long, a
+// whole step of GPT-2 124M 222 ms instead of 120 (H200).
+constexpr int64_t kClassesMultiple = 64;
+
 }  // namespace
 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hidden, const Tensor& weight,
@@ -34,7 +38,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
   return head_in_chunks(gemm_operand(hidden.detach()), gemm_operand(weight.detach()), targets, scale, rule,
-                        with_gradient, {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda},
+                        with_gradient, {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda, kClassesMultiple},
                         CrossEntropyOp::kKernels.cuda.forward, rows_at_a_time(hidden, weight));
 }
 

@@ -116,16 +116,20 @@ TEST(HeadInChunks, DoesNotDependOnTheChunks) {
       [](const Tensor& sum, const Tensor& gradient, const Tensor& rows, bool add) {
         sum.copy_(add ? sum + gradient.t().matmul(rows) : gradient.t().matmul(rows));
       }};
-  const auto run = [&](int64_t rows_at_a_time) {
-    return head_in_chunks(hidden, weight, targets, scale, {-100, 0.1}, /*with_gradient=*/true, products,
-                          CrossEntropyOp::kKernels.aten.forward, rows_at_a_time);
-  };
-  const auto whole = run(7);
-  for (const int64_t rows_at_a_time : {1, 3, 1000}) {
-    const auto parts = run(rows_at_a_time);
-    EXPECT_LT((parts.loss - whole.loss).abs().item<double>(), 1e-12);
-    EXPECT_LT((parts.hidden_gradient - whole.hidden_gradient).abs().max().item<double>(), 1e-12);
-    EXPECT_LT((parts.weight_gradient - whole.weight_gradient).abs().max().item<double>(), 1e-12);
+  for (const double smoothing : {0.0, 0.1}) {
+    const auto run = [&](int64_t rows_at_a_time, int64_t classes_multiple) {
+      HeadProducts filled = products;
+      filled.classes_multiple = classes_multiple;
+      return head_in_chunks(hidden, weight, targets, scale, {-100, smoothing}, /*with_gradient=*/true, filled,
+                            CrossEntropyOp::kKernels.aten.forward, rows_at_a_time);
+    };
+    const auto whole = run(7, 1);
+    for (const auto& [rows_at_a_time, classes_multiple] : {std::pair{1, 1}, {3, 1}, {1000, 1}, {3, 8}, {7, 64}}) {
+      const auto parts = run(rows_at_a_time, classes_multiple);
+      EXPECT_LT((parts.loss - whole.loss).abs().item<double>(), 1e-12);
+      EXPECT_LT((parts.hidden_gradient - whole.hidden_gradient).abs().max().item<double>(), 1e-12);
+      EXPECT_LT((parts.weight_gradient - whole.weight_gradient).abs().max().item<double>(), 1e-12);
+    }
   }
 }
 

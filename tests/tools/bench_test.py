@@ -19,6 +19,7 @@ micro_batch: 2
 model: {{type: transformer, family: {family}, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37}}
 data: {{type: text, train: {folder}/data.bin, validation: {folder}/data.bin}}
 optimizer: {{type: adamw, learning_rate: 1e-2}}
+schedule: {{type: constant}}
 kernels: {{default: best}}
 """
 

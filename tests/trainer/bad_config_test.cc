@@ -41,10 +41,12 @@ const BadLine kBadLines[] = {
      "run.yaml:1:36: run.gradient_clip: unknown key; did you mean 'optimizer.gradient_clip'?"},
     {"unknown_section", 14, "wandb: {project: x}",
      "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, kernels, checkpoint, evaluation, log, profile, fault"},
+     "schedule, precision, sharding, gradient_checkpointing, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "profile, fault"},
     {"include", 14, "include: other.yaml",
      "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, kernels, checkpoint, evaluation, log, profile, fault"},
+     "schedule, precision, sharding, gradient_checkpointing, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "profile, fault"},
     {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
     {"duplicate_inside", 8, "schedule: {type: cosine, warmup: 1, warmup: 2}",
      "run.yaml:8:37: schedule.warmup: duplicate key; it stands already at run.yaml:8:26"},
@@ -156,7 +158,7 @@ const BadLine kBadLines[] = {
      "you "
      "mean 'triton'?"},
     {"plan_without_best", 11, "kernels: {default: aten, plan: plans/mine.yaml}",
-     "run.yaml:11:31: kernels.plan: expected none: only default: best reads a plan"},
+     "run.yaml:11:26: kernels.plan: expected none: only default: best reads a plan"},
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
      "run.yaml:14:31: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 9"},
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
