@@ -5,12 +5,14 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/inductor/aoti_torch/tensor_converter.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "kernels/call.h"
@@ -29,15 +31,18 @@ std::string architecture_of(c10::Device device) {
   return "sm_" + std::to_string(properties.major * 10 + properties.minor);
 }
 
-bool takes_any_width(AotWidths rule, const std::vector<AotWidth>& widths, const std::vector<Tensor>& inputs,
-                     c10::Device device) {
-  constexpr int64_t kNarrow = 256;
-  if (device.is_cpu() || widths.empty()) return true;
+// No configuration trains in Half: for the proof of it any width will do.
+bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<AotWidth>& widths,
+                     const std::vector<Tensor>& inputs, c10::Device device) {
+  constexpr int64_t kNarrow = 256, kLimit = int64_t{1} << 31;
+  if (device.is_cpu() || widths.empty() || dtype == at::kHalf) return true;
   const int64_t width = widths.back().size;
   if (rule == AotWidths::rows ? width < kNarrow || width % 8 != 0 : width % 16 != 0) return true;
   if (rule == AotWidths::lanes && width != kLanes) return true;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& input) { return input.numel() >= (int64_t{1} << 31); });
+  int64_t of_result = inputs[0].size(0);  // which may have more elements than any input
+  for (const AotWidth& each : widths) of_result *= each.size;
+  return of_result >= kLimit ||
+         std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.numel() >= kLimit; });
 }
 
 std::string text_of(const std::vector<AotWidth>& widths, bool any) {
@@ -72,6 +77,7 @@ struct AotFunction::Loaded {
   const PackageLibrary* library;
   void* model = nullptr;
   std::mutex mutex;  // a model loads its GPU kernels in its first call
+  bool was_called = false;
 
   template <class... Parts>
   void require(bool condition, size_t argument, const Parts&... parts) const {
@@ -135,7 +141,7 @@ AotFunction::Loaded& AotFunction::loaded(at::ScalarType dtype, const std::vector
 std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vector<AotWidth>& widths,
                                             std::vector<Tensor> inputs) const {
   const c10::Device device = inputs.at(0).device();
-  const bool any = takes_any_width(rule_, widths, inputs, device);
+  const bool any = takes_any_width(rule_, dtype, widths, inputs, device);
   const at::NoGradGuard no_grad;
   const c10::DeviceGuard guard(device);
   Loaded& loaded = this->loaded(dtype, widths, any, device);
@@ -145,7 +151,12 @@ std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vec
   std::vector<AtenTensorHandle> handles = torch::aot_inductor::unsafe_alloc_new_handles_from_tensors(inputs);
   std::vector<AtenTensorHandle> results(loaded.function->results);
   std::unique_lock lock(loaded.mutex, std::defer_lock);
-  if (device.is_cuda()) lock.lock();
+  std::optional<c10::cuda::CUDAStreamCaptureModeGuard> mode;
+  if (device.is_cuda()) {
+    lock.lock();
+    if (!loaded.was_called) mode.emplace(cudaStreamCaptureModeRelaxed);  // a capture allows no kernel to be loaded
+    loaded.was_called = true;
+  }
   release(loaded.library->run(loaded.function->number, loaded.model, handles.data(), results.data(), stream), op_,
           loaded.request);
   return torch::aot_inductor::alloc_tensors_by_stealing_from_handles(results.data(), results.size());
@@ -154,7 +165,7 @@ std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vec
 Tensor host_number(double value) { return at::scalar_tensor(value, at::kFloat); }
 Tensor host_number(int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
-Tensor as_rows(const Tensor& x) { return x.contiguous().view({x.numel() / x.size(-1), x.size(-1)}); }
+Tensor as_rows(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x.contiguous().flatten(0, -2); }
 
 Tensor as_lanes(const Tensor& x) {
   const bool whole = x.numel() % kLanes == 0;

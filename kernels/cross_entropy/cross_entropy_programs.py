@@ -11,5 +11,5 @@ PROGRAMS = [
     same("cross_entropy_backward", ("float32[]", "x[n,c]"), "c"),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
-GPU_WIDTHS = ["*", "c=16", "bfloat16:v=128256"]
+# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+GPU_WIDTHS = ["*", "c=16", "bfloat16:v=50304", "bfloat16:v=128256"]

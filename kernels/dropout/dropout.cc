@@ -59,13 +59,26 @@ Tensor add_dropout_forward_torchscript(const Tensor& residual, const Tensor& x, 
   return formula(residual, x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
+// `inputs` and then the numbers of the mask.
+std::vector<Tensor> with_mask(std::vector<Tensor> inputs, const DropoutOp::Mask& mask) {
+  const auto threshold = static_cast<int64_t>(mask.probability * 4294967296.0);
+  for (const Tensor& number : {host_number(threshold), host_number(1.0 / (1.0 - mask.probability)), mask.key,
+                               host_number(mask.site), host_number(mask.first_row)}) {
+    inputs.push_back(number);
+  }
+  return inputs;
+}
+
 Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::Mask& mask) {
   static const AotFunction function(DropoutOp::kName, kFormula, "dropout_rows");
   if (x.numel() == 0) return x.clone();
-  const auto threshold = static_cast<int64_t>(mask.probability * 4294967296.0);
-  const std::vector<Tensor> inputs = {as_rows(x), host_number(threshold), host_number(1.0 / (1.0 - mask.probability)),
-                                      mask.key,   host_number(mask.site), host_number(mask.first_row)};
-  return function(x.scalar_type(), /*widths=*/{}, inputs)[0].view(x.sizes());
+  return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(x)}, mask))[0].view(x.sizes());
+}
+
+Tensor add_dropout_forward_aot_inductor(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+  static const AotFunction function(DropoutOp::kName, kFormula, "add_dropout_rows");
+  if (x.numel() == 0) return x.clone();
+  return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(residual), as_rows(x)}, mask))[0].view(x.sizes());
 }
 
 }  // namespace
@@ -82,7 +95,7 @@ constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
 constinit const KernelTable<AddDropoutOp> AddDropoutOp::kKernels = {
     .aten = {add_dropout_forward_aten, dropout_forward_aten},
     .torchscript = {add_dropout_forward_torchscript, dropout_forward_torchscript},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {add_dropout_forward_aot_inductor, dropout_forward_aot_inductor},
     .triton = {add_dropout_forward_triton, dropout_forward_triton},
     .cuda = {add_dropout_forward_cuda, dropout_forward_cuda},
 };

@@ -29,6 +29,12 @@ def dropout_rows(
     return torch.where(hash >= threshold, x * factor, torch.zeros_like(x))
 
 
+def add_dropout_rows(
+    residual: torch.Tensor, x: torch.Tensor, threshold: int, factor: float, key: torch.Tensor, site: int, first_row: int
+) -> torch.Tensor:
+    return residual + dropout_rows(x, threshold, factor, key, site, first_row)
+
+
 def dropout(
     x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
 ) -> torch.Tensor:

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/embedding/embedding.h"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/embedding/embedding_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -26,12 +29,39 @@ Tensor embedding_forward_torchscript(const Tensor& indices, const Tensor& weight
   return formula(indices, weight);
 }
 
+// Generated code for CPUs throws out of its parallel loop, which ends the program; on GPUs it stops the kernel as
+// ATen's.
+void check_range(const Tensor& indices, int64_t vocabulary) {
+  if (!indices.is_cpu() || indices.numel() == 0) return;
+  const auto [smallest, largest] = at::aminmax(indices);
+  const int64_t first = smallest.item<int64_t>(), last = largest.item<int64_t>();
+  TORCH_CHECK_INDEX(first >= 0 && last < vocabulary, EmbeddingOp::kName, "/aot_inductor: indices go from ", first,
+                    " to ", last, ", expected from 0 to ", vocabulary - 1);
+}
+
+Tensor embedding_forward_aot_inductor(const Tensor& indices, const Tensor& weight) {
+  static const AotFunction function(EmbeddingOp::kName, kFormula, "embedding");
+  const int64_t width = weight.size(1);
+  check_range(indices, weight.size(0));
+  std::vector<int64_t> shape = indices.sizes().vec();
+  shape.push_back(width);
+  return function(weight.scalar_type(), {{'d', width}}, {indices.flatten(), weight})[0].view(shape);
+}
+
+Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
+                                       const WeightGradient& into) {
+  static const AotFunction function(EmbeddingOp::kName, kFormula, "embedding_gradient");
+  const Tensor rows = at::empty({vocabulary}, indices.options().dtype(at::kBool));  // only its size is read
+  const std::vector<Tensor> inputs = {as_rows(grad_y), indices.flatten(), rows};
+  return deliver(function(grad_y.scalar_type(), /*widths=*/{}, inputs)[0], into);
+}
+
 }  // namespace
 
 constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
     .aten = {embedding_forward_aten, embedding_backward_aten},
     .torchscript = {embedding_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {embedding_forward_aot_inductor, embedding_backward_aot_inductor},
     .triton = {embedding_forward_triton, embedding_backward_triton},
     .cuda = {embedding_forward_cuda, embedding_backward_cuda},
 };

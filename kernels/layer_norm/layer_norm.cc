@@ -8,6 +8,7 @@
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/aot_inductor_runtime.h"
@@ -83,43 +84,39 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, co
   return {formula(x, weight, bias, eps), {}, {}};
 }
 
-// A function with the bias and one without, by the same rule.
-struct Functions {
-  AotFunction without_bias, with_bias;
-  explicit Functions(std::string_view name, std::string_view name_with_bias)
-      : without_bias(LayerNormOp::kName, kFormula, name), with_bias(LayerNormOp::kName, kFormula, name_with_bias) {}
-  std::vector<Tensor> operator()(bool has_bias, const std::vector<Tensor>& inputs) const {
-    const Tensor& rows = inputs[0];
-    return (has_bias ? with_bias : without_bias)(rows.scalar_type(), {{'d', rows.size(-1)}}, inputs);
-  }
-};
+// Packages know no undefined tensor. Zeros change no result.
+Tensor or_zeros(const Tensor& bias, const Tensor& weight) { return bias.defined() ? bias : at::zeros_like(weight); }
+
+std::vector<AotWidth> width_of(const Tensor& weight) { return {{'d', weight.size(0)}}; }
+
+// `gradients`: those of x, weight and bias. Whose bias is undefined gets no gradient of it.
+LayerNormOp::Gradient delivered(const std::vector<Tensor>& gradients, const Tensor& x, const Tensor& weight,
+                                const Tensor& bias, const LayerNormOp::GradientTargets& targets) {
+  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, targets.weight),
+          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+}
 
 LayerNormOp::Output layer_norm_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                     double eps) {
-  static const Functions functions("layer_norm_forward", "layer_norm_forward_bias");
-  std::vector<Tensor> inputs = {as_rows(x), weight};
-  if (bias.defined()) inputs.push_back(bias);
-  inputs.push_back(host_number(eps));
-  const auto outputs = functions(bias.defined(), inputs);
+  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_forward");
+  const auto outputs =
+      function(x.scalar_type(), width_of(weight), {as_rows(x), weight, or_zeros(bias, weight), host_number(eps)});
   return {outputs[0].view(x.sizes()), outputs[1], outputs[2]};
 }
 
 LayerNormOp::Gradient layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                        const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                                                        const LayerNormOp::GradientTargets& targets) {
-  static const Functions functions("layer_norm_backward", "layer_norm_backward_bias");
-  const auto gradients = functions(bias.defined(), {as_rows(grad_y), as_rows(x), weight, mean, rstd});
-  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, targets.weight),
-          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_backward");
+  const auto gradients = function(x.scalar_type(), width_of(weight), {as_rows(grad_y), as_rows(x), weight, mean, rstd});
+  return delivered(gradients, x, weight, bias, targets);
 }
 
 AddLayerNormOp::Output add_layer_norm_forward_aot_inductor(const Tensor& residual, const Tensor& branch,
                                                            const Tensor& weight, const Tensor& bias, double eps) {
-  static const Functions functions("add_layer_norm_forward", "add_layer_norm_forward_bias");
-  std::vector<Tensor> inputs = {as_rows(residual), as_rows(branch), weight};
-  if (bias.defined()) inputs.push_back(bias);
-  inputs.push_back(host_number(eps));
-  const auto outputs = functions(bias.defined(), inputs);
+  static const AotFunction function(LayerNormOp::kName, kFormula, "add_layer_norm_forward");
+  const auto outputs = function(residual.scalar_type(), width_of(weight),
+                                {as_rows(residual), as_rows(branch), weight, or_zeros(bias, weight), host_number(eps)});
   return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2], outputs[3]};
 }
 
@@ -133,11 +130,29 @@ AddLayerNormOp::Gradient add_layer_norm_backward_aot_inductor(const Tensor& grad
     const auto gradient = layer_norm_backward_aot_inductor(grad_y, sum, weight, bias, mean, rstd, targets);
     return {gradient.x, gradient.weight, gradient.bias};
   }
-  static const Functions functions("add_layer_norm_backward", "add_layer_norm_backward_bias");
-  const auto gradients =
-      functions(bias.defined(), {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, mean, rstd});
-  return {gradients[0].view(sum.sizes()), deliver_wide(gradients[1], weight, targets.weight),
-          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+  static const AotFunction function(LayerNormOp::kName, kFormula, "add_layer_norm_backward");
+  const auto gradients = function(sum.scalar_type(), width_of(weight),
+                                  {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, mean, rstd});
+  const auto gradient = delivered(gradients, sum, weight, bias, targets);
+  return {gradient.x, gradient.weight, gradient.bias};
+}
+
+LayerNormOp::Output layer_norm_gelu_tanh_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                              double eps) {
+  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_gelu_tanh_forward");
+  const auto outputs =
+      function(x.scalar_type(), width_of(weight), {as_rows(x), weight, or_zeros(bias, weight), host_number(eps)});
+  return {outputs[0].view(x.sizes()), outputs[1], outputs[2]};
+}
+
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aot_inductor(const Tensor& grad_y, const Tensor& x,
+                                                                 const Tensor& weight, const Tensor& bias,
+                                                                 const Tensor& mean, const Tensor& rstd,
+                                                                 const LayerNormOp::GradientTargets& targets) {
+  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_gelu_tanh_backward");
+  const auto gradients = function(x.scalar_type(), width_of(weight),
+                                  {as_rows(grad_y), as_rows(x), weight, or_zeros(bias, weight), mean, rstd});
+  return delivered(gradients, x, weight, bias, targets);
 }
 
 }  // namespace
@@ -161,7 +176,7 @@ constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
 constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels = {
     .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
     .torchscript = {layer_norm_gelu_tanh_forward_torchscript, nullptr},
-    .aot_inductor = kNotWritten,
+    .aot_inductor = {layer_norm_gelu_tanh_forward_aot_inductor, layer_norm_gelu_tanh_backward_aot_inductor},
     .triton = {layer_norm_gelu_tanh_forward_triton, layer_norm_gelu_tanh_backward_triton},
     .cuda = {layer_norm_gelu_tanh_forward_cuda, layer_norm_gelu_tanh_backward_cuda},
 };

@@ -68,10 +68,32 @@ def add_layer_norm_backward(
     return (grad_total + grad_sum).to(total.dtype), grad_weight, grad_bias
 
 
+def layer_norm_gelu_tanh_forward(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], eps: float
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    affine, mean, rstd = layer_norm_forward(wide, weight, bias, eps)
+    inner = 0.7978845608028654 * (affine + 0.044715 * affine * affine * affine)
+    return (affine * 0.5 * (1.0 + torch.tanh(inner))).to(x.dtype), mean, rstd
+
+
 def layer_norm_gelu_tanh(
     x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], eps: float
 ) -> torch.Tensor:
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    affine = layer_norm(wide, weight, bias, eps)
-    inner = 0.7978845608028654 * (affine + 0.044715 * affine * affine * affine)
-    return (affine * 0.5 * (1.0 + torch.tanh(inner))).to(x.dtype)
+    return layer_norm_gelu_tanh_forward(x, weight, bias, eps)[0]
+
+
+def layer_norm_gelu_tanh_backward(
+    grad_y: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    affine = (x.to(rstd.dtype) - mean) * rstd * weight + bias
+    t = torch.tanh(0.7978845608028654 * (affine + 0.044715 * affine * affine * affine))
+    inner = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * affine * affine)
+    slope = 0.5 * (1.0 + t) + 0.5 * affine * (1.0 - t * t) * inner
+    grad_x, grad_weight, grad_bias = layer_norm_backward_wide(grad_y * slope, x, weight, mean, rstd)
+    return grad_x.to(x.dtype), grad_weight, grad_bias

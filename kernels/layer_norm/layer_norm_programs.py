@@ -1,37 +1,21 @@
 # SPDX-License-Identifier: MIT
-# What layer_norm and add_layer_norm are compiled into ahead of time, with a bias and without. n rows, d width
-from program import Program
+# What the ops of layer_norm are compiled into ahead of time. n rows, d width
+from program import same
 
 ROW, WEIGHT, STATISTIC, EPS = "x[n,d]", "x[d]", "float32[n,1]", "host float32[]"
 
+# No configuration has it: only the proof asks for it.
+OF_PROOF = ("*", "d=1000")
 
-def forward_without_bias(function, arguments):
-    return Program(
-        function, arguments, "d", lambda f, *tensors: getattr(f, function)(*tensors[:-1], None, tensors[-1])
-    )
-
-
-def backward_without_bias(function, arguments):
-    return Program(function, arguments, "d", lambda f, *tensors: getattr(f, function)(*tensors)[:2])
-
-
-def with_bias(function, arguments):
-    return Program(function + "_bias", arguments, "d", lambda f, *tensors: getattr(f, function)(*tensors))
-
-
-BACKWARD = (ROW, ROW, WEIGHT, STATISTIC, STATISTIC)
-ADD_BACKWARD = (ROW, ROW, ROW, WEIGHT, STATISTIC, STATISTIC)
-
+# There is always a bias: the adapter gives zeros where an op has none.
 PROGRAMS = [
-    forward_without_bias("layer_norm_forward", (ROW, WEIGHT, EPS)),
-    with_bias("layer_norm_forward", (ROW, WEIGHT, WEIGHT, EPS)),
-    backward_without_bias("layer_norm_backward", BACKWARD),
-    with_bias("layer_norm_backward", BACKWARD),
-    forward_without_bias("add_layer_norm_forward", (ROW, ROW, WEIGHT, EPS)),
-    with_bias("add_layer_norm_forward", (ROW, ROW, WEIGHT, WEIGHT, EPS)),
-    backward_without_bias("add_layer_norm_backward", ADD_BACKWARD),
-    with_bias("add_layer_norm_backward", ADD_BACKWARD),
+    same("layer_norm_forward", (ROW, WEIGHT, WEIGHT, EPS), "d"),
+    same("layer_norm_backward", (ROW, ROW, WEIGHT, STATISTIC, STATISTIC), "d"),
+    same("add_layer_norm_forward", (ROW, ROW, WEIGHT, WEIGHT, EPS), "d"),
+    same("add_layer_norm_backward", (ROW, ROW, ROW, WEIGHT, STATISTIC, STATISTIC), "d"),
+    same("layer_norm_gelu_tanh_forward", (ROW, WEIGHT, WEIGHT, EPS), "d", gpu_widths=OF_PROOF),
+    same("layer_norm_gelu_tanh_backward", (ROW, ROW, WEIGHT, WEIGHT, STATISTIC, STATISTIC), "d", gpu_widths=OF_PROOF),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
-GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=768"]
+# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=768", "bfloat16:d=1600"]

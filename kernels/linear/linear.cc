@@ -6,9 +6,11 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
 #include "kernels/linear/linear_formula.h"
 #include "kernels/torchscript_runtime.h"
@@ -60,13 +62,70 @@ LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weigh
   return {formula(x, weight, bias, std::string(name(activation))), {}};
 }
 
+// A packaged function for each activation.
+struct Functions {
+  explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu)
+      : gelu(LinearOp::kName, kFormula, gelu),
+        gelu_tanh(LinearOp::kName, kFormula, gelu_tanh),
+        relu(LinearOp::kName, kFormula, relu) {}
+  AotFunction gelu, gelu_tanh, relu;
+
+  std::vector<Tensor> operator()(Activation kind, int64_t out, const std::vector<Tensor>& inputs) const {
+    const AotFunction& function = kind == Activation::gelu ? gelu : kind == Activation::gelu_tanh ? gelu_tanh : relu;
+    return function(inputs[0].scalar_type(), {{'o', out}}, inputs);
+  }
+};
+
+LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                             Activation activation) {
+  static const AotFunction product(LinearOp::kName, kFormula, "linear_none");
+  static const AotFunction product_bias(LinearOp::kName, kFormula, "linear_none_bias");
+  static const Functions activated("linear_gelu", "linear_gelu_tanh", "linear_relu");
+  const int64_t out = weight.size(0);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = out;
+  std::vector<Tensor> inputs = {as_rows(x), weight};
+  if (bias.defined()) inputs.push_back(bias);
+  if (activation == Activation::none) {
+    const AotFunction& function = bias.defined() ? product_bias : product;
+    return {function(x.scalar_type(), /*widths=*/{}, inputs)[0].view(shape), {}};
+  }
+  if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages know no undefined tensor
+  const std::vector<Tensor> outputs = activated(activation, out, inputs);
+  const Tensor y = outputs[0].view(shape);
+  return {y, activation == Activation::relu ? y : outputs[1].view(shape)};
+}
+
+LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
+                                                bool has_bias, const Tensor& pre_activation, Activation activation,
+                                                const LinearOp::GradientTargets& targets) {
+  static const Functions activation_gradient("gelu_gradient", "gelu_tanh_gradient", "relu_gradient");
+  static const AotFunction bias_gradient(LinearOp::kName, kFormula, "bias_gradient");
+  static const AotFunction input_gradient(LinearOp::kName, kFormula, "input_gradient");
+  static const AotFunction weight_gradient(LinearOp::kName, kFormula, "weight_gradient");
+  const at::ScalarType dtype = x.scalar_type();
+  const int64_t out = weight.size(0);
+  Tensor grad_NO = as_rows(grad_y), grad_bias_O;
+  if (activation != Activation::none) {
+    const std::vector<Tensor> outputs = activation_gradient(activation, out, {grad_NO, as_rows(pre_activation)});
+    grad_NO = outputs[0];
+    grad_bias_O = outputs[1];
+  } else if (has_bias) {
+    grad_bias_O = bias_gradient(dtype, {{'o', out}}, {grad_NO})[0];
+  }
+  LinearOp::Gradient result;
+  if (targets.x) result.x = input_gradient(dtype, /*widths=*/{}, {grad_NO, weight})[0].view(x.sizes());
+  result.weight = deliver(weight_gradient(dtype, /*widths=*/{}, {grad_NO, as_rows(x)})[0], targets.weight);
+  if (has_bias) result.bias = deliver_wide(grad_bias_O, weight, targets.bias);
+  return result;
+}
+
 }  // namespace
 
 constinit const KernelTable<LinearOp> LinearOp::kKernels = {
     .aten = {linear_forward_aten, linear_backward_aten},
     .torchscript = {linear_forward_torchscript, nullptr},
-    .aot_inductor =
-        Absent{"Inductor calls the library's product, as aten does; only the activation would be generated"},
+    .aot_inductor = {linear_forward_aot_inductor, linear_backward_aot_inductor},
     .triton = {linear_forward_triton, linear_backward_triton},
     .cuda = {linear_forward_cuda, linear_backward_cuda},
 };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Definition of linear.
-from typing import Optional
+# Definition of linear, and the parts of it that level aot_inductor compiles.
+from typing import Optional, Tuple
 
 import torch
 
@@ -26,3 +26,45 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], 
         return y
     wide = y.to(torch.promote_types(y.dtype, torch.float32))
     return activate(wide, activation).to(x.dtype)
+
+
+def wider(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+# x [rows, in] -> y, and what the activation's backward needs.
+def linear_rows(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, activation: str
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    product = torch.addmm(bias, x, weight.t())
+    return activate(wider(product), activation).to(x.dtype), product
+
+
+# The gradient before the activation, and its sum over the rows: that of the bias.
+def activation_gradient(
+    grad_y: torch.Tensor, pre_activation: torch.Tensor, activation: str
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    x = wider(pre_activation)
+    if activation == "gelu":
+        density = torch.exp(-0.5 * x * x) * 0.3989422804014327
+        slope = 0.5 * (1.0 + torch.erf(x * 0.7071067811865476)) + x * density
+    elif activation == "gelu_tanh":
+        t = torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))
+        inner = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * x * x)
+        slope = 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner
+    else:
+        slope = (x > 0.0).to(x.dtype)
+    gradient = grad_y * slope
+    return gradient.to(grad_y.dtype), gradient.sum(0)
+
+
+def bias_gradient(gradient: torch.Tensor) -> torch.Tensor:
+    return wider(gradient).sum(0)
+
+
+def input_gradient(gradient: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.mm(gradient, weight)
+
+
+def weight_gradient(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.mm(gradient.t(), x)

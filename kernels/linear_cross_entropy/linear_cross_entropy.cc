@@ -75,12 +75,22 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tens
   return {formula(hidden, weight, targets, scale, rule.ignore_index, rule.label_smoothing), {}, {}};
 }
 
+// The products are LibTorch's, as packages have them; the loss of a chunk between them is the package of cross_entropy.
+LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Tensor& hidden, const Tensor& weight,
+                                                                       const Tensor& targets, const Tensor& scale,
+                                                                       const CrossEntropyOp::Rule& rule,
+                                                                       bool with_gradient) {
+  return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
+                        {logits_aten, hidden_gradient_aten, weight_gradient_aten},
+                        CrossEntropyOp::kKernels.aot_inductor.forward, rows_at_a_time(hidden, weight));
+}
+
 }  // namespace
 
 constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
     .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
     .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = Absent{"its products are a library's: nothing of it would be generated"},
+    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward},
     .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
     .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward},
 };

@@ -11,5 +11,5 @@ PROGRAMS = [
     same("add_rms_norm_backward", (ROW, ROW, ROW, WEIGHT, RSTD), "d"),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
-GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=2048", "bfloat16:d=4096"]
+# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=2048", "bfloat16:d=4096", "bfloat16:d=8192"]

@@ -121,6 +121,10 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "embedding/aten: indices are Float on cpu, expected Long on cpu like weight"},
       {[&] { embedding(key, zeros({5}), A); }, "embedding/aten: weight is Float [5], expected floating point [V, D]"},
+      {[&] {
+         embedding(at::full({2}, 5, at::kLong), zeros({5, 2}), Level::aot_inductor);
+       },
+       "embedding/aot_inductor: indices go from 5 to 5, expected from 0 to 4"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
       {[&] {
@@ -201,12 +205,13 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
 
 TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
   EXPECT_EQ(refusal([] {
-              embedding(at::zeros({2}, at::kLong), zeros({5, 2}), Level::aot_inductor);
+              attention(zeros({1, 4, 24}), 4, 2, {.causal = true}, Level::aot_inductor);
             }),
-            "embedding has no kernel at level aot_inductor on cpu (not written yet); levels there: aten, torchscript");
+            "attention has no kernel at level aot_inductor on cpu (Inductor makes of the formula products with all T^2 "
+            "scores in memory between them); levels there: aten, torchscript");
   EXPECT_EQ(refusal([] { require_level("blocks.3.mlp", "swiglu", Level::triton, c10::kCPU); }),
-            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (this level is GPU code); levels there: "
-            "aten, torchscript, aot_inductor");
+            "blocks.3.mlp: swiglu has no kernel at level triton on cpu (this level is GPU code); levels there: aten, "
+            "torchscript, aot_inductor");
   EXPECT_EQ(refusal([] {
               rms_norm(zeros({2, 8}), zeros({8}), 1e-5, Level::cuda);
             }),

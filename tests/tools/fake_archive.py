@@ -16,6 +16,7 @@ if [ "$1" = --print ]; then
   [ -n "$value" ] && echo "$value" || exit 2
   exit
 fi
+[ "$1" = --resolved ] && { echo "kernels:"; sed -n 's/^kernels\.\(.*\)/  \1  # of the file/p' "$2"; echo "checkpoint:"; exit; }
 [ "$1" = --validate ] && { echo "validated $2"; exit; }
 [ "$1" = --help-keys ] && { echo "run.folder  where everything goes"; exit; }
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
@@ -73,9 +74,9 @@ class FakeArchive:
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()
 
-    def config(self, ranks=2, seconds=0, act="", data="data/text/train.bin"):
+    def config(self, ranks=2, seconds=0, act="", data="data/text/train.bin", more=()):
         shutil.rmtree(self.path("run"), ignore_errors=True)
-        lines = [f"run.folder: {self.path('run')}", f"run.ranks: {ranks}", f"seconds: {seconds}", f"act: {act}", f"data.train: {data}"]
+        lines = [f"run.folder: {self.path('run')}", f"run.ranks: {ranks}", f"seconds: {seconds}", f"act: {act}", f"data.train: {data}", *more]
         return self.write("config.yaml", "\n".join(lines) + "\n")
 
     def start(self, *arguments, environment=None):

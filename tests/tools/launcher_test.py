@@ -64,6 +64,41 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 70)
         self.assertIn("/nowhere is not the folder of the torch package", errors)
 
+    def train_with_level(self, *lines, code=0):
+        """(exit code, errors, how make_for_config.py was called) of a run; the compiler ends with `code`."""
+        compiled = self.archive.path("compiled")
+        if os.path.exists(compiled):
+            os.remove(compiled)
+        config = self.archive.config(ranks=1, more=["run.device: cpu", "model.width: 128", *lines])
+        # In the folder of the run there are ranks already: too late.
+        python = self.archive.write("fake/python", f"#!/bin/sh\n[ -e {self.archive.path('run')} ] && exit 3\necho \"$@\" >>{compiled}\nexit {code}\n", 0o755)
+        code, _, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": python, "STRATA_PACKAGES": "/packages"})
+        return code, errors, self.archive.read("compiled") if os.path.exists(compiled) else ""
+
+    def test_compiles_packages_before_ranks_start(self):
+        for lines, ops in ((["kernels.rms_norm: aot_inductor"], "rms_norm"), (["kernels.default: aot_inductor"], "all"),
+                           (["kernels.swiglu: cuda", "kernels.    - rotary: aot_inductor", "kernels.linear: aot_inductor"], "linear,rotary")):
+            code, errors, called = self.train_with_level(*lines)
+            self.assertEqual(code, 0, errors)
+            self.assertRegex(called, rf"^{self.archive.path('tools/aot_inductor/make_for_config.py')} --ops {ops} --value ")
+            self.assertIn(" --value model.width=128 ", called)
+            self.assertIn(f" --architecture x86-64-v3 --root {self.archive.folder} --built {self.archive.path('kernels')} --output /packages", called)
+
+    def test_compiles_nothing_for_other_levels(self):
+        self.assertEqual(self.train_with_level("kernels.default: triton", "kernels.rms_norm: cuda")[::2], (0, ""))
+
+    def test_packages_of_a_plan(self):
+        plan = self.archive.write("plan.yaml", "levels:\n  linear: cuda\n  adamw: aot_inductor\nmeasured:\n  - {op: linear, level: aot_inductor}\n")
+        code, errors, called = self.train_with_level("kernels.default: best", f"kernels.plan: {plan}")
+        self.assertEqual(code, 0, errors)
+        self.assertIn(" --ops adamw --value ", called)
+
+    def test_packages_that_cannot_be_made_end_the_command(self):
+        code, errors, _ = self.train_with_level("kernels.default: aot_inductor", code=1)
+        self.assertEqual(code, 70)
+        self.assertIn("the packages of level aot_inductor could not be made", errors)
+        self.assertFalse(os.path.exists(self.archive.path("run")))
+
     def test_wrong_config_is_said_before_anything_starts(self):
         path = self.archive.write("wrong.yaml", "wrong: 1\n")
         begin = time.monotonic()

@@ -2,55 +2,86 @@
 """Makes the packages that a configuration needs and that are nowhere yet: called by tools/strata packages and train."""
 import argparse
 import glob
+import importlib.metadata
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 
 import make_packages
 
-# What a family of models never calls.
-UNUSED = {"llama": {"activation", "layer_norm"}, "gpt2": {"activation", "rms_norm", "rotary", "swiglu"}}
-OPTIMIZER = ("adamw", "global_norm")  # they take gradients, which may have a dtype of their own
+# "op/function" that models of a family never call.
+UNUSED = {
+    "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/*relu*"),
+    "gpt2": (
+        "activation/*", "layer_norm/*gelu*", "linear/*relu*", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
+        "rotary/*", "swiglu/*",
+    ),
+}  # fmt: skip
+# Those that take gradients, which may have a dtype of their own.
+OF_GRADIENTS = ("adamw/*", "global_norm/*")
+# The key of `kernels:` that chooses an op, where it has another name; and what an op is made of.
+CHOSEN_BY = {"swiglu": {"activation"}, "cross_entropy": {"cross_entropy", "linear_cross_entropy"}}
 
 
 def widths_of_model(values):
-    """What each op's letters are in this model, as sets of widths."""
+    """What the letters are in this model: [(pattern of op/function, widths)]."""
     number = lambda key: int(values.get(key) or 0)
     width, heads = number("model.width"), number("model.heads")
     key_value_heads = number("model.key_value_heads") or heads
     feed_forward = number("model.feed_forward") or 4 * width
-    half_head = width // heads // 2 if heads else 0
-    return {
-        "rms_norm": f"d={width}",
-        "layer_norm": f"d={width}",
-        "swiglu": f"f={feed_forward}",
-        "cross_entropy": f"v={number('model.vocabulary')},c=16",
-        "rotary": f"a={heads + 2 * key_value_heads},e={half_head}",
-        "activation": "c=16",
-        "adamw": "c=16",
-        "global_norm": "c=16",
-    }
+    head_width = width // heads if heads else 0
+    all_heads = heads + 2 * key_value_heads
+    return [
+        ("rms_norm/*", f"d={width}"),
+        ("layer_norm/*", f"d={width}"),
+        ("embedding/*", f"d={width}"),
+        ("swiglu/*", f"f={feed_forward}"),
+        ("linear/*gelu*", f"o={feed_forward}"),
+        ("linear/bias_gradient", f"o={all_heads * head_width}"),
+        ("linear/bias_gradient", f"o={width}"),
+        ("cross_entropy/*", f"v={number('model.vocabulary')},c=16"),
+        ("rotary/*", f"a={all_heads},e={head_width // 2}"),
+        ("activation/*", "c=16"),
+        ("adamw/*", "c=16"),
+        ("global_norm/*", "c=16"),
+    ]
 
 
-def needed(formulas, values, architecture, version):
+def is_asked_for(widths):
+    """The rule of AotWidths in kernels/aot_inductor_runtime.h: what it does not ask for by its width is any."""
+    if not widths or "*" in widths.values():
+        return True
+    letter, size = list(widths.items())[-1]
+    return size % 16 == 0 if letter in "ce" else size >= 256 and size % 8 == 0
+
+
+def needed(formulas, values, architecture, version, ops="all"):
     """Requests of make_packages.py by their keys."""
     dtypes = {values["precision.compute"]}
     gradients = dtypes | {values["precision.reduce"], "float32"}
-    own_widths = widths_of_model(values)
+    unused = UNUSED.get(values.get("model.family"), ())
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
-        if op in UNUSED.get(values.get("model.family"), ()):
+        if ops != "all" and not CHOSEN_BY.get(op, {op}) & set(ops.split(",")):
             continue
         with open(path, "rb") as file:
             text = file.read()
         for program in make_packages.loaded(path[: -len(".py")] + "_programs.py").PROGRAMS:
-            for dtype in sorted(gradients if op in OPTIMIZER else dtypes):
-                sets = ["*"] if architecture == "x86-64-v3" else ["*", own_widths.get(op, "*")]
-                for widths in make_packages.sets_of_widths(sets, program.widths, dtype):
-                    name = make_packages.text_of(widths)
-                    key = make_packages.key_of(version, op, program.function, dtype, name, architecture, text)
-                    requests[key] = f"{op} {program.function} {dtype} {'*' if '*' in name or name == '-' else name}"
+            name = f"{op}/{program.function}"
+            if any(fnmatch(name, pattern) for pattern in unused):
+                continue
+            sets = ["*"]
+            if architecture != "x86-64-v3":
+                sets += [widths for pattern, widths in widths_of_model(values) if fnmatch(name, pattern)]
+            for dtype in sorted(gradients if any(fnmatch(name, pattern) for pattern in OF_GRADIENTS) else dtypes):
+                for widths in filter(is_asked_for, make_packages.sets_of_widths(sets, program.widths, dtype)):
+                    key = make_packages.key_of(
+                        version, op, program.function, dtype, make_packages.text_of(widths), architecture, text
+                    )
+                    chosen = "*" if "*" in widths.values() or not widths else make_packages.text_of(widths)
+                    requests[key] = f"{op} {program.function} {dtype} {chosen}"
     return requests
 
 
@@ -66,6 +97,7 @@ def keys_that_exist(folders):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--value", action="append", default=[], help="KEY=VALUE of the resolved configuration")
+    parser.add_argument("--ops", default="all", help="keys of `kernels:` with commas between")
     parser.add_argument("--architecture", required=True)
     parser.add_argument("--root", required=True, help="of the checkout or of the archive: kernels/<op>/<op>.py lie there")
     parser.add_argument("--built", required=True, help="the folder of packages that came with the program")
@@ -73,21 +105,19 @@ def main():
     arguments = parser.parse_args()
     values = dict(value.split("=", 1) for value in arguments.value)
     formulas = sorted(path.replace("_programs.py", ".py") for path in glob.glob(arguments.root + "/kernels/*/*_programs.py"))
-
-    import importlib.metadata
-
     version = importlib.metadata.version("torch").split("+")[0]
-    requests = needed(formulas, values, arguments.architecture, version)
+    requests = needed(formulas, values, arguments.architecture, version, arguments.ops)
     present = keys_that_exist([arguments.built, arguments.output])
     missing = [request for key, request in requests.items() if key not in present]
     if not missing:
         return
     print(f"strata: compiling {len(missing)} functions of level aot_inductor for {arguments.architecture} into "
-          f"{arguments.output}: a second or two each, once", file=sys.stderr)  # fmt: skip
+          f"{arguments.output}: half a minute, and a second or two for each; once", file=sys.stderr)  # fmt: skip
     command = [sys.executable, "-W", "ignore", os.path.join(os.path.dirname(__file__), "make_packages.py"), *formulas]
     for request in missing:
         command += ["--function", request]
-    subprocess.run([*command, "--architecture", arguments.architecture, "--output", arguments.output], check=True)
+    done = subprocess.run([*command, "--architecture", arguments.architecture, "--output", arguments.output])
+    sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

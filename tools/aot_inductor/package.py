@@ -159,11 +159,12 @@ def _compile(source, text, flags):
 def link(generated, work, library, on_gpu, site):
     torch = os.path.join(site, "torch")
     cuda = os.path.join(site, "nvidia", "cu13")
-    flags = COMMON_FLAGS + [f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
+    # The same functions make the same bytes.
+    flags = COMMON_FLAGS + [f"-ffile-prefix-map={work}=.", f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
     if on_gpu:
         flags += ["-DUSE_CUDA", f"-I{cuda}/include"]
     objects = [_compile(f"{work}/wrapper.cc", _wrapper_source(generated, on_gpu), flags)]
-    libraries = [f"-L{torch}/lib", "-ltorch", "-ltorch_cpu", "-lc10"]
+    libraries = [f"-L{torch}/lib", "-ltorch_cpu", "-lc10"]
     if on_gpu:
         objects.append(_compile(f"{work}/cubins.S", _cubin_source(generated), []))
         driver = f"{work}/libcuda.so"

@@ -15,8 +15,9 @@ class Program:
     arguments: Tuple[str, ...]
     widths: str  # its letters
     call: Callable  # (formula module, *tensors) -> tensor or tuple of tensors
+    gpu_widths: Tuple[str, ...] = ()  # instead of GPU_WIDTHS of its file
 
 
-def same(function: str, arguments: Tuple[str, ...], widths: str) -> Program:
+def same(function: str, arguments: Tuple[str, ...], widths: str, **others) -> Program:
     """A function of the formula file as it is."""
-    return Program(function, arguments, widths, lambda formula, *tensors: getattr(formula, function)(*tensors))
+    return Program(function, arguments, widths, lambda formula, *tensors: getattr(formula, function)(*tensors), **others)

@@ -6,10 +6,10 @@ import torch
 from torch.export import Dim, export
 from torch.export.passes import move_to_device_pass
 
-# The sizes of free dimensions while tracing. Inductor takes them as hints for its tiling; each is unlike all others,
-# so that no two dimensions are taken for the same.
+# The sizes of free dimensions while tracing. Inductor takes them as hints for its tiling, among how many programs it
+# spreads the sums over rows; each is unlike all others, so that no two dimensions are taken for the same.
 HINTS = {
-    "n": 8192, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
+    "n": 32768, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
 }  # fmt: skip
 INDEX_LIMIT = 2**31 - 1  # 32-bit indexing: no tensor of a package has more elements
 
@@ -25,7 +25,7 @@ class Argument:
     def example(self, dtype, sizes):
         kind = dtype if self.dtype == "x" else getattr(torch, self.dtype)
         shape = [int(name) if name.isdigit() else sizes[name] for name in self.dimensions]
-        return torch.ones(shape, dtype=kind)
+        return torch.empty(shape, dtype=kind)  # nobody reads it
 
 
 class _Call(torch.nn.Module):

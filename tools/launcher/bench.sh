@@ -14,6 +14,7 @@ command_bench() {
 
 bench_kernels() {
   make_ready
+  build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
 }
 
@@ -56,6 +57,10 @@ command_profile() {
 command_plan() {
   (($#)) || stop 2 "of which config? tools/strata plan CONFIG [--output FILE] [KEY=VALUE ...]"
   make_ready
+  local of_config=("$1") argument
+  for argument in "${@:2}"; do [[ $argument == *=* && $argument != -* ]] && of_config+=("$argument"); done
+  check_config "${of_config[@]}"
+  make_packages all "${of_config[@]}"
   "$(binary tools/bench/plan_kernels)" "$@" || exit
   say "a run uses it with kernels.default=best kernels.plan=FILE"
 }

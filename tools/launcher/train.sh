@@ -38,7 +38,7 @@ command_train() {
   find_libraries
   plan_for_best "${arguments[@]}"
   [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
-  make_packages "${arguments[@]}"
+  make_packages_in_use "${arguments[@]}"
 
   local ranks folder train_data
   {
@@ -63,6 +63,7 @@ plan_for_best() {
     say "best is what $made_plan says"
   else
     say "best has no plan yet: measuring every level of this model's ops into $made_plan"
+    make_packages all "$@"
     "$(binary tools/bench/plan_kernels)" "$@" --output "$made_plan" || exit
   fi
 }

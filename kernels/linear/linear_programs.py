@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# What linear is compiled into ahead of time. Products are LibTorch's, which packages call; what is generated is around
+# them. n rows, i input width, o output width
+from program import Program, same
+
+INPUT, WEIGHT, BIAS, OUTPUT = "x[n,i]", "x[o,i]", "x[o]", "x[n,o]"
+# The one activation of the shipped configurations.
+GELU_TANH_WIDTHS = ("*", "bfloat16:o=3072")
+
+
+def forward(kind, **widths):
+    results = slice(1) if kind == "relu" else slice(2)  # relu needs nothing but y for its backward
+    return Program(
+        f"linear_{kind}", (INPUT, WEIGHT, BIAS), "o", lambda f, *tensors: f.linear_rows(*tensors, kind)[results], **widths
+    )
+
+
+def backward(kind, **widths):
+    return Program(
+        f"{kind}_gradient", (OUTPUT, OUTPUT), "o", lambda f, *tensors: f.activation_gradient(*tensors, kind), **widths
+    )
+
+
+PROGRAMS = [
+    Program("linear_none", (INPUT, WEIGHT), "", lambda f, x, weight: f.linear(x, weight, None, "none")),
+    Program("linear_none_bias", (INPUT, WEIGHT, BIAS), "", lambda f, *tensors: f.linear(*tensors, "none")),
+    forward("gelu"),
+    backward("gelu"),
+    forward("gelu_tanh", gpu_widths=GELU_TANH_WIDTHS),
+    backward("gelu_tanh", gpu_widths=GELU_TANH_WIDTHS),
+    forward("relu"),
+    backward("relu"),
+    same("bias_gradient", (OUTPUT,), "o", gpu_widths=("*", "bfloat16:o=768", "bfloat16:o=2304")),
+    same("input_gradient", (OUTPUT, WEIGHT), ""),
+    same("weight_gradient", (OUTPUT, INPUT), ""),
+]
+
+GPU_WIDTHS = ["*"]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Packages of level aot_inductor for a user's widths: what a configuration needs, made once, found by its key."""
+import importlib.metadata
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, "tools/aot_inductor")
+sys.dont_write_bytecode = True
+
+import make_for_config  # noqa: E402
+import make_packages  # noqa: E402
+
+KEYS = ("precision.compute", "precision.reduce", "model.family", "model.width", "model.heads", "model.key_value_heads",
+        "model.feed_forward", "model.vocabulary")
+VERSION = importlib.metadata.version("torch").split("+")[0]
+
+
+def formulas():
+    return sorted(os.path.join("kernels", op, f"{op}.py") for op in os.listdir("kernels") if os.path.exists(f"kernels/{op}/{op}_programs.py"))
+
+
+def values_of(config):
+    """What the launcher passes on of a configuration."""
+    printed = {}
+    for key in KEYS:
+        done = subprocess.run(["trainer/check", "--print", key, f"configs/{config}.yaml"], capture_output=True, text=True)
+        printed[key] = done.stdout.strip()
+    return printed
+
+
+def needed(config, architecture, ops="all"):
+    return make_for_config.needed(formulas(), values_of(config), architecture, VERSION, ops)
+
+
+class Needed(unittest.TestCase):
+    def test_the_build_has_what_the_shipped_configurations_need(self):
+        arguments = type("Arguments", (), {"dtypes": "float32,bfloat16,float16"})()
+        for arguments.architecture in ("x86-64-v3", "sm_90"):
+            built = set()
+            for path in formulas():
+                with open(path, "rb") as file:
+                    text = file.read()
+                module = make_packages.loaded(path[:-3] + "_programs.py")
+                for program, dtype, widths in make_packages.all_functions(module, arguments):
+                    op = os.path.basename(path)[:-3]
+                    built.add(make_packages.key_of(VERSION, op, program.function, dtype, make_packages.text_of(widths), arguments.architecture, text))
+            for config in ("gpt2_124m", "llama_1b", "llama_8b"):
+                requests = needed(config, arguments.architecture)
+                self.assertGreater(len(requests), 20)
+                missing = [request for key, request in requests.items() if key not in built]
+                self.assertEqual(missing, [], f"{config} on {arguments.architecture}")
+
+    def test_widths_are_those_of_the_model(self):
+        requests = set(needed("llama_8b", "sm_90").values())
+        for request in ("rms_norm rms_norm_forward bfloat16 d=4096", "swiglu swiglu_backward bfloat16 f=14336",
+                        "rotary rotary_by_head bfloat16 a=48,e=64", "cross_entropy cross_entropy_gradient bfloat16 v=128256",
+                        "adamw adamw float32 c=16", "linear linear_none bfloat16 *"):
+            self.assertIn(request, requests)
+        for request in requests:
+            self.assertNotRegex(request, "^(layer_norm|activation)|gelu|float16$")
+
+    def test_only_the_ops_that_are_asked_for(self):
+        requests = needed("llama_8b", "x86-64-v3", "rms_norm,linear_cross_entropy").values()
+        self.assertEqual({request.split()[0] for request in requests}, {"rms_norm", "cross_entropy"})
+
+
+class Made(unittest.TestCase):
+    def make(self, output):
+        """What tools/strata packages runs, for one small op; what it says."""
+        command = [sys.executable, "tools/aot_inductor/make_for_config.py", "--ops", "global_norm", "--architecture", "x86-64-v3", "--root", ".",
+                   "--built", "nowhere", "--output", output]
+        for key, value in values_of("gpt2_124m").items():
+            command += ["--value", f"{key}={value}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_once(self):
+        output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
+        self.assertIn("compiling 2 functions of level aot_inductor for x86-64-v3", self.make(output))
+        files = sorted(os.listdir(output))
+        self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
+        self.assertEqual(make_for_config.keys_that_exist([output]), set(needed("gpt2_124m", "x86-64-v3", "global_norm")))
+        self.assertEqual(self.make(output), "", "everything was there")
+        # A text without its functions is no package.
+        with open(os.path.join(output, files[1]), "w", encoding="utf-8") as file:
+            file.write("strata package 1\n")
+        self.assertIn("compiling 2 functions", self.make(output))
+        self.assertEqual(sorted(os.listdir(output)), files)
+
+
+if __name__ == "__main__":
+    unittest.main()
