@@ -135,7 +135,8 @@ cudaError_t visit_type(CudaType type, Visit visit) {
     case CudaType::float16:
       return visit(__half{});
 #endif
-  default: break;
+    default:
+      break;
   }
   return cudaErrorInvalidValue;
 }

@@ -94,8 +94,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(const Nor
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         const float normalized = (x.at(v, k) - mean) * rstd;
-        const float gradient =
-            grad_affine<Norm, T>(grad.at(v, k), normalized, weight.at(v, k), bias.at(v, k));
+        const float gradient = grad_affine<Norm, T>(grad.at(v, k), normalized, weight.at(v, k), bias.at(v, k));
         const float weighted = gradient * weight.at(v, k);  // 0 beyond the row, where weight is
         sums[0] = fmaf(weighted, normalized, sums[0]);
         if constexpr (Norm::kCentered) {
@@ -183,8 +182,8 @@ __global__ void sum_partials_kernel(T* gradient, bool add, const float* partials
   if (lane == 0 && own < width) gradient[own] = from_float<T>((add ? to_float(gradient[own]) : 0.0f) + sum);
 }
 
-inline cudaError_t sum_partials(const NormWeightGradient& gradient, const float* partials, int64_t count,
-                                int64_t width, cudaStream_t stream) {
+inline cudaError_t sum_partials(const NormWeightGradient& gradient, const float* partials, int64_t count, int64_t width,
+                                cudaStream_t stream) {
   if (gradient.data == nullptr) return cudaSuccess;
   return visit_type(gradient.type, [&]<class T>(T) {
     sum_partials_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), kWarp * kWarp, 0, stream>>>(

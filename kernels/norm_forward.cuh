@@ -24,7 +24,8 @@ __device__ float normed(float normalized, float weight, float bias) {
 }
 
 template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
-__global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <= 4 ? 2 : 1) * (kWarpTeam ? 2 : 1)) norm_forward_kernel(const NormForward a) {
+__global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <= 4 ? 2 : 1) * (kWarpTeam ? 2 : 1))
+    norm_forward_kernel(const NormForward a) {
   using Part = RowPart<T, kVectors>;
   constexpr int N = Part::kWidth;
   const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
@@ -91,9 +92,7 @@ __global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <=
     weight.load(team, a.weight, 0, vectors_in_row, cached);
     if (Norm::kCentered && a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
 #endif
-    x.fill([&](int v, int k) {
-      return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k));
-    });
+    x.fill([&](int v, int k) { return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k)); });
     x.store(team, a.y, row, vectors_in_row);
   }
 }

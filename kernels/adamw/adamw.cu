@@ -99,8 +99,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamwArguments a,
 template <class G, class C, int N>
 cudaError_t launch(const AdamwArguments& a, const Rule& rule, cudaStream_t stream) {
   const int64_t blocks = ceil_divide<int64_t>(ceil_divide<int64_t>(a.count, N), kThreads * kVectors);
-  adamw_kernel<G, C, N>
-      <<<static_cast<unsigned>(std::min(blocks, int64_t{1} << 30)), kThreads, 0, stream>>>(a, rule);
+  adamw_kernel<G, C, N><<<static_cast<unsigned>(std::min(blocks, int64_t{1} << 30)), kThreads, 0, stream>>>(a, rule);
   return cudaGetLastError();
 }
 

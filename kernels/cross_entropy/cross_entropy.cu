@@ -83,7 +83,9 @@ __device__ float target_logit(const T* logits, int64_t target, const CrossEntrop
 }
 
 template <class T, int kVectors>
-__global__ void __launch_bounds__(kVectors <= 4 ? 1024 : 512, kVectors <= 4 ? 1 : kVectors <= 8 ? 2 : 1)
+__global__ void __launch_bounds__(kVectors <= 4 ? 1024 : 512, kVectors <= 4   ? 1
+                                                              : kVectors <= 8 ? 2
+                                                                              : 1)
     cluster_kernel(const CrossEntropyArguments a) {
   constexpr int N = kVectorWidth<T>;
   const cg::cluster_group cluster = cg::this_cluster();
@@ -195,8 +197,8 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
 constexpr int kSumThreads = 1024;
 
 // loss = scale * sum of the rows' losses, in fp64 and in a fixed order.
-__global__ void __launch_bounds__(kSumThreads) sum_kernel(float* loss, const float* row_losses, int64_t rows,
-                                                          const float* scale) {
+__global__ void __launch_bounds__(kSumThreads)
+    sum_kernel(float* loss, const float* row_losses, int64_t rows, const float* scale) {
   __shared__ double sums[kSumThreads];
   double sum = 0.0;
   for (int64_t i = threadIdx.x; i < rows; i += kSumThreads) sum += row_losses[i];

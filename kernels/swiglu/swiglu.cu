@@ -139,8 +139,8 @@ cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, i
     if (in_vectors(width, kVectorWidth<T>, are_aligned(y, gate_up))) {
       const int vectors = static_cast<int>(width / kVectorWidth<T>);
       const auto [blocks, threads] = grid_for(rows, vectors, kVectors);
-      forward_kernel<T><<<blocks, threads, 0, stream>>>(static_cast<uint4*>(y), static_cast<const uint4*>(gate_up),
-                                                        rows, vectors);
+      forward_kernel<T>
+          <<<blocks, threads, 0, stream>>>(static_cast<uint4*>(y), static_cast<const uint4*>(gate_up), rows, vectors);
     } else {
       const auto [blocks, threads] = grid_for(rows, width, 1);
       forward_any_kernel<T>
