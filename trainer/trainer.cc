@@ -279,10 +279,10 @@ void Trainer::evaluate_samples(int64_t samples) {
   sharding::set_position(step_, "evaluation");
   const PhaseTimer::Scope scope(timer_, Phase::evaluation);
   bootstrap_.progress();
-  const auto [mean_loss, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  const auto [means, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
   if (!metrics_) return;
-  EvaluationRecord record{step_, {{"validation_loss", mean_loss}}};
-  for (const auto& [name, value] : task_->metrics(mean_loss)) record.values.emplace_back(name, value);
+  EvaluationRecord record{step_, {{"validation_loss", means.at(0)}}};
+  for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
   metrics_->evaluation(record);
 }

@@ -66,9 +66,28 @@ struct TextDataConfig {
   }
 };
 
+struct IdxDataConfig {
+  std::string train_images = {}, train_labels = {}, validation_images = {}, validation_labels = {};
+  bool flip = false;
+  int64_t shift = 0;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("train_images", train_images,
+                   "images in the IDX format of MNIST, gzipped or plain: images x height x width, or images x channels "
+                   "x height x width");
+    fields.require("train_labels", train_labels, "their labels");
+    fields.require("validation_images", validation_images, "images to evaluate on");
+    fields.require("validation_labels", validation_labels, "their labels");
+    fields.add("flip", flip, "mirror every second training image, in another choice in each epoch");
+    fields.add("shift", shift, "move training images by up to so much in both directions", configs::between(0, 1e4),
+               "pixels");
+  }
+};
+
 struct DataConfig {
-  std::variant<TextDataConfig> type = {};
-  static constexpr std::array<const char*, 1> kTypes = {"text"};
+  std::variant<TextDataConfig, IdxDataConfig> type = {};
+  static constexpr std::array<const char*, 2> kTypes = {"text", "idx"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -303,6 +322,8 @@ template <class Model, class Data>
 constexpr bool kFits = false;
 template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::VisionTransformerConfig, IdxDataConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 

@@ -16,6 +16,7 @@
 
 #include "sharding/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
+#include "tests/trainer/data/idx_files.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
@@ -58,6 +59,18 @@ TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
   std::vector<std::string> all = overrides;
   all.push_back("run.ranks=" + std::to_string(ranks));
   return parse_trainer_config("test.yaml", text, all).config;
+}
+
+// A vision transformer with everything that is optional, instead of the language model.
+std::vector<std::string> vision(const std::vector<std::string>& overrides) {
+  static const std::string path = write_images("sharded", 40, 6, 7);
+  std::vector<std::string> all = {
+      "model={type: vision_transformer, layers: 5, width: 24, heads: 3, image_size: 6, patch: 2, channels: 1, classes: "
+      "7, layer_scale: 0.5, label_smoothing: 0.1, feed_forward: 41}",
+      "data={type: idx, train_images: " + path + "-images, train_labels: " + path + "-labels, validation_images: " +
+          path + "-images, validation_labels: " + path + "-labels, flip: true, shift: 1}"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
 }
 
 struct Result {
@@ -171,6 +184,24 @@ TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
   expect_close(on_all_ranks({"model.tied=false"}), on_one_rank({"model.tied=false"}), kRounding);
 }
 
+TEST(ShardedGradients, OfVisionTransformers) {
+  expect_close(on_all_ranks(vision({"model.pooling=mean"})), on_one_rank(vision({"model.pooling=mean"})), kRounding);
+  const Result one = on_one_rank(vision({}));
+  expect_close(on_all_ranks(vision({})), one, kRounding);
+  expect_close(on_all_ranks(vision({"sharding.accumulate=full", "gradient_checkpointing=full"})), one, kRounding);
+}
+
+TEST(ShardedGradients, LeaveOutTheSameBranchesOnAnyNumberOfRanks) {
+  const std::vector<std::string> overrides = vision({"model.stochastic_depth=0.5", "model.dropout=0.1"});
+  expect_close(on_all_ranks(overrides), on_one_rank(overrides), kRounding);
+  const Result with = on_one_rank(vision({"model.stochastic_depth=0.5"})), without = on_one_rank(vision({}));
+  const auto change = [&](const std::string& name) {
+    return relative_difference(with.gradients.at(name), without.gradients.at(name));
+  };
+  EXPECT_GT(change("position.weight"), 1e-2);
+  EXPECT_GT(change("blocks.4.mlp.down.weight"), 1e-1);  // half of the samples are without this branch
+}
+
 TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
   const Result with = on_one_rank({"model.dropout=0.2"});
   expect_close(on_all_ranks({"model.dropout=0.2"}), with, kRounding);
@@ -180,12 +211,16 @@ TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
 }
 
 TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
-  const Result exact = on_one_rank({});
-  for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
-    const Result rounded = on_all_ranks({"precision.compute=bfloat16", reduce});
-    EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
-    for (const auto& [name, gradient] : exact.gradients) {
-      EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+  for (const std::vector<std::string>& family : {std::vector<std::string>{}, vision({})}) {
+    const Result exact = on_one_rank(family);
+    for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
+      std::vector<std::string> overrides = family;
+      overrides.insert(overrides.end(), {"precision.compute=bfloat16", reduce});
+      const Result rounded = on_all_ranks(overrides);
+      EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
+      for (const auto& [name, gradient] : exact.gradients) {
+        EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+      }
     }
   }
 }
@@ -214,7 +249,8 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                              {"precision.compute=bfloat16", "model.tied=false"},
                                              {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
-                                             {"sharding.accumulate=full"}}) {
+                                             {"sharding.accumulate=full"},
+                                             vision({"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
     int64_t predicted = 0;
     for (const MemoryClass& kind : memory_per_rank(config, make_task(config)->parameter_table())) {
