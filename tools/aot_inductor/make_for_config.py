@@ -9,7 +9,11 @@ import sys
 import make_packages
 
 # What a family of models never calls.
-UNUSED = {"llama": {"activation", "layer_norm"}, "gpt2": {"activation", "rms_norm", "rotary", "swiglu"}}
+UNUSED = {
+    "llama": {"activation", "layer_norm"},
+    "gpt2": {"activation", "rms_norm", "rotary", "swiglu"},
+    "vision_transformer": {"activation", "rms_norm", "rotary", "swiglu"},
+}
 OPTIMIZER = ("adamw", "global_norm")  # they take gradients, which may have a dtype of their own
 
 
@@ -24,7 +28,7 @@ def widths_of_model(values):
         "rms_norm": f"d={width}",
         "layer_norm": f"d={width}",
         "swiglu": f"f={feed_forward}",
-        "cross_entropy": f"v={number('model.vocabulary')},c=16",
+        "cross_entropy": f"v={number('model.vocabulary') or number('model.classes')},c=16",
         "rotary": f"a={heads + 2 * key_value_heads},e={half_head}",
         "activation": "c=16",
         "adamw": "c=16",
@@ -40,7 +44,7 @@ def needed(formulas, values, architecture, version):
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
-        if op in UNUSED.get(values.get("model.family"), ()):
+        if op in UNUSED.get(values.get("model.family") or values.get("model.type"), ()):
             continue
         with open(path, "rb") as file:
             text = file.read()

@@ -2,7 +2,9 @@
 #include "tools/bench/shapes.h"
 
 #include <algorithm>
+#include <variant>
 
+#include "modules/block_config.h"
 #include "modules/parameter_table.h"
 
 namespace strata::tools {
@@ -28,43 +30,64 @@ class UsedShapes {
   std::vector<UsedShape> all_;
 };
 
-void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
-  const bool llama = m.family == modules::Family::llama;
-  const int64_t rows = micro_batch * m.sequence, heads = m.heads, shared = m.key_value_head_count();
-  const int64_t inner = m.feed_forward_width(), packed = (heads + 2 * shared) * m.head_width();
-  const std::string norm = llama ? "rms_norm" : "layer_norm";
-  shapes.add({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
-  if (!llama) shapes.add({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
-  // The first norm adds nothing; the others, and the last, add the pending branch.
-  shapes.add({.op = norm, .rows = rows, .width = m.width, .bias = !llama});
-  shapes.add({.op = "add_" + norm, .rows = rows, .width = m.width, .bias = !llama}, 2 * m.layers);
-  shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = packed, .bias = !llama}, m.layers);
-  shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = m.width, .bias = !llama}, m.layers);
-  OpShape attention{.op = "attention",
-                    .rows = rows,
-                    .width = m.head_width(),
-                    .positions = m.sequence,
-                    .heads = heads,
-                    .key_value_heads = shared};
-  shapes.add(attention, m.layers);
-  if (llama) {
-    attention.op = "rotary";
-    shapes.add(attention, m.layers);
-    shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = 2 * inner}, m.layers);
-    shapes.add({.op = "swiglu", .rows = rows, .width = inner}, m.layers);
-  } else {
+// The blocks of a model on `samples` samples of `positions` tokens each, and the norm after the last of them.
+void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t positions, UsedShapes& shapes) {
+  const int64_t rows = samples * positions, width = block.width, inner = block.feed_forward, layers = block.layers;
+  const int64_t packed = (block.heads + 2 * block.key_value_heads) * block.head_width();
+  const auto linear = [&](int64_t inputs, int64_t outputs, Activation activation = Activation::none) {
     shapes.add({.op = "linear",
                 .rows = rows,
-                .width = m.width,
-                .outputs = inner,
-                .activation = Activation::gelu_tanh,
-                .bias = true},
-               m.layers);
+                .width = inputs,
+                .outputs = outputs,
+                .activation = activation,
+                .bias = block.biases},
+               layers);
+  };
+  const std::string norm = block.root_mean_square ? "rms_norm" : "layer_norm";
+  // The first norm adds nothing; the others, and the last, add the pending branch.
+  shapes.add({.op = norm, .rows = rows, .width = width, .bias = !block.root_mean_square});
+  shapes.add({.op = "add_" + norm, .rows = rows, .width = width, .bias = !block.root_mean_square}, 2 * layers);
+  linear(width, packed);
+  linear(width, width);
+  OpShape attention{.op = "attention",
+                    .rows = rows,
+                    .width = block.head_width(),
+                    .positions = positions,
+                    .heads = block.heads,
+                    .key_value_heads = block.key_value_heads,
+                    .causal = block.causal};
+  shapes.add(attention, layers);
+  if (block.rotary) {
+    attention.op = "rotary";
+    shapes.add(attention, layers);
   }
-  shapes.add({.op = "linear", .rows = rows, .width = inner, .outputs = m.width, .bias = !llama}, m.layers);
-  if (m.dropout > 0) shapes.add({.op = "dropout", .rows = rows, .width = m.width}, 2 * m.layers + 1);
+  linear(width, block.gated ? 2 * inner : inner, block.activation);
+  if (block.gated) shapes.add({.op = "swiglu", .rows = rows, .width = inner}, layers);
+  linear(inner, width);
+  if (block.dropout > 0) shapes.add({.op = "dropout", .rows = rows, .width = width}, 2 * layers + 1);
+  if (block.stochastic_depth > 0) shapes.add({.op = "dropout", .rows = samples, .width = 1}, 2 * layers);
+}
+
+void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
+  const int64_t rows = micro_batch * m.sequence;
+  shapes.add({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
+  if (m.family == modules::Family::gpt2) {
+    shapes.add({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
+  }
+  add_blocks(block_config(m), micro_batch, m.sequence, shapes);
   shapes.add({.op = "linear", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   shapes.add({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
+}
+
+void add_model(const modules::VisionTransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
+  shapes.add({.op = "linear",
+              .rows = micro_batch * m.patches(),
+              .width = m.channels * m.patch * m.patch,
+              .outputs = m.width,
+              .bias = true});
+  add_blocks(block_config(m), micro_batch, m.tokens(), shapes);
+  shapes.add({.op = "linear", .rows = micro_batch, .width = m.width, .outputs = m.classes, .bias = true});
+  shapes.add({.op = "cross_entropy", .rows = micro_batch, .width = m.classes});
 }
 
 }  // namespace
@@ -133,13 +156,15 @@ std::vector<OpShape> small_shapes() {
 }
 
 std::vector<UsedShape> shapes_of(const trainer::TrainerConfig& config) {
-  const auto& model = std::get<modules::TransformerConfig>(config.model.type);
   UsedShapes shapes;
-  add_model(model, config.micro_batch, shapes);
-  for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
-    const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
-    for (const char* op : {"adamw", "global_norm"}) shapes.add({.op = op, .rows = 1, .width = shard});
-  }
+  const auto add = [&](const auto& model) {
+    add_model(model, config.micro_batch, shapes);
+    for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
+      const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
+      for (const char* op : {"adamw", "global_norm"}) shapes.add({.op = op, .rows = 1, .width = shard});
+    }
+  };
+  std::visit(add, config.model.type);
   return shapes.take();
 }
 

@@ -13,7 +13,7 @@ make_packages() {
   names_level_aot_inductor "$@" || return 0
   local architecture=x86-64-v3 arguments=() key
   has_gpu && architecture=sm_90
-  for key in precision.compute precision.reduce model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary; do
+  for key in precision.compute precision.reduce model.type model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary model.classes; do
     arguments+=("--value" "$key=$(config_value "$key" "$@")")
   done
   find_libraries
