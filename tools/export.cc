@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Writes the weights of a checkpoint as whole fp32 tensors into safetensors files, under our names or as a folder of
-// Hugging Face.
+// Hugging Face or of timm.
 #include <ATen/ops/empty.h>
 
 #include <CLI/CLI.hpp>
@@ -15,9 +15,12 @@
 #include "tools/guarded.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
+#include "tools/hf/timm.h"
 #include "tools/weights_writer.h"
 #include "trainer/checked_file.h"
 #include "trainer/checkpoint_loader.h"
+#include "trainer/data/idx_file.h"
+#include "trainer/data/normalization.h"
 #include "trainer/load_config.h"
 
 namespace strata {
@@ -51,7 +54,8 @@ std::vector<Weight> weights_of(const FoundCheckpoint& found) {
   return weights;
 }
 
-std::vector<Weight> hf_weights_of(const FoundCheckpoint& found, const modules::TransformerConfig& model) {
+template <class Model>
+std::vector<Weight> hf_weights_of(const FoundCheckpoint& found, const Model& model) {
   std::vector<Weight> weights;
   for (const hf::Parameter& parameter : hf::parameters(model)) {
     const int64_t columns = trainer::element_count(parameter.shape) / parameter.shape[0];
@@ -75,6 +79,35 @@ struct Request {
   uint64_t file_bytes = tools::kDefaultFileBytes;
 };
 
+// What the training images were normalized by.
+hf::PixelValues pixels_of(const trainer::DataConfig& data) {
+  const auto& files = std::get<trainer::IdxDataConfig>(data.type);
+  const auto [mean, deviation] = trainer::normalization_of(trainer::read_idx(files.train_images, 3, 4).values);
+  return {mean, deviation};
+}
+
+std::string config_for(const modules::TransformerConfig& model, const trainer::DataConfig&) {
+  return hf::write_config(model);
+}
+
+std::string config_for(const modules::VisionTransformerConfig& model, const trainer::DataConfig& data) {
+  return hf::write_config(model, pixels_of(data));
+}
+
+template <class Model>
+std::string export_to_others(const Request& request, const FoundCheckpoint& found) {
+  const auto config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  const auto* model = std::get_if<Model>(&config.model.type);
+  if (model == nullptr) {
+    throw Error(ExitCode::configuration, "--format " + request.format + " does not fit the model of " + request.run +
+                                             ": hf is for language models, timm for vision transformers");
+  }
+  const std::string text = config_for(*model, config.data);
+  const std::string written = write_weights(request.folder, hf_weights_of(found, *model), request.file_bytes);
+  trainer::replace_file(request.folder + "/config.json", text);
+  return written;
+}
+
 void export_weights(const Request& request) {
   const auto found = trainer::find_checkpoint(
       {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, trainer::Ranks{});
@@ -82,14 +115,10 @@ void export_weights(const Request& request) {
   std::string written;
   if (request.format == "strata") {
     written = write_weights(request.folder, weights_of(*found), request.file_bytes);
+  } else if (request.format == "hf") {
+    written = export_to_others<modules::TransformerConfig>(request, *found);
   } else {
-    const auto config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
-    const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
-    if (model == nullptr) {
-      throw Error(ExitCode::configuration, "--format hf is for language models of the families gpt2 and llama");
-    }
-    written = write_weights(request.folder, hf_weights_of(*found, *model), request.file_bytes);
-    trainer::replace_file(request.folder + "/config.json", hf::write_config(*model));
+    written = export_to_others<modules::VisionTransformerConfig>(request, *found);
   }
   std::printf("step %lld: %s\n", static_cast<long long>(found->manifest.step), written.c_str());
 }
@@ -102,8 +131,9 @@ int main(int count, char** arguments) {
   strata::Request request;
   app.add_option("RUN", request.run, "folder of the run")->required();
   app.add_option("FOLDER", request.folder, "where to write; made when it does not exist")->required();
-  app.add_option("--format", request.format, "strata: our names; hf: a folder that Hugging Face's transformers opens")
-      ->check(CLI::IsMember({"strata", "hf"}))
+  app.add_option("--format", request.format,
+                 "strata: our names; hf: a folder that Hugging Face's transformers opens; timm: one that timm opens")
+      ->check(CLI::IsMember({"strata", "hf", "timm"}))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   app.add_option("--file-bytes", request.file_bytes,

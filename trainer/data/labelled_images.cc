@@ -3,7 +3,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -61,21 +60,6 @@ LabelledImages::LabelledImages(const std::string& images_path, const std::string
   }
   pixels_ = std::move(images.values);
   labels_ = std::move(labels.values);
-}
-
-Normalization LabelledImages::normalization() const {
-  std::array<double, 256> histogram{};
-  for (const uint8_t pixel : pixels_) ++histogram[pixel];
-  double sum = 0, square_sum = 0;  // of whole numbers below 2^53: exact
-  for (size_t pixel = 0; pixel < histogram.size(); ++pixel) {
-    const double value = static_cast<double>(pixel);
-    sum += histogram[pixel] * value;
-    square_sum += histogram[pixel] * value * value;
-  }
-  const double n = static_cast<double>(pixels_.size()), mean = sum / n;
-  const double variance = n > 1 ? (square_sum - n * mean * mean) / (n - 1) : 0;
-  // Images of one colour cannot be scaled; they become zeros.
-  return {mean / 255, variance > 0 ? std::sqrt(variance) / 255 : 1};
 }
 
 ImageBatch LabelledImages::batch(int64_t count) const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/normalization.h"
+
 namespace strata::trainer {
 
 using at::Tensor;
@@ -16,11 +18,6 @@ using at::Tensor;
 struct ImageBatch {
   Tensor images;  // fp32 [B, C, H, W]
   Tensor labels;  // int64 [B]
-};
-
-// How pixels become numbers: (pixel / 255 - mean) / deviation.
-struct Normalization {
-  double mean = 0, deviation = 1;
 };
 
 // What happens to a training image before it is seen, differently in each epoch.
@@ -39,8 +36,8 @@ class LabelledImages {
 
   int64_t count() const { return static_cast<int64_t>(labels_.size()); }
 
-  // Mean and deviation (by 1 / (n - 1)) over all values of all images.
-  Normalization normalization() const;
+  // Over all channels of all images.
+  Normalization normalization() const { return normalization_of(pixels_); }
 
   // Samples first_sample, ... of the endless training order. Sample p belongs to epoch p / count(); each epoch visits
   // each image once, in an order of its own.
