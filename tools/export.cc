@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -29,41 +28,44 @@ namespace {
 using tools::Weight;
 using trainer::FoundCheckpoint;
 
-constexpr std::string_view kMaster = "/master";  // the fp32 weights; the optimizer's tensors stay behind
+// The fp32 weights of a checkpoint, or their moving average; the optimizer's other tensors stay behind.
+struct Source {
+  const FoundCheckpoint& found;
+  const std::string state;  // what follows the names of parameters: /master, /average
 
-// Elements of a parameter from a checkpoint.
-at::Tensor read(const FoundCheckpoint& found, const std::string& name, const std::vector<int64_t>& shape, int64_t first,
-                int64_t count) {
-  const trainer::TensorPiece piece = {name + std::string(kMaster), shape, first, at::empty({count}, at::kFloat)};
-  read_pieces(found, {piece});
-  return piece.data;
-}
+  // Elements of a parameter.
+  at::Tensor read(const std::string& name, const std::vector<int64_t>& shape, int64_t first, int64_t count) const {
+    const trainer::TensorPiece piece = {name + state, shape, first, at::empty({count}, at::kFloat)};
+    read_pieces(found, {piece});
+    return piece.data;
+  }
+};
 
-std::vector<Weight> weights_of(const FoundCheckpoint& found) {
+std::vector<Weight> weights_of(const Source& source) {
   std::vector<Weight> weights;
-  for (const auto& [stored, tensor] : found.manifest.tensors) {
-    if (!stored.ends_with(kMaster)) continue;
+  for (const auto& [stored, tensor] : source.found.manifest.tensors) {
+    if (!stored.ends_with(source.state)) continue;
     if (tensor.dtype != "F32") {
-      throw Error(ExitCode::internal, found.path + ": " + stored + " is " + tensor.dtype + ", expected F32");
+      throw Error(ExitCode::internal, source.found.path + ": " + stored + " is " + tensor.dtype + ", expected F32");
     }
-    const std::string name = stored.substr(0, stored.size() - kMaster.size());
-    weights.push_back({name, tensor.shape, [&found, name, shape = tensor.shape] {
-                         return read(found, name, shape, 0, trainer::element_count(shape));
+    const std::string name = stored.substr(0, stored.size() - source.state.size());
+    weights.push_back({name, tensor.shape, [&source, name, shape = tensor.shape] {
+                         return source.read(name, shape, 0, trainer::element_count(shape));
                        }});
   }
   return weights;
 }
 
 template <class Model>
-std::vector<Weight> hf_weights_of(const FoundCheckpoint& found, const Model& model) {
+std::vector<Weight> hf_weights_of(const Source& source, const Model& model) {
   std::vector<Weight> weights;
   for (const hf::Parameter& parameter : hf::parameters(model)) {
     const int64_t columns = trainer::element_count(parameter.shape) / parameter.shape[0];
     int64_t row = 0;
     for (const hf::Part& part : parameter.parts) {
-      weights.push_back({part.name, part.shape, [&found, parameter, part, row, columns] {
+      weights.push_back({part.name, part.shape, [&source, parameter, part, row, columns] {
                            const at::Tensor values =
-                               read(found, parameter.name, parameter.shape, row * columns, part.rows * columns);
+                               source.read(parameter.name, parameter.shape, row * columns, part.rows * columns);
                            if (!parameter.transposed) return values;
                            return values.view({part.rows, columns}).t().contiguous();
                          }});
@@ -74,7 +76,7 @@ std::vector<Weight> hf_weights_of(const FoundCheckpoint& found, const Model& mod
 }
 
 struct Request {
-  std::string run, folder, format = "strata";
+  std::string run, folder, format = "strata", weights = "best";
   std::optional<int64_t> step;
   uint64_t file_bytes = tools::kDefaultFileBytes;
 };
@@ -95,7 +97,7 @@ std::string config_for(const modules::VisionTransformerConfig& model, const trai
 }
 
 template <class Model>
-std::string export_to_others(const Request& request, const FoundCheckpoint& found) {
+std::string export_to_others(const Request& request, const Source& source) {
   const auto config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
   const auto* model = std::get_if<Model>(&config.model.type);
   if (model == nullptr) {
@@ -103,7 +105,7 @@ std::string export_to_others(const Request& request, const FoundCheckpoint& foun
                                              ": hf is for language models, timm for vision transformers");
   }
   const std::string text = config_for(*model, config.data);
-  const std::string written = write_weights(request.folder, hf_weights_of(found, *model), request.file_bytes);
+  const std::string written = write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes);
   trainer::replace_file(request.folder + "/config.json", text);
   return written;
 }
@@ -112,13 +114,14 @@ void export_weights(const Request& request) {
   const auto found = trainer::find_checkpoint(
       {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, trainer::Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  const Source source = {*found, request.weights == "trained" ? trainer::kMaster : best_weights(found->manifest)};
   std::string written;
   if (request.format == "strata") {
-    written = write_weights(request.folder, weights_of(*found), request.file_bytes);
+    written = write_weights(request.folder, weights_of(source), request.file_bytes);
   } else if (request.format == "hf") {
-    written = export_to_others<modules::TransformerConfig>(request, *found);
+    written = export_to_others<modules::TransformerConfig>(request, source);
   } else {
-    written = export_to_others<modules::VisionTransformerConfig>(request, *found);
+    written = export_to_others<modules::VisionTransformerConfig>(request, source);
   }
   std::printf("step %lld: %s\n", static_cast<long long>(found->manifest.step), written.c_str());
 }
@@ -134,6 +137,9 @@ int main(int count, char** arguments) {
   app.add_option("--format", request.format,
                  "strata: our names; hf: a folder that Hugging Face's transformers opens; timm: one that timm opens")
       ->check(CLI::IsMember({"strata", "hf", "timm"}))
+      ->capture_default_str();
+  app.add_option("--weights", request.weights, "best: the moving average where the run kept one; trained: never")
+      ->check(CLI::IsMember({"best", "trained"}))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   app.add_option("--file-bytes", request.file_bytes,

@@ -39,6 +39,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   const Elements elements = count(table, shards);
   const int64_t shard = elements.all / shards;
   std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", 4 * shard}};
+  if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (config.precision.compute != FloatType::float32) classes.push_back({"compute copy", 2 * shard});
   if (shards == 1) return classes;
 

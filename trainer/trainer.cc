@@ -133,6 +133,7 @@ void Trainer::start() {
   } else if (!config_.checkpoint.initial_weights.empty()) {
     load_initial_weights(config_.checkpoint.initial_weights, model_, ranks_);
   }
+  if (!resumed) optimizer_.start_averages();
   first_step_ = step_;
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
@@ -279,7 +280,9 @@ void Trainer::evaluate_samples(int64_t samples) {
   sharding::set_position(step_, "evaluation");
   const PhaseTimer::Scope scope(timer_, Phase::evaluation);
   bootstrap_.progress();
+  optimizer_.exchange_averages();
   const auto [means, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  optimizer_.exchange_averages();
   if (!metrics_) return;
   EvaluationRecord record{step_, {{"validation_loss", means.at(0)}}};
   for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);

@@ -111,6 +111,7 @@ struct OptimizerConfig {
   double learning_rate = 3e-4;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
+  double moving_average = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -119,6 +120,10 @@ struct OptimizerConfig {
     fields.add("weight_decay", weight_decay, "decoupled; matrices and embeddings only", configs::kNonNegative);
     fields.add("gradient_clip", gradient_clip, "largest global norm of the gradients; 0: no clipping",
                configs::kNonNegative);
+    fields.add("moving_average", moving_average,
+               "decay of an exponential moving average of the weights, which is evaluated, exported and sampled from "
+               "instead of them; 0: none",
+               configs::kBelowOne);
   }
 };
 

@@ -55,6 +55,7 @@ FAMILIES = {
         " dropout: 0.1, stochastic_depth: 0.2, layer_scale: 0.1}}",
         "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels, flip: true, shift: 1,"
         " validation_images: {data}/validation.images, validation_labels: {data}/validation.labels}}",
+        "optimizer.moving_average=0.8",
         "evaluation.tokens=0",
     ],
 }
@@ -115,6 +116,10 @@ class TrainingRuns(unittest.TestCase):
         process = self.start(run, *overrides, **options)
         self.output, self.errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, expect, self.output + self.errors)
+
+    def run_program(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def lines(self, run):
         with open(self.path(run, "metrics.jsonl"), encoding="utf-8") as file:

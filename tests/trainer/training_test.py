@@ -68,6 +68,7 @@ class TrainingTest(TrainingRuns):
         self.assertIn("resumed from step 10", self.output)
         self.assertEqual(self.losses(killed), self.losses(whole))
         self.assertEqual(self.hashes(killed), self.hashes(whole))
+        self.assertEqual(*([line for line in self.lines(run) if "validation_loss" in line] for run in (killed, whole)))
         self.assertLess(self.losses(whole)[-1], 0.9 * self.losses(whole)[0], "it learns nothing")
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):

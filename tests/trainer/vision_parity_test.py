@@ -67,7 +67,7 @@ def forward(weights, images, pooling):
 
 
 class VisionParityTest(unittest.TestCase):
-    def check(self, pooling, channels, more=""):
+    def check(self, pooling, channels, more="", *overrides):
         numbers = random.Random(5)
         pixels = [numbers.randrange(256) for _ in range(IMAGES * channels * SIZE * SIZE)]
         labels = [numbers.randrange(CLASSES) for _ in range(IMAGES)]
@@ -77,7 +77,7 @@ class VisionParityTest(unittest.TestCase):
             write_idx(folder + "/labels", [IMAGES], labels)
             with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
                 file.write(CONFIG.format(folder=folder, channels=channels, more=", pooling: " + pooling + more))
-            for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
+            for command in ([TRAIN, folder + "/config.yaml", *overrides], [EXPORT, folder + "/run", folder + "/weights"]):
                 result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
@@ -107,7 +107,8 @@ class VisionParityTest(unittest.TestCase):
         self.assertNotIn("class_token.weight", self.check("mean", 1))
 
     def test_three_channels_and_layer_scale(self):
-        weights = self.check("class_token", 3, ", layer_scale: 0.5")
+        """With a moving average, which is what is evaluated and exported."""
+        weights = self.check("class_token", 3, ", layer_scale: 0.5", "optimizer.moving_average=0.7")
         self.assertGreater((weights["blocks.1.mlp_scale.weight"] - 0.5).abs().max(), 0.05)
 
 
