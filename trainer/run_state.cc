@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/errors.h"
+#include "trainer/checkpoint_manifest.h"
 
 namespace strata::trainer {
 

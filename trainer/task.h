@@ -23,6 +23,7 @@ using at::Tensor;
 struct MicroBatch {
   Tensor inputs, targets;
   int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
+  Tensor share = {};         // fp32 0-dim: targets are [2, ...], the first ones count this and the second ones the rest
 };
 
 class Task {

@@ -70,6 +70,7 @@ struct IdxDataConfig {
   std::string train_images = {}, train_labels = {}, validation_images = {}, validation_labels = {};
   bool flip = false;
   int64_t shift = 0;
+  double mixup = 0, cutmix = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -82,6 +83,13 @@ struct IdxDataConfig {
     fields.add("flip", flip, "mirror every second training image, in another choice in each epoch");
     fields.add("shift", shift, "move training images by up to so much in both directions", configs::between(0, 1e4),
                "pixels");
+    fields.add("mixup", mixup,
+               "mix training images in pairs, in shares of Beta(mixup, mixup), one for each step; 0: never",
+               configs::between(0, 100));
+    fields.add("cutmix", cutmix,
+               "paste a box of another image into each training image, in shares of Beta(cutmix, cutmix); with mixup, "
+               "one of the two in each step; 0: never",
+               configs::between(0, 100));
   }
 };
 

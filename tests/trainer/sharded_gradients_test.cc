@@ -95,7 +95,9 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
     model.set_last_micro_batch(i + 1 == config.micro_batches());
     const int64_t first = (i * world.size() + world.rank()) * config.micro_batch;
     MicroBatch batch = task->training_batch(first, config.micro_batch);
-    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample};
+    batch.inputs = batch.inputs.to(device);
+    batch.targets = batch.targets.to(device);
+    if (batch.share.defined()) batch.share = batch.share.to(device);
     const Tensor part = task->loss(batch, scale, dropout_key);
     part.backward();
     model.finish_backward();
@@ -189,6 +191,35 @@ TEST(ShardedGradients, OfVisionTransformers) {
   const Result one = on_one_rank(vision({}));
   expect_close(on_all_ranks(vision({})), one, kRounding);
   expect_close(on_all_ranks(vision({"sharding.accumulate=full", "gradient_checkpointing=full"})), one, kRounding);
+}
+
+TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
+  const std::vector<std::string> mixed = vision({"data.mixup=1"});
+  expect_close(on_all_ranks(mixed), on_one_rank(mixed), kRounding);
+  expect_close(on_all_ranks(vision({"data.cutmix=1"})), on_one_rank(vision({"data.cutmix=1"})), kRounding);
+
+  // The loss of a mixed batch is the sum of the losses with either label, in their shares.
+  const TrainerConfig config = config_for(mixed, 1);
+  sharding::LocalCommunicator alone(tests::device());
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(alone, config.sharding);
+  const auto task = make_task(config);
+  ShardedModel model(config, *task, mesh, {.device = tests::device()});
+  model.begin_step();
+  MicroBatch batch = task->training_batch(0, config.micro_batch);
+  batch.inputs = batch.inputs.to(tests::device());
+  batch.targets = batch.targets.to(tests::device());
+  batch.share = batch.share.to(tests::device());
+  ASSERT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, config.micro_batch}));
+  ASSERT_FALSE(at::equal(batch.targets[0], batch.targets[1]));
+  const Tensor one = at::full({}, 1, at::dtype(at::kFloat).device(tests::device()));
+  const auto loss = [&](const MicroBatch& part) { return task->loss(part, one, {}).item<double>(); };
+  const double share = batch.share.item<double>(), whole = loss(batch);
+  EXPECT_GT(share, 0.01);
+  EXPECT_LT(share, 0.99);
+  const double first = loss({batch.inputs, batch.targets[0]}), second = loss({batch.inputs, batch.targets[1]});
+  EXPECT_NE(first, second);
+  EXPECT_NEAR(whole, share * first + (1 - share) * second, 1e-5 * whole);
+  model.reshard();
 }
 
 TEST(ShardedGradients, LeaveOutTheSameBranchesOnAnyNumberOfRanks) {

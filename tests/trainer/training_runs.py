@@ -53,7 +53,7 @@ FAMILIES = {
     "vision": [
         "model={{type: vision_transformer, layers: 3, width: 24, heads: 3, image_size: 6, patch: 2, channels: 1, classes: 4,"
         " dropout: 0.1, stochastic_depth: 0.2, layer_scale: 0.1}}",
-        "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels, flip: true, shift: 1,"
+        "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels, flip: true, shift: 1, mixup: 0.2, cutmix: 0.2,"
         " validation_images: {data}/validation.images, validation_labels: {data}/validation.labels}}",
         "optimizer.moving_average=0.8",
         "evaluation.tokens=0",

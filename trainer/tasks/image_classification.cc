@@ -3,7 +3,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/flip.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
 
@@ -11,6 +13,8 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
+#include "trainer/data/image_mixing.h"
+#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {
@@ -44,9 +48,19 @@ void ImageClassification::build_model(const modules::ParameterLookup& parameter,
 
 MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t count) const {
   const IdxDataConfig& data = files(config_);
-  const auto [images, labels] = train_.training_batch(static_cast<uint64_t>(config_.run.seed), first_sample, count,
-                                                      {data.flip, data.shift}, normalization_);
-  return {images, labels, first_sample % config_.batch};
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  const auto [images, labels] =
+      train_.training_batch(seed, first_sample, count, {data.flip, data.shift}, normalization_);
+  const int64_t in_step = first_sample % config_.batch;
+  if (data.mixup == 0 && data.cutmix == 0) return {images, labels, in_step};
+  // The first image of a step is mixed with the last one, the second with the last but one, ...
+  const int64_t step = first_sample / config_.batch, first_partner = config_.batch - in_step - count;
+  const auto [partners, partner_labels] =
+      train_.training_batch(seed, step * config_.batch + first_partner, count, {data.flip, data.shift}, normalization_);
+  const ImageMix mix = draw_image_mix(data.mixup, data.cutmix, trainer::mix(seed, static_cast<uint64_t>(step)),
+                                      model_config_.image_size);
+  return {mixed(images, at::flip(partners, {0}), mix), at::stack({labels, at::flip(partner_labels, {0})}), in_step,
+          at::scalar_tensor(mix.share, at::kFloat)};
 }
 
 MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
@@ -81,8 +95,14 @@ Tensor ImageClassification::logits(const MicroBatch& batch, const Tensor& dropou
 }
 
 Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  return kernels::cross_entropy(logits(batch, dropout_key), batch.targets, scale, kIgnored,
-                                model_config_.label_smoothing, loss_level_);
+  const auto part = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
+    return kernels::cross_entropy(scores, targets, weight, kIgnored, model_config_.label_smoothing, loss_level_);
+  };
+  const Tensor scores = logits(batch, dropout_key);
+  if (!batch.share.defined()) return part(scores, batch.targets, scale);
+  // A copy, because a level may make the gradient in the memory of the scores.
+  const Tensor first = part(scores.clone(), batch.targets.select(0, 0), scale * batch.share);
+  return first + part(scores, batch.targets.select(0, 1), scale * (1 - batch.share));
 }
 
 }  // namespace strata::trainer
