@@ -23,7 +23,8 @@ def pattern(name, shape):
     for extent in shape:
         count *= extent
     phase = sum((i + 1) * byte for i, byte in enumerate(name.encode())) % 1009
-    return (torch.arange(count, dtype=torch.float64) * 1.7 + phase).sin().view(shape).float()
+    index = torch.arange(count, dtype=torch.float64)
+    return (index * index * 0.618 + index * 1.7 + phase).sin().view(shape).float()
 
 
 def images_of(arguments):

@@ -96,7 +96,7 @@ class TimmTest(unittest.TestCase):
                 self.assertEqual(set(patterns), set(ours))
                 products = sorted((ours[key] * patterns[key]).sum().item() for key in ours)
                 for mine, reference in zip(products, sorted(theirs["gradients"].values()), strict=True):
-                    self.assertLess(abs(mine - reference), 1e-4 * max(1e-2, abs(reference)))
+                    self.assertLess(abs(mine - reference), 1e-4 * max(5e-2, abs(reference)))
 
     def test_our_runs_there(self):
         for name, arguments in MODELS.items():

@@ -35,11 +35,11 @@ class MovingAverageTest(TrainingRuns):
                     expected = {name: decay * value + (1 - decay) * weights[name].double() for name, value in expected.items()}
                 for name, value in expected.items():
                     self.assertLess((average[name] - value).abs().max().item(), 1e-6, (step, name))
-            self.assertGreater(max((average[name] - weights[name]).abs().max().item() for name in average), 1e-3)
+            self.assertGreater(max((average[name] - weights[name]).abs().max().item() for name in average), 1e-4)
 
     def test_begins_at_the_first_weights(self):
-        self.train("whole", "steps=1", "optimizer.moving_average=0.9")
-        self.train("lazy", "steps=1", "optimizer={type: adamw, learning_rate: 1e-9, moving_average: 0.9}")
+        self.train("whole", "steps=1", "schedule={type: constant}", "optimizer.moving_average=0.9")
+        self.train("lazy", "steps=1", "schedule={type: constant}", "optimizer={type: adamw, learning_rate: 1e-9, moving_average: 0.9}")
         first = self.exported("lazy", 1)  # within a millionth
         weights, average = self.exported("whole", 1, "--weights", "trained"), self.exported("whole", 1)
         for name, value in average.items():

@@ -97,7 +97,7 @@ class VisionParityTest(unittest.TestCase):
         # Far from the start, so that a part without effect would show.
         self.assertLess(theirs, math.log(CLASSES) - 0.2)
         self.assertGreater(ours["validation_accuracy"], 1.5 / CLASSES)
-        self.assertGreater(ours["validation_top5_accuracy"], ours["validation_accuracy"])
+        self.assertGreaterEqual(ours["validation_top5_accuracy"], ours["validation_accuracy"])
         return weights
 
     def test_class_token(self):

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -71,13 +72,24 @@ void LabelledImages::read_image(int64_t image, const View& view, const Values& v
   const int64_t plane = size_ * size_;
   const uint8_t* pixels = pixels_.data() + image * channels_ * plane;
   float* out = batch.images.mutable_data_ptr<float>() + row * channels_ * plane;
-  for (int64_t line = 0; line < channels_ * size_; ++line) {
+  // Columns that show the image; the others are black. No question is asked for each pixel: 256 images of ViT-B take
+  // 130 ms with one, longer than their training step on a GPU.
+  const int64_t first = std::clamp<int64_t>(view.right, 0, size_);
+  const int64_t last = std::clamp<int64_t>(size_ + view.right, 0, size_);
+  for (int64_t line = 0; line < channels_ * size_; ++line, out += size_) {
     const int64_t y = line % size_ - view.down;
+    if (y < 0 || y >= size_) {
+      std::fill_n(out, size_, values[0]);
+      continue;
+    }
     const uint8_t* from = pixels + line / size_ * plane + y * size_;
-    for (int64_t column = 0; column < size_; ++column) {
-      const int64_t x = column - view.right;
-      const bool inside = y >= 0 && y < size_ && x >= 0 && x < size_;
-      *out++ = values[inside ? from[view.flipped ? size_ - 1 - x : x] : 0];
+    std::fill(out, out + first, values[0]);
+    std::fill(out + last, out + size_, values[0]);
+    if (view.flipped) {
+      for (int64_t x = first - view.right; x < last - view.right; ++x)
+        out[x + view.right] = values[from[size_ - 1 - x]];
+    } else {
+      for (int64_t x = first - view.right; x < last - view.right; ++x) out[x + view.right] = values[from[x]];
     }
   }
   batch.labels.mutable_data_ptr<int64_t>()[row] = labels_[static_cast<size_t>(image)];
