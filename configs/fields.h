@@ -58,6 +58,7 @@ struct Choice {
 struct Section {
   std::vector<Field> fields = {};
   std::optional<Choice> choice = {};
+  std::function<void()> complete = {};  // called when all keys were read: fills in what follows from them
 
   bool needs_keys() const;  // some key is required
 };
@@ -148,6 +149,9 @@ class Fields {
     choice.current = [&member] { return std::visit([](auto& selected) { return section_of(selected); }, member); };
     section_.choice = std::move(choice);
   }
+
+  // `fill` is called when the keys of the section were read, before any rule is checked.
+  void complete(std::function<void()> fill) { section_.complete = std::move(fill); }
 
   Section take() { return std::move(section_); }
 

@@ -23,6 +23,7 @@ class Reader {
     std::set<std::string> tolerated;  // keys of alternatives, when it is not known which one was meant
     if (section.choice) select_alternative(node, path, section, tolerated);
     read_entries(node, section, path, tolerated);
+    if (section.complete) section.complete();
     find_missing(node, section, path, place);
   }
 
@@ -70,6 +71,7 @@ class Reader {
       const auto index = std::find(all.begin(), all.end(), selected) - all.begin();
       const Section alternative = choice.select(static_cast<size_t>(index));
       section.fields.insert(section.fields.begin(), alternative.fields.begin(), alternative.fields.end());
+      if (alternative.complete) section.complete = alternative.complete;
       return;
     }
     for (size_t i = 0; i < all.size(); ++i) {

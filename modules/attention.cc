@@ -6,14 +6,14 @@
 
 namespace strata::modules {
 
-Attention::Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
-                     bool causal, const KernelSelection& kernels)
-    : qkv_(parameter, name + ".qkv", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
-      output_(parameter, name + ".output", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
+Attention::Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
+                     const KernelSelection& kernels)
+    : qkv_(parameter, name + ".qkv", config.biases, kernels::Activation::none, kernels.linear),
+      output_(parameter, name + ".output", config.biases, kernels::Activation::none, kernels.linear),
       heads_(config.heads),
-      key_value_heads_(config.key_value_head_count()),
-      rotary_(config.family == Family::llama),
-      causal_(causal),
+      key_value_heads_(config.key_value_heads),
+      rotary_(config.rotary),
+      causal_(config.causal),
       rotary_level_(kernels.rotary),
       attention_level_(kernels.attention) {}
 

@@ -4,16 +4,16 @@
 
 #include <string>
 
+#include "modules/block_config.h"
 #include "modules/kernel_selection.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
-#include "modules/model_config.h"
 
 namespace strata::modules {
 
 class Attention {
  public:
-  Attention(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config, bool causal,
+  Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
             const KernelSelection& kernels);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]

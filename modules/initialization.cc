@@ -49,8 +49,14 @@ void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t lay
     case Initialization::ones:
       std::fill_n(values, count, 1.0f);
       return;
+    case Initialization::constant:
+      std::fill_n(values, count, static_cast<float>(parameter.constant));
+      return;
     case Initialization::residual:
       deviation /= std::sqrt(2.0 * static_cast<double>(layers));
+      break;
+    case Initialization::by_inputs:
+      deviation = 1 / std::sqrt(3.0 * static_cast<double>(parameter.shape.back()));
       break;
     case Initialization::normal:
       break;

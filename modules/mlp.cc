@@ -6,12 +6,12 @@
 
 namespace strata::modules {
 
-Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
          const KernelSelection& kernels)
-    : gated_(config.family == Family::llama),
-      up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.family == Family::gpt2,
-          gated_ ? kernels::Activation::none : kernels::Activation::gelu_tanh, kernels.linear),
-      down_(parameter, name + ".down", config.family == Family::gpt2, kernels::Activation::none, kernels.linear),
+    : gated_(config.gated),
+      up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.biases,
+          gated_ ? kernels::Activation::none : config.activation, kernels.linear),
+      down_(parameter, name + ".down", config.biases, kernels::Activation::none, kernels.linear),
       activation_level_(kernels.activation) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The feed-forward branch: gelu between two linear layers, or swiglu with gate and up in one projection.
+// The feed-forward branch: an activation between two linear layers, or swiglu with gate and up in one projection.
 #pragma once
 
 #include <string>
 
+#include "modules/block_config.h"
 #include "modules/kernel_selection.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
-#include "modules/model_config.h"
 
 namespace strata::modules {
 
 class Mlp {
  public:
-  Mlp(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+  Mlp(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
       const KernelSelection& kernels);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., D] -> [..., D]

@@ -9,6 +9,7 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "modules/vision_transformer_config.h"
 
 namespace strata::modules {
 
@@ -86,8 +87,8 @@ struct TransformerConfig {
 // Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
 // flops_per_item(): whoever asks for them visits `type`.
 struct ModelConfig {
-  std::variant<TransformerConfig> type = {};
-  static constexpr std::array<const char*, 1> kTypes = {"transformer"};
+  std::variant<TransformerConfig, VisionTransformerConfig> type = {};
+  static constexpr std::array<const char*, 2> kTypes = {"transformer", "vision_transformer"};
 
   template <class Fields>
   void describe(Fields& fields) {

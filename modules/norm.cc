@@ -6,11 +6,11 @@
 
 namespace strata::modules {
 
-Norm::Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+Norm::Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
            const KernelSelection& kernels)
     : weight_(parameter(name + ".weight")),
-      bias_(config.family == Family::llama ? Tensor() : parameter(name + ".bias")),
-      root_mean_square_(config.family == Family::llama),
+      bias_(config.root_mean_square ? Tensor() : parameter(name + ".bias")),
+      root_mean_square_(config.root_mean_square),
       epsilon_(config.norm_epsilon),
       level_(root_mean_square_ ? kernels.rms_norm : kernels.layer_norm) {}
 

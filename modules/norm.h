@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "modules/block_config.h"
 #include "modules/kernel_selection.h"
 #include "modules/layer.h"
-#include "modules/model_config.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {
@@ -18,7 +18,7 @@ class Norm {
     Tensor residual;  // residual + branch
   };
 
-  Norm(const ParameterLookup& parameter, const std::string& name, const TransformerConfig& config,
+  Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
        const KernelSelection& kernels);
 
   Output operator()(const Stream& stream) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "modules/parameter_table.h"
 
+#include "modules/block_config.h"
+
 namespace strata::modules {
 namespace {
 
@@ -9,7 +11,9 @@ using Shape = std::vector<int64_t>;
 // Adds the parameters of one group, in the order in which the model uses them.
 class GroupBuilder {
  public:
-  GroupBuilder(std::string name, std::string prefix, Family family) : prefix_(std::move(prefix)), family_(family) {
+  // has_biases: norms and linear layers have one.
+  GroupBuilder(std::string name, std::string prefix, bool has_biases)
+      : prefix_(std::move(prefix)), has_biases_(has_biases) {
     group_.name = std::move(name);
   }
 
@@ -19,43 +23,59 @@ class GroupBuilder {
 
   void norm(const std::string& name, int64_t width) {
     add(name + ".weight", {width}, Initialization::ones);
-    if (has_biases()) add(name + ".bias", {width}, Initialization::zeros);
+    if (has_biases_) add(name + ".bias", {width}, Initialization::zeros);
   }
 
   void linear(const std::string& name, int64_t outputs, int64_t inputs, Initialization initialization) {
     add(name + ".weight", {outputs, inputs}, initialization);
-    if (has_biases()) add(name + ".bias", {outputs}, Initialization::zeros);
+    if (has_biases_) add(name + ".bias", {outputs}, Initialization::zeros);
+  }
+
+  void constant(const std::string& name, int64_t width, double value) {
+    add(name, {width}, Initialization::constant);
+    group_.parameters.back().constant = value;
   }
 
   ParameterGroup take() { return std::move(group_); }
 
  private:
-  bool has_biases() const { return family_ == Family::gpt2; }
-
   ParameterGroup group_;
   std::string prefix_;
-  Family family_;
+  bool has_biases_;
 };
 
-ParameterGroup block(const TransformerConfig& config, int64_t index) {
+ParameterGroup block(const BlockConfig& config, int64_t index) {
   const std::string name = "blocks." + std::to_string(index);
   const int64_t width = config.width;
-  const int64_t inner = config.feed_forward_width();
-  const int64_t heads_in_qkv = config.heads + 2 * config.key_value_head_count();
-  GroupBuilder group(name, name + ".", config.family);
+  const int64_t inner = config.feed_forward;
+  const int64_t heads_in_qkv = config.heads + 2 * config.key_value_heads;
+  const bool by_inputs = config.initialized_by_inputs;
+  const Initialization inner_start = by_inputs ? Initialization::by_inputs : Initialization::normal;
+  const Initialization last_start = by_inputs ? Initialization::by_inputs : Initialization::residual;
+  GroupBuilder group(name, name + ".", config.biases);
   group.norm("norm1", width);
-  group.linear("attention.qkv", heads_in_qkv * config.head_width(), width, Initialization::normal);
-  group.linear("attention.output", width, width, Initialization::residual);
+  group.linear("attention.qkv", heads_in_qkv * config.head_width(), width, inner_start);
+  group.linear("attention.output", width, width, last_start);
+  if (config.layer_scale > 0) group.constant("attention_scale.weight", width, config.layer_scale);
   group.norm("norm2", width);
-  if (config.family == Family::llama) {
-    group.linear("mlp.gate_up", 2 * inner, width, Initialization::normal);
+  if (config.gated) {
+    group.linear("mlp.gate_up", 2 * inner, width, inner_start);
   } else {
-    group.linear("mlp.up", inner, width, Initialization::normal);
+    group.linear("mlp.up", inner, width, inner_start);
   }
-  group.linear("mlp.down", width, inner, Initialization::residual);
+  group.linear("mlp.down", width, inner, last_start);
+  if (config.layer_scale > 0) group.constant("mlp_scale.weight", width, config.layer_scale);
   ParameterGroup layer = group.take();
   layer.is_layer = true;
   return layer;
+}
+
+double elements_in_matrices_of_blocks(const BlockConfig& config) {
+  int64_t in_block = 0;
+  for (const Parameter& parameter : block(config, 0).parameters) {
+    if (parameter.shape.size() == 2) in_block += parameter.elements();
+  }
+  return static_cast<double>(config.layers) * static_cast<double>(in_block);
 }
 
 }  // namespace
@@ -74,19 +94,36 @@ int64_t ParameterGroup::elements() const {
 
 std::vector<ParameterGroup> parameter_table(const TransformerConfig& config) {
   std::vector<ParameterGroup> table;
-  GroupBuilder root("root", "", config.family);
+  GroupBuilder root("root", "", /*has_biases=*/config.family == Family::gpt2);
   root.add("embedding.weight", {config.vocabulary, config.width}, Initialization::normal);
   if (config.family == Family::gpt2) {
     root.add("position.weight", {config.sequence, config.width}, Initialization::normal);
   }
   root.norm("norm", config.width);
   table.push_back(root.take());
-  for (int64_t index = 0; index < config.layers; ++index) table.push_back(block(config, index));
+  for (int64_t index = 0; index < config.layers; ++index) table.push_back(block(block_config(config), index));
   if (!config.tied) {
-    GroupBuilder head("head", "", config.family);
+    GroupBuilder head("head", "", /*has_biases=*/false);
     head.add("head.weight", {config.vocabulary, config.width}, Initialization::normal);
     table.push_back(head.take());
   }
+  return table;
+}
+
+std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config) {
+  std::vector<ParameterGroup> table;
+  GroupBuilder root("root", "", /*has_biases=*/true);
+  root.linear("patch_embedding", config.width, config.channels * config.patch * config.patch,
+              Initialization::by_inputs);
+  if (config.pooling == Pooling::class_token) root.add("class_token.weight", {config.width}, Initialization::normal);
+  root.add("position.weight", {config.tokens(), config.width}, Initialization::normal);
+  root.norm("norm", config.width);
+  table.push_back(root.take());
+  for (Parameter& parameter : table.back().parameters) parameter.never_decayed = parameter.name == "position.weight";
+  for (int64_t index = 0; index < config.layers; ++index) table.push_back(block(block_config(config), index));
+  GroupBuilder head("head", "", /*has_biases=*/true);
+  head.linear("head", config.classes, config.width, Initialization::by_inputs);
+  table.push_back(head.take());
   return table;
 }
 
@@ -97,14 +134,18 @@ int64_t parameter_count(const std::vector<ParameterGroup>& table) {
 }
 
 double flops_per_item(const TransformerConfig& config) {
-  int64_t in_block = 0;
-  for (const Parameter& parameter : block(config, 0).parameters) {
-    if (parameter.shape.size() == 2) in_block += parameter.elements();
-  }
   const double layers = static_cast<double>(config.layers);
-  const double matrices = layers * static_cast<double>(in_block) +
+  const double matrices = elements_in_matrices_of_blocks(block_config(config)) +
                           static_cast<double>(config.vocabulary) * static_cast<double>(config.width);
   return 6 * matrices + 6 * static_cast<double>(config.sequence) * static_cast<double>(config.width) * layers;
+}
+
+double flops_per_item(const VisionTransformerConfig& config) {
+  const double tokens = static_cast<double>(config.tokens()), width = static_cast<double>(config.width);
+  const double patch_embedding = static_cast<double>(config.patches() * config.channels * config.patch * config.patch);
+  const double matrices = tokens * elements_in_matrices_of_blocks(block_config(config)) + patch_embedding * width +
+                          static_cast<double>(config.classes) * width;
+  return 6 * matrices + 12 * tokens * tokens * width * static_cast<double>(config.layers);
 }
 
 }  // namespace strata::modules

@@ -11,15 +11,20 @@
 namespace strata::modules {
 
 // normal: deviation 0.02. residual: 0.02 / sqrt(2 x layers), for projections that end a residual branch.
-enum class Initialization { normal, residual, ones, zeros };
+// by_inputs: 1 / sqrt(3 x inputs), as PyTorch's linear layers start, and 0.02 at a width of 768. constant:
+// Parameter::constant.
+enum class Initialization { normal, residual, by_inputs, ones, zeros, constant };
 
 struct Parameter {
   std::string name;  // blocks.3.norm1.weight
   std::vector<int64_t> shape;
   Initialization initialization = Initialization::normal;
+  double constant = 0;
+  bool never_decayed = false;
 
   int64_t elements() const;
-  bool decayed() const { return shape.size() >= 2; }  // weight decay is for matrices and embeddings
+  // Weight decay is for matrices and embeddings.
+  bool decayed() const { return shape.size() >= 2 && !never_decayed; }
 };
 
 struct ParameterGroup {
@@ -32,11 +37,15 @@ struct ParameterGroup {
 
 // The root group (embeddings and the last norm) first, then a group for each block, then an untied head.
 std::vector<ParameterGroup> parameter_table(const TransformerConfig& config);
+// The head of a vision transformer is a group of its own. Positions are not decayed, as in timm.
+std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config);
 
 int64_t parameter_count(const std::vector<ParameterGroup>& table);
 
 // For each token, forward and backward, without recomputation, causal attention counted half: 6 x (parameters that are
 // multiplied as matrices, the head included, the embedding not) + 6 x sequence x width x layers.
 double flops_per_item(const TransformerConfig& config);
+// For each image, in the same way; every patch sees every patch: 12 x tokens^2 x width x layers.
+double flops_per_item(const VisionTransformerConfig& config);
 
 }  // namespace strata::modules

@@ -15,9 +15,9 @@ Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& k
       head_weight_(config.tied ? token_embedding_ : parameter("head.weight")),
       embedding_level_(kernels_for_root(kernels).embedding),
       embedding_dropout_(config.dropout, 0, kernels_for_root(kernels).dropout),
-      norm_(parameter, "norm", config, kernels_for_root(kernels)) {
+      norm_(parameter, "norm", block_config(config), kernels_for_root(kernels)) {
   for (int64_t i = 0; i < config.layers; ++i) {
-    blocks_.emplace_back(TransformerBlock(parameter, i, config, /*causal=*/true, kernels_for_layer(kernels, i)));
+    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels_for_layer(kernels, i)));
   }
 }
 

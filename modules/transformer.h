@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "modules/dropout.h"
 #include "modules/kernel_selection.h"
 #include "modules/layer.h"
 #include "modules/model_config.h"

@@ -12,14 +12,15 @@ std::string block_name(int64_t index) { return "blocks." + std::to_string(index)
 
 }  // namespace
 
-TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const TransformerConfig& config,
-                                   bool causal, const KernelSelection& kernels)
+TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
+                                   const KernelSelection& kernels)
     : norm1_(parameter, block_name(index) + ".norm1", config, kernels),
       norm2_(parameter, block_name(index) + ".norm2", config, kernels),
-      attention_(parameter, block_name(index) + ".attention", config, causal, kernels),
+      attention_(parameter, block_name(index) + ".attention", config, kernels),
       mlp_(parameter, block_name(index) + ".mlp", config, kernels),
-      attention_dropout_(config.dropout, 2 * index + 1, kernels.dropout),
-      mlp_dropout_(config.dropout, 2 * index + 2, kernels.dropout) {}
+      attention_branch_(parameter, block_name(index) + ".attention_scale.weight", config, index, 2 * index + 1,
+                        kernels),
+      mlp_branch_(parameter, block_name(index) + ".mlp_scale.weight", config, index, 2 * index + 2, kernels) {}
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
@@ -29,9 +30,9 @@ Stream TransformerBlock::operator()(const Stream& stream, const StepContext& con
   };
   const Norm::Output first = norm1_(stream);
   const auto attend = [&](const Tensor& x) { return attention_(x, context); };
-  const Norm::Output second = norm2_({first.residual, attention_dropout_(branch(norm1_, first, attend), context)});
+  const Norm::Output second = norm2_({first.residual, attention_branch_(branch(norm1_, first, attend), context)});
   const auto feed = [&](const Tensor& x) { return mlp_(x, context); };
-  return {second.residual, mlp_dropout_(branch(norm2_, second, feed), context)};
+  return {second.residual, mlp_branch_(branch(norm2_, second, feed), context)};
 }
 
 }  // namespace strata::modules

@@ -3,16 +3,16 @@
 #pragma once
 
 #include "modules/attention.h"
-#include "modules/dropout.h"
 #include "modules/mlp.h"
 #include "modules/norm.h"
+#include "modules/residual_branch.h"
 
 namespace strata::modules {
 
 // residual += attention(norm1(residual)); residual += mlp(norm2(residual)), the last sum left pending in the stream.
 class TransformerBlock {
  public:
-  TransformerBlock(const ParameterLookup& parameter, int64_t index, const TransformerConfig& config, bool causal,
+  TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
                    const KernelSelection& kernels);
 
   Stream operator()(const Stream& stream, const StepContext& context) const;
@@ -21,7 +21,7 @@ class TransformerBlock {
   Norm norm1_, norm2_;
   Attention attention_;
   Mlp mlp_;
-  Dropout attention_dropout_, mlp_dropout_;
+  ResidualBranch attention_branch_, mlp_branch_;
 };
 
 }  // namespace strata::modules

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
-// bench_step CONFIG [a.b.c=value ...]: the time of a whole training step of a configuration, on random tokens.
-#include <unistd.h>
-
+// bench_step CONFIG [a.b.c=value ...]: the time of a whole training step of a configuration, on random data.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +14,7 @@
 #include "configs/errors.h"
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
+#include "tools/random_data.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_choice.h"
 #include "trainer/peak_memory.h"
@@ -43,68 +40,36 @@ double peak_teraflops(const std::string& gpu) {
   return gpu.find("H100") != std::string::npos || gpu.find("H200") != std::string::npos ? 989.0 : 0.0;
 }
 
-// Tokens of all the vocabulary, enough for a few hundred samples; what they are does not matter to the time.
-void write_tokens(const std::string& path, int64_t count, int64_t vocabulary) {
-  std::ofstream file(path, std::ios::binary);
-  std::array<int32_t, 256> header{20240801, 7, static_cast<int32_t>(count)};
-  file.write(reinterpret_cast<const char*>(header.data()), sizeof header);
-  uint64_t state = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const auto token = static_cast<uint32_t>((state >> 33) % static_cast<uint64_t>(vocabulary));
-    file.write(reinterpret_cast<const char*>(&token), sizeof token);
-  }
-  if (!file.flush()) throw Error(ExitCode::storage, path + ": cannot be written");
-}
-
-// The folder of the tokens, on this host, for as long as this lives.
-class Tokens {
- public:
-  explicit Tokens(const modules::TransformerConfig& model)
-      : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-    write_tokens(path(), std::min<int64_t>(256 * model.sequence + 1, 64 << 20), model.vocabulary);
-  }
-  ~Tokens() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Tokens(const Tokens&) = delete;
-  Tokens& operator=(const Tokens&) = delete;
-  std::string path() const { return folder_ / "tokens.bin"; }
-
- private:
-  std::filesystem::path folder_;
-};
-
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
+template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
-                              const trainer::Measurement& measured, const modules::TransformerConfig& model) {
+                              const trainer::Measurement& measured, const Model& model) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
-  const double tokens = static_cast<double>(config.batch * model.sequence) / median * 1e3;
-  const double per_rank = tokens / static_cast<double>(config.run.ranks);
+  const double items = static_cast<double>(config.batch * model.items_per_sample()) / median * 1e3;
+  const double per_rank = items / static_cast<double>(config.run.ranks);
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
   const double peak = peak_teraflops(bootstrap.device_name());
+  const std::string rate = std::string(Model::kItem) + "s_per_second";
   nlohmann::ordered_json json = {
       {"device", bootstrap.device_name()},
       {"ranks", config.run.ranks},
       {"communication", bootstrap.transport()},
       {"batch", config.batch},
       {"micro_batch", config.micro_batch},
-      {"sequence", model.sequence},
+      {std::string(Model::kItem) + "s_per_sample", model.items_per_sample()},
       {"deterministic", config.run.deterministic},
       {"cuda_graph", measured.captured},
       {"steps", measured.milliseconds.size()},
       {"milliseconds", median},
       {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
       {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
-      {"tokens_per_second", tokens},
-      {"tokens_per_second_and_rank", per_rank},
+      {rate, items},
+      {rate + "_and_rank", per_rank},
       {"model_teraflops_per_rank", teraflops},
       {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
       {"peak_memory_bytes", measured.peak_memory_bytes},
@@ -119,19 +84,17 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
 }
 
 ExitCode run(LoadedConfig loaded, const Request& request) {
-  auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
-  if (model == nullptr) throw Error(ExitCode::configuration, "bench step knows language models only");
   if (!request.profile.empty()) {
     loaded.config.run.folder = request.profile;
     const int64_t before = request.warm_up + request.steps;
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
-  const Tokens tokens(*model);
-  loaded.config.data.type = trainer::TextDataConfig{tokens.path(), tokens.path()};
+  const tools::RandomData data(loaded.config.model);
+  loaded.config.data = data.config();
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  // Each rank reads its own file: their names differ, the runs do not.
+  // Each rank reads its own files: their names differ, the runs do not.
   LoadedConfig compared = loaded;
-  compared.config.data.type = trainer::TextDataConfig{"tokens", "tokens"};
+  compared.config.data = {};
   trainer::start_rank(compared, bootstrap);
   loaded.config.run.device = compared.config.run.device;
   trainer::settle_memory(loaded, bootstrap);
@@ -139,7 +102,8 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   const trainer::Measurement measured =
       trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);
   if (bootstrap.rank() > 0) return ExitCode::done;
-  const nlohmann::ordered_json json = report(loaded, bootstrap, measured, *model);
+  const nlohmann::ordered_json json = std::visit(
+      [&](const auto& model) { return report(loaded, bootstrap, measured, model); }, loaded.config.model.type);
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
   if (!request.json.empty()) {
     std::ofstream file(request.json, std::ios::app);
@@ -155,7 +119,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
 int main(int count, char** arguments) {
   using namespace strata;
   Request request;
-  CLI::App app("The time of a whole training step of a configuration, on random tokens.", "bench step");
+  CLI::App app("The time of a whole training step of a configuration, on random tokens or images.", "bench step");
   app.add_option("CONFIG", request.config, "configuration")->required();
   app.add_option("OVERRIDES", request.overrides, "a.b.c=value ...");
   app.add_option("--warm-up", request.warm_up, "steps before those that count")

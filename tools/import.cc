@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Turns a folder of Hugging Face's GPT-2 or Llama models into weights under our names, and says which `model:` they
-// are.
+// Turns a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights under our
+// names, and says which `model:` they are.
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "configs/errors.h"
 #include "tools/guarded.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
+#include "tools/hf/timm.h"
+#include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
 #include "trainer/checked_file.h"
 #include "trainer/weights_folder.h"
@@ -64,39 +69,96 @@ at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
-void import_weights(const std::string& from, const std::string& to, uint64_t file_bytes) {
-  const std::string config_path = from + "/config.json";
-  const auto model = hf::read_config(trainer::read_text_file(config_path, kLargestConfig), config_path);
-  const WeightsFolder folder(from);
+struct Request {
+  std::string from, to;
+  uint64_t file_bytes = tools::kDefaultFileBytes;
+  std::optional<int64_t> image_size, classes;  // other ones than the folder's
+};
+
+tools::Weight weight_of(const WeightsFolder& folder, const hf::Parameter& parameter) {
+  return {parameter.name, parameter.shape, [&folder, parameter] { return values_of(folder, parameter); }};
+}
+
+std::vector<tools::Weight> weights_for(const modules::TransformerConfig& model, const WeightsFolder& folder,
+                                       const Request& request) {
+  if (request.image_size || request.classes) {
+    throw Error(ExitCode::configuration, "--image-size and --classes are for vision transformers");
+  }
   const auto parameters = hf::parameters(model);
   check(folder, parameters, model.tied);
   std::vector<tools::Weight> weights;
-  for (const hf::Parameter& parameter : parameters) {
-    weights.push_back({parameter.name, parameter.shape, [&folder, parameter] { return values_of(folder, parameter); }});
+  for (const hf::Parameter& parameter : parameters) weights.push_back(weight_of(folder, parameter));
+  return weights;
+}
+
+// `model` becomes what was asked for: positions for another image size are interpolated, a head of other classes is
+// zeros.
+std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, const WeightsFolder& folder,
+                                       const Request& request) {
+  const auto stored = hf::parameters(model);
+  check(folder, stored, /*tied=*/false);
+  const int64_t from_size = model.image_size / model.patch;
+  model.image_size = request.image_size.value_or(model.image_size);
+  model.classes = request.classes.value_or(model.classes);
+  const int64_t to_size = model.image_size / model.patch;
+  if (model.image_size % model.patch != 0) {
+    throw Error(ExitCode::configuration, "--image-size " + std::to_string(model.image_size) +
+                                             " is no multiple of the patches of " + std::to_string(model.patch));
   }
-  const std::string written = write_weights(to, std::move(weights), file_bytes);
-  const std::string section = hf::model_section(model);
-  trainer::replace_file(to + "/model.yaml", section);
-  std::printf("%s\nto train from them (%s/model.yaml has the first line):\n%scheckpoint: {initial_weights: %s}\n",
-              written.c_str(), to.c_str(), section.c_str(), to.c_str());
+  const auto wanted = hf::parameters(model);
+  std::vector<tools::Weight> weights;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    weights.push_back(weight_of(folder, stored[i]));
+    if (wanted[i].shape == stored[i].shape) continue;
+    weights.back().shape = wanted[i].shape;
+    if (wanted[i].name == "position.weight") {
+      weights.back().values = [&folder, parameter = stored[i], from_size, to_size] {
+        return tools::resize_positions(values_of(folder, parameter).view(parameter.shape), from_size, to_size);
+      };
+    } else {
+      weights.back().values = [shape = wanted[i].shape] { return at::zeros(shape, at::kFloat); };
+    }
+  }
+  return weights;
+}
+
+void import_weights(const Request& request) {
+  const std::string config_path = request.from + "/config.json";
+  auto model = hf::read_config(trainer::read_text_file(config_path, kLargestConfig), config_path);
+  const WeightsFolder folder(request.from);
+  const auto write = [&](auto& type) {
+    const std::string written = write_weights(request.to, weights_for(type, folder, request), request.file_bytes);
+    const std::string section = hf::model_section(type);
+    trainer::replace_file(request.to + "/model.yaml", section);
+    std::printf("%s\nto train from them (%s/model.yaml has the first line):\n%scheckpoint: {initial_weights: %s}\n",
+                written.c_str(), request.to.c_str(), section.c_str(), request.to.c_str());
+  };
+  std::visit(write, model.type);
 }
 
 }  // namespace
 }  // namespace strata
 
 int main(int count, char** arguments) {
-  CLI::App app("Turns a folder of Hugging Face's GPT-2 or Llama models into weights that a run can start from.",
-               "import");
-  std::string from, to;
-  uint64_t file_bytes = strata::tools::kDefaultFileBytes;
-  app.add_option("HF_FOLDER", from, "with config.json and model.safetensors, or its index and files")->required();
-  app.add_option("FOLDER", to, "where to write; made when it does not exist")->required();
-  app.add_option("--file-bytes", file_bytes, "above which the weights are spread over several files with an index")
+  CLI::App app(
+      "Turns a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights that a "
+      "run can start from.",
+      "import");
+  strata::Request request;
+  app.add_option("HF_FOLDER", request.from, "with config.json and model.safetensors, or its index and files")
+      ->required();
+  app.add_option("FOLDER", request.to, "where to write; made when it does not exist")->required();
+  app.add_option("--file-bytes", request.file_bytes,
+                 "above which the weights are spread over several files with an index")
       ->capture_default_str();
+  app.add_option("--image-size", request.image_size, "of a vision transformer: another one, positions are interpolated")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--classes", request.classes, "of a vision transformer: other ones, the head starts as zeros")
+      ->check(CLI::Range(2, 100'000'000));
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(strata::ExitCode::configuration);
   }
-  return strata::tools::guarded([&] { strata::import_weights(from, to, file_bytes); });
+  return strata::tools::guarded([&] { strata::import_weights(request); });
 }

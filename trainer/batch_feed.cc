@@ -12,13 +12,17 @@ namespace strata::trainer {
 namespace {
 
 MicroBatch like(const MicroBatch& batch, at::TensorOptions options) {
-  return {at::empty_like(batch.inputs, options), at::empty_like(batch.targets, options), batch.first_sample};
+  const auto like_it = [&](const Tensor& tensor) {
+    return tensor.defined() ? at::empty_like(tensor, options) : tensor;
+  };
+  return {like_it(batch.inputs), like_it(batch.targets), batch.first_sample, like_it(batch.share)};
 }
 
 void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
   for (size_t i = 0; i < from.size(); ++i) {
     to[i].inputs.copy_(from[i].inputs, /*non_blocking=*/true);
     to[i].targets.copy_(from[i].targets, /*non_blocking=*/true);
+    if (from[i].share.defined()) to[i].share.copy_(from[i].share, /*non_blocking=*/true);
     to[i].first_sample = from[i].first_sample;
   }
 }

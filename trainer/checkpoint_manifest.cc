@@ -129,6 +129,13 @@ std::string cover_problem(const Manifest& manifest) {
 
 }  // namespace
 
+const char* best_weights(const Manifest& manifest) {
+  for (const auto& [name, tensor] : manifest.tensors) {
+    if (name.ends_with(kAverage)) return kAverage;
+  }
+  return kMaster;
+}
+
 int64_t element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;

@@ -37,6 +37,12 @@ struct Manifest {
   std::map<std::string, StoredTensor> tensors;
 };
 
+// What follows the name of a parameter in the names of its tensors: the weights, and their moving average.
+inline constexpr char kMaster[] = "/master", kAverage[] = "/average";
+
+// The better of the two that there is: the average.
+const char* best_weights(const Manifest& manifest);
+
 int64_t element_count(const std::vector<int64_t>& shape);
 
 // The whole text of manifest.json. Its last line is the SHA-256 of all that stands before it.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The mean loss of a model over validation samples, shared between ranks.
+// The mean loss and other means of a model over validation samples, shared between ranks.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "sharding/communicator.h"
 #include "trainer/parallelize.h"
@@ -11,7 +12,7 @@
 namespace strata::trainer {
 
 struct Evaluation {
-  double mean_loss = 0;  // nats per item
+  std::vector<double> means;  // over the items, of what Task::evaluation_sums sums: first the loss
   int64_t items = 0;
 };
 

@@ -62,7 +62,7 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
   for (const auto& group : modules::parameter_table(config)) {
     for (const auto& parameter : group.parameters) {
       const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
-      pieces.push_back({parameter.name + "/master", parameter.shape, 0, flat});
+      pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});
       weights[parameter.name] = flat.view(parameter.shape);
     }
   }

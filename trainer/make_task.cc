@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "configs/errors.h"
 #include "trainer/task.h"
+#include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/language_modeling.h"
 
 namespace strata::trainer {
@@ -9,6 +10,10 @@ namespace {
 // One function for each pair of model and data that fit, see kFits.
 std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::TransformerConfig&, const TextDataConfig&) {
   return std::make_unique<LanguageModeling>(config);
+}
+std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::VisionTransformerConfig&,
+                               const IdxDataConfig&) {
+  return std::make_unique<ImageClassification>(config);
 }
 
 }  // namespace

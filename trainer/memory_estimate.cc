@@ -35,6 +35,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
     layer += group.is_layer ? 1 : 0;
   }
   std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", 4 * shard}};
+  if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(plan.weights)});

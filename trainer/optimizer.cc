@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/optimizer.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
 
 namespace strata::trainer {
 
 Optimizer::Optimizer(const OptimizerConfig& config, kernels::Level level,
                      const std::vector<sharding::ShardedParameterGroup*>& groups)
     : config_(config), level_(level), groups_(groups) {
-  for (auto* group : groups_) moments_.push_back({at::zeros_like(group->master()), at::zeros_like(group->master())});
+  for (auto* group : groups_) {
+    const Tensor& master = group->master();
+    moments_.push_back({at::zeros_like(master), at::zeros_like(master),
+                        config_.moving_average > 0 ? at::zeros_like(master) : Tensor()});
+  }
 }
 
 void Optimizer::step(const kernels::AdamwScalars& scalars) {
@@ -28,11 +37,47 @@ void Optimizer::step(const kernels::AdamwScalars& scalars) {
     update(0, decayed, config_.weight_decay);
     update(decayed, elements - decayed, 0);
   }
+  update_averages(scalars);
+}
+
+void Optimizer::update_averages(const kernels::AdamwScalars& scalars) {
+  if (config_.moving_average == 0) return;
+  // A young average follows faster, because it began at random weights: min(decay, (1 + n) / (10 + n)), as timm has it.
+  const Tensor decay = at::clamp_max((scalars.step + 1) / (scalars.step + 10), config_.moving_average);
+  const Tensor share = (1 - decay) * (1 - scalars.skip);
+  for (size_t i = 0; i < groups_.size(); ++i) moments_[i].average.lerp_(groups_[i]->master(), share);
+}
+
+void Optimizer::start_averages() {
+  if (config_.moving_average == 0) return;
+  for (size_t i = 0; i < groups_.size(); ++i) moments_[i].average.copy_(groups_[i]->master());
+}
+
+void Optimizer::exchange_averages() {
+  if (config_.moving_average == 0) return;
+  constexpr int64_t kElements = 1 << 20;  // at a time: memory for a second copy of the weights is not there
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    auto& group = *groups_[i];
+    const int64_t all = group.master().numel();
+    for (int64_t first = 0; first < all; first += kElements) {
+      const int64_t count = std::min(kElements, all - first);
+      const Tensor weights = group.master().narrow(0, first, count);
+      const Tensor average = moments_[i].average.narrow(0, first, count);
+      const Tensor kept = weights.clone();
+      weights.copy_(average);
+      average.copy_(kept);
+    }
+    if (group.compute_copy().defined()) group.compute_copy().copy_(group.master());
+  }
 }
 
 int64_t Optimizer::bytes() const {
   int64_t sum = 0;
-  for (const Moments& moments : moments_) sum += static_cast<int64_t>(moments.first.nbytes() + moments.second.nbytes());
+  for (const Moments& moments : moments_) {
+    for (const Tensor& tensor : {moments.first, moments.second, moments.average}) {
+      if (tensor.defined()) sum += static_cast<int64_t>(tensor.nbytes());
+    }
+  }
   return sum;
 }
 

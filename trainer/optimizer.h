@@ -19,20 +19,29 @@ using at::Tensor;
 // parts.
 class Optimizer {
  public:
+  // fp32, like the master shard of the group.
   struct Moments {
-    Tensor first, second;  // fp32, like the master shard of the group
+    Tensor first, second;
+    Tensor average;  // of the weights over time; undefined: none is kept
   };
 
   Optimizer(const OptimizerConfig& config, kernels::Level level,
             const std::vector<sharding::ShardedParameterGroup*>& groups);
 
-  // Updates masters, moments and compute copies of all groups; nothing when scalars.skip says so.
+  // Updates masters, moments, averages and compute copies of all groups; nothing when scalars.skip says so.
   void step(const kernels::AdamwScalars& scalars);
+
+  // The averages begin at the weights as they are now. The calls below do nothing when none are kept.
+  void start_averages();
+  // Weights and averages change places, in masters and compute copies: before an evaluation, and back after it.
+  void exchange_averages();
 
   Moments& moments(size_t group) { return moments_[group]; }
   int64_t bytes() const;
 
  private:
+  void update_averages(const kernels::AdamwScalars& scalars);
+
   OptimizerConfig config_;
   kernels::Level level_;
   std::vector<sharding::ShardedParameterGroup*> groups_;

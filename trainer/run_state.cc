@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/errors.h"
+#include "trainer/checkpoint_manifest.h"
 
 namespace strata::trainer {
 
@@ -32,8 +33,10 @@ std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimiz
   for (size_t i = 0; i < model.groups().size(); ++i) {
     auto& group = *model.groups()[i];
     const Optimizer::Moments& moments = optimizer.moments(i);
-    for (const auto& [state, shard] : {std::pair("/master", group.master()), std::pair("/first_moment", moments.first),
-                                       std::pair("/second_moment", moments.second)}) {
+    for (const auto& [state, shard] :
+         {std::pair(kMaster, group.master()), std::pair("/first_moment", moments.first),
+          std::pair("/second_moment", moments.second), std::pair(kAverage, moments.average)}) {
+      if (!shard.defined()) continue;
       // Every rank names every tensor, so that a difference to the checkpoint is found on all ranks alike.
       for (const auto& entry : group.layout().entries()) {
         pieces.push_back({entry.name + state, entry.shape, 0, shard.narrow(0, 0, 0)});

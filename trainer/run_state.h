@@ -24,8 +24,8 @@ std::string to_text(const RunState& state);
 // Throws Error(storage) when the text is not what to_text writes.
 RunState parse_run_state(const std::string& text);
 
-// `<parameter>/master`, `/first_moment`, `/second_moment` of this rank, as views. With replicas only the first one
-// writes: on the others (`empty`) every piece is empty.
+// `<parameter>/master`, `/first_moment`, `/second_moment` and, where it is kept, `/average` of this rank, as views.
+// With replicas only the first one writes: on the others (`empty`) every piece is empty.
 std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimizer, bool empty);
 
 }  // namespace strata::trainer

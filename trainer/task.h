@@ -23,6 +23,7 @@ using at::Tensor;
 struct MicroBatch {
   Tensor inputs, targets;
   int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
+  Tensor share = {};         // fp32 0-dim: targets are [2, ...], the first ones count this and the second ones the rest
 };
 
 class Task {
@@ -44,8 +45,11 @@ class Task {
   virtual int64_t evaluation_samples() const = 0;
   // `count` samples from `first_sample` on; those from `end` on, at most evaluation_samples(), count nothing.
   virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;
-  // What an evaluation reports besides its mean loss in nats.
-  virtual std::map<std::string, double> metrics(double mean_loss) const = 0;
+  // fp64 [n], summed over the items of the batch: the losses in nats, then whatever else metrics() wants the mean of.
+  // Without gradients.
+  virtual Tensor evaluation_sums(const MicroBatch& batch) const = 0;
+  // What an evaluation reports besides its mean loss, from the means over all of its items of what is summed above.
+  virtual std::map<std::string, double> metrics(const std::vector<double>& means) const = 0;
 
   // scale * sum of the losses of the items; `dropout_key` undefined: no dropout.
   virtual Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const = 0;

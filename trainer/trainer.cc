@@ -141,6 +141,7 @@ void Trainer::start() {
   } else if (!config_.checkpoint.initial_weights.empty()) {
     load_initial_weights(config_.checkpoint.initial_weights, model_, ranks_);
   }
+  if (!resumed) optimizer_.start_averages();
   first_step_ = step_;
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_ : -1,
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
@@ -307,10 +308,12 @@ void Trainer::evaluate_samples(int64_t samples) {
   sharding::set_position(step_, "evaluation");
   const PhaseTimer::Scope scope(timer_, Phase::evaluation);
   bootstrap_.progress();
-  const auto [mean_loss, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  optimizer_.exchange_averages();
+  const auto [means, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  optimizer_.exchange_averages();
   if (!metrics_) return;
-  EvaluationRecord record{step_, {{"validation_loss", mean_loss}}};
-  for (const auto& [name, value] : task_->metrics(mean_loss)) record.values.emplace_back(name, value);
+  EvaluationRecord record{step_, {{"validation_loss", means.at(0)}}};
+  for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
   metrics_->evaluation(record);
 }

@@ -76,6 +76,19 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
+void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
+  if (checks.can_check({"evaluation.tokens"}) && config.evaluation.tokens != 0) {
+    checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation images, got " +
+                                         text(config.evaluation.tokens));
+  }
+  const auto* data = std::get_if<IdxDataConfig>(&config.data.type);
+  if (data == nullptr || !checks.can_check({"data.type"})) return;
+  if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data->shift >= model.image_size) {
+    checks.fail("data.shift",
+                "expected less than model.image_size " + text(model.image_size) + ", got " + text(data->shift));
+  }
+}
+
 void check_task(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"data.type"})) return;
   const auto fits = []<class Model, class Data>(const Model&, const Data&) { return kFits<Model, Data>; };

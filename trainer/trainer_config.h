@@ -66,9 +66,36 @@ struct TextDataConfig {
   }
 };
 
+struct IdxDataConfig {
+  std::string train_images = {}, train_labels = {}, validation_images = {}, validation_labels = {};
+  bool flip = false;
+  int64_t shift = 0;
+  double mixup = 0, cutmix = 0;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("train_images", train_images,
+                   "images in the IDX format of MNIST, gzipped or plain: images x height x width, or images x channels "
+                   "x height x width");
+    fields.require("train_labels", train_labels, "their labels");
+    fields.require("validation_images", validation_images, "images to evaluate on");
+    fields.require("validation_labels", validation_labels, "their labels");
+    fields.add("flip", flip, "mirror every second training image, in another choice in each epoch");
+    fields.add("shift", shift, "move training images by up to so much in both directions", configs::between(0, 1e4),
+               "pixels");
+    fields.add("mixup", mixup,
+               "mix training images in pairs, in shares of Beta(mixup, mixup), one for each step; 0: never",
+               configs::between(0, 100));
+    fields.add("cutmix", cutmix,
+               "paste a box of another image into each training image, in shares of Beta(cutmix, cutmix); with mixup, "
+               "one of the two in each step; 0: never",
+               configs::between(0, 100));
+  }
+};
+
 struct DataConfig {
-  std::variant<TextDataConfig> type = {};
-  static constexpr std::array<const char*, 1> kTypes = {"text"};
+  std::variant<TextDataConfig, IdxDataConfig> type = {};
+  static constexpr std::array<const char*, 2> kTypes = {"text", "idx"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -92,6 +119,7 @@ struct OptimizerConfig {
   double learning_rate = 3e-4;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
+  double moving_average = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -100,6 +128,10 @@ struct OptimizerConfig {
     fields.add("weight_decay", weight_decay, "decoupled; matrices and embeddings only", configs::kNonNegative);
     fields.add("gradient_clip", gradient_clip, "largest global norm of the gradients; 0: no clipping",
                configs::kNonNegative);
+    fields.add("moving_average", moving_average,
+               "decay of an exponential moving average of the weights, which is evaluated, exported and sampled from "
+               "instead of them; 0: none",
+               configs::kBelowOne);
   }
 };
 
@@ -341,6 +373,8 @@ template <class Model, class Data>
 constexpr bool kFits = false;
 template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::VisionTransformerConfig, IdxDataConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "modules/block_config.h"
 #include "modules/parameter_table.h"
 
 namespace strata::trainer {
@@ -29,60 +30,87 @@ class UsedShapes {
   std::vector<UsedShape> all_;
 };
 
-void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
-  const bool llama = m.family == modules::Family::llama;
-  const int64_t rows = micro_batch * m.sequence, heads = m.heads, shared = m.key_value_head_count();
-  const int64_t inner = m.feed_forward_width(), packed = (heads + 2 * shared) * m.head_width();
-  const std::string norm = llama ? "rms_norm" : "layer_norm";
-  shapes.outside({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
-  if (!llama) shapes.outside({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
+// The blocks of a model on `samples` samples of `positions` tokens each, and the norm behind the last of them.
+void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t positions, UsedShapes& shapes) {
+  const int64_t rows = samples * positions, width = block.width, inner = block.feed_forward, layers = block.layers;
+  const int64_t packed = (block.heads + 2 * block.key_value_heads) * block.head_width();
+  const std::string norm = block.root_mean_square ? "rms_norm" : "layer_norm";
   // The first norm adds nothing; the others, and the one behind the layers, add the pending branch.
-  shapes.in_layers({.op = norm, .rows = rows, .width = m.width, .bias = !llama}, 1);
-  const OpShape adding{.op = "add_" + norm, .rows = rows, .width = m.width, .bias = !llama};
-  shapes.in_layers(adding, 2 * m.layers - 1);
+  shapes.in_layers({.op = norm, .rows = rows, .width = width, .bias = !block.root_mean_square}, 1);
+  const OpShape adding{.op = "add_" + norm, .rows = rows, .width = width, .bias = !block.root_mean_square};
+  shapes.in_layers(adding, 2 * layers - 1);
   shapes.outside(adding);
-  const auto linear = [&](int64_t width, int64_t outputs, Activation activation = Activation::none) {
-    shapes.in_layers(
-        {.op = "linear", .rows = rows, .width = width, .outputs = outputs, .activation = activation, .bias = !llama},
-        m.layers);
+  const auto linear = [&](int64_t inputs, int64_t outputs, Activation activation = Activation::none) {
+    shapes.in_layers({.op = "linear",
+                      .rows = rows,
+                      .width = inputs,
+                      .outputs = outputs,
+                      .activation = activation,
+                      .bias = block.biases},
+                     layers);
   };
-  linear(m.width, packed);
-  linear(m.width, m.width);
+  linear(width, packed);
+  linear(width, width);
   OpShape attention{.op = "attention",
                     .rows = rows,
-                    .width = m.head_width(),
-                    .positions = m.sequence,
-                    .heads = heads,
-                    .key_value_heads = shared};
-  shapes.in_layers(attention, m.layers);
-  if (llama) {
+                    .width = block.head_width(),
+                    .positions = positions,
+                    .heads = block.heads,
+                    .key_value_heads = block.key_value_heads,
+                    .causal = block.causal};
+  shapes.in_layers(attention, layers);
+  if (block.rotary) {
     attention.op = "rotary";
-    shapes.in_layers(attention, m.layers);
-    linear(m.width, 2 * inner);
-    shapes.in_layers({.op = "swiglu", .rows = rows, .width = inner}, m.layers);
-  } else {
-    linear(m.width, inner, Activation::gelu_tanh);
+    shapes.in_layers(attention, layers);
   }
-  linear(inner, m.width);
-  if (m.dropout > 0) {
-    const OpShape dropout{.op = "dropout", .rows = rows, .width = m.width};
-    shapes.in_layers(dropout, 2 * m.layers);
+  linear(width, block.gated ? 2 * inner : inner, block.activation);
+  if (block.gated) shapes.in_layers({.op = "swiglu", .rows = rows, .width = inner}, layers);
+  linear(inner, width);
+  if (block.dropout > 0) {
+    const OpShape dropout{.op = "dropout", .rows = rows, .width = width};
+    shapes.in_layers(dropout, 2 * layers);
     shapes.outside(dropout);
   }
+  // One number for each sample; the first of several layers leaves nothing out.
+  if (block.stochastic_depth > 0) {
+    shapes.in_layers({.op = "dropout", .rows = samples, .width = 1}, 2 * std::max<int64_t>(layers - 1, 1));
+  }
+}
+
+void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
+  const int64_t rows = micro_batch * m.sequence;
+  shapes.outside({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
+  if (m.family == modules::Family::gpt2) {
+    shapes.outside({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
+  }
+  add_blocks(block_config(m), micro_batch, m.sequence, shapes);
   shapes.outside({.op = "linear", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   shapes.outside({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
+}
+
+void add_model(const modules::VisionTransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
+  shapes.outside({.op = "linear",
+                  .rows = micro_batch * m.patches(),
+                  .width = m.channels * m.patch * m.patch,
+                  .outputs = m.width,
+                  .bias = true});
+  add_blocks(block_config(m), micro_batch, m.tokens(), shapes);
+  shapes.outside({.op = "linear", .rows = micro_batch, .width = m.width, .outputs = m.classes, .bias = true});
+  shapes.outside({.op = "cross_entropy", .rows = micro_batch, .width = m.classes});
 }
 
 }  // namespace
 
 std::vector<UsedShape> used_shapes(const TrainerConfig& config) {
-  const auto& model = std::get<modules::TransformerConfig>(config.model.type);
   UsedShapes shapes;
-  add_model(model, config.micro_batch, shapes);
-  for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
-    const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
-    for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});
-  }
+  const auto add = [&](const auto& model) {
+    add_model(model, config.micro_batch, shapes);
+    for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
+      const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
+      for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});
+    }
+  };
+  std::visit(add, config.model.type);
   return shapes.take();
 }
 

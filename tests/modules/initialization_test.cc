@@ -35,6 +35,8 @@ TEST(Initialization, IsNormalWithTheDeviationOfItsKind) {
   for (const float value : values) fourth += std::pow(value / 0.02, 4);
   EXPECT_NEAR(fourth / static_cast<double>(values.size()), 3, 0.2);  // the kurtosis of a normal distribution
   EXPECT_NEAR(deviation(values_of(kResidual, 1, 0, 20200)), 0.02 / std::sqrt(16.0), 0.02 * 0.02 / 4);
+  const Parameter by_inputs{"patch_embedding.weight", {200, 101}, Initialization::by_inputs};
+  EXPECT_NEAR(deviation(values_of(by_inputs, 1, 0, 20200)), 1 / std::sqrt(3 * 101.0), 0.02 / std::sqrt(3 * 101.0));
 }
 
 TEST(Initialization, OfAPieceIsThatPieceOfTheWhole) {
@@ -53,7 +55,8 @@ TEST(Initialization, DependsOnSeedAndName) {
   EXPECT_EQ(values_of(kMatrix, 1, 0, 8), values_of(kMatrix, 1, 0, 8));
 }
 
-TEST(Initialization, OfNormsAndBiases) {
+TEST(Initialization, OfVectors) {
+  EXPECT_EQ(values_of({"scale.weight", {3}, Initialization::constant, 0.25}, 1, 0, 3), std::vector<float>(3, 0.25f));
   EXPECT_EQ(values_of({"norm.weight", {3}, Initialization::ones}, 1, 0, 3), std::vector<float>(3, 1.0f));
   EXPECT_EQ(values_of({"norm.bias", {3}, Initialization::zeros}, 1, 0, 3), std::vector<float>(3, 0.0f));
 }

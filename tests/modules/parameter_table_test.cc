@@ -37,6 +37,41 @@ TransformerConfig quickstart() {
   return {.layers = 4, .width = 128, .heads = 4, .feed_forward = 344, .sequence = 128, .vocabulary = 256};
 }
 
+VisionTransformerConfig vision(int64_t layers, int64_t width, int64_t heads) {
+  return {.layers = layers, .width = width, .heads = heads, .image_size = 224, .patch = 16, .classes = 1000};
+}
+
+TEST(ParameterTable, CountsAreThoseOfTimm) {
+  EXPECT_EQ(parameter_count(parameter_table(vision(12, 192, 3))), 5'717'416);
+  EXPECT_EQ(parameter_count(parameter_table(vision(12, 384, 6))), 22'050'664);
+  EXPECT_EQ(parameter_count(parameter_table(vision(12, 768, 12))), 86'567'656);
+  EXPECT_EQ(parameter_count(parameter_table(vision(24, 1024, 16))), 304'326'632);
+}
+
+TEST(ParameterTable, OfAVisionTransformer) {
+  VisionTransformerConfig config = {.layers = 4,
+                                    .width = 64,
+                                    .heads = 4,
+                                    .image_size = 28,
+                                    .patch = 7,
+                                    .channels = 1,
+                                    .classes = 10,
+                                    .pooling = Pooling::mean};
+  EXPECT_EQ(parameter_count(parameter_table(config)), 204'938);
+  config.layer_scale = 1e-5;
+  EXPECT_EQ(parameter_count(parameter_table(config)), 204'938 + 4 * 2 * 64);
+  const auto table = parameter_table(config);
+  ASSERT_EQ(table.size(), 6u);
+  EXPECT_EQ(table.back().name, "head");
+  for (const auto& group : table) {
+    for (const auto& parameter : group.parameters) {
+      const bool matrix = parameter.shape.size() == 2;
+      EXPECT_EQ(parameter.decayed(), matrix && parameter.name != "position.weight") << parameter.name;
+      EXPECT_EQ(parameter.constant, parameter.name.find("_scale.") == std::string::npos ? 0 : 1e-5) << parameter.name;
+    }
+  }
+}
+
 TEST(ParameterTable, CountsAreThePublishedOnes) {
   EXPECT_EQ(parameter_count(parameter_table(gpt2_124m())), 124'439'808);
   EXPECT_EQ(parameter_count(parameter_table(llama_3_2_1b())), 1'235'814'400);
@@ -96,6 +131,11 @@ TEST(FlopsPerToken, FollowTheConvention) {
   EXPECT_NEAR(flops_per_item(llama_3_8b()) / 1e9, 51.47, 0.01);
   // Quick start: blocks hold 4 x (3 x 128 x 128 + 128 x 128 + 3 x 344 x 128) in matrices, the tied head 256 x 128.
   EXPECT_EQ(flops_per_item(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
+}
+
+TEST(FlopsPerImage, FollowTheConvention) {
+  // ViT-B/16 at 224: 17.58 G multiply-adds forward (timm's table), 2 x 3 FLOPs each in a step.
+  EXPECT_NEAR(flops_per_item(vision(12, 768, 12)) / 6e9, 17.58, 0.02);
 }
 
 }  // namespace

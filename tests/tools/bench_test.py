@@ -9,6 +9,7 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
+STEP = os.path.abspath("tools/bench_step")
 TRAIN, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/levels")
 
 CONFIG = """
@@ -16,12 +17,15 @@ run: {{folder: {folder}/run}}
 steps: 2
 batch: 2
 micro_batch: 2
-model: {{type: transformer, family: {family}, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37}}
-data: {{type: text, train: {folder}/data.bin, validation: {folder}/data.bin}}
+model: {{{model}}}
+data: {{{data}}}
 optimizer: {{type: adamw, learning_rate: 1e-2}}
 schedule: {{type: constant}}
 kernels: {{default: best}}
 """
+
+LANGUAGE = "type: transformer, family: %s, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37"
+VISION = "type: vision_transformer, layers: 2, width: 32, heads: 4, feed_forward: 48, image_size: 12, patch: 3, classes: 7, pooling: mean"
 
 
 class BenchTest(unittest.TestCase):
@@ -30,6 +34,10 @@ class BenchTest(unittest.TestCase):
         self.folder = self.temporary.name
         with open(self.folder + "/data.bin", "wb") as file:
             file.write(struct.pack("<256i", 20240520, 1, 500, *[0] * 253) + struct.pack("<500H", *[i % 37 for i in range(500)]))
+        with open(self.folder + "/images", "wb") as file:
+            file.write(struct.pack(">4B4I", 0, 0, 8, 4, 6, 3, 12, 12) + bytes(i * i % 251 for i in range(6 * 3 * 12 * 12)))
+        with open(self.folder + "/labels", "wb") as file:
+            file.write(struct.pack(">4BI6B", 0, 0, 8, 1, 6, *range(6)))
         self.config = self.write_config("llama")
 
     def tearDown(self):
@@ -38,7 +46,11 @@ class BenchTest(unittest.TestCase):
     def write_config(self, family):
         path = f"{self.folder}/{family}.yaml"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=self.folder, family=family))
+            data = "type: text, train: {0}/data.bin, validation: {0}/data.bin"
+            if family == "vision":
+                data = "type: idx, train_images: {0}/images, train_labels: {0}/labels, validation_images: {0}/images, validation_labels: {0}/labels"
+            model = VISION if family == "vision" else LANGUAGE % family
+            file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
         return path
 
     def run_program(self, *command, expect=0):
@@ -76,6 +88,9 @@ class BenchTest(unittest.TestCase):
                               ("linear", "32x32->37"), ("cross_entropy", "32x37"), ("attention", "2x16 positions, 4 heads of 8, causal")}, shapes)
         self.assertNotIn("layer_norm", {op for op, _ in shapes})
         self.assertEqual({row["dtype"] for row in rows}, {"fp32"})
+        shapes = {(row["op"], row["shape"]) for row in self.rows("--config", self.write_config("vision"), "--level", "aten")}
+        self.assertLessEqual({("linear", "32x27->32 bias"), ("layer_norm", "32x32 bias"), ("add_layer_norm", "32x32 bias"), ("linear", "32x32->48 gelu bias"),
+                              ("linear", "2x32->7 bias"), ("cross_entropy", "2x7"), ("attention", "2x16 positions, 4 heads of 8, full")}, shapes)
 
     def test_levels_are_listed_with_reasons(self):
         rows = [json.loads(line) for line in self.run_program(LEVELS, "--json")[0].splitlines()]
@@ -85,13 +100,23 @@ class BenchTest(unittest.TestCase):
             self.assertEqual("reason" in row, not (row["forward"] and row["backward"]), row)
         self.run_program(LEVELS, "--jsn", expect=2)
 
+    def test_times_whole_steps_of_each_family(self):
+        for family, item in ("llama", "token"), ("vision", "image"):
+            self.run_program(STEP, self.write_config(family), "kernels.default=aten", "--warm-up", "5", "--steps", "3", "--json", f"{self.folder}/{family}.json")
+            with open(f"{self.folder}/{family}.json", encoding="utf-8") as file:
+                result = json.loads(file.read())
+            self.assertEqual(result["steps"], 3)
+            per_step = result[item + "s_per_second"] * result["milliseconds"] / 1e3
+            self.assertAlmostEqual(per_step, {"token": 32, "image": 2}[item], places=6)
+            self.assertGreater(result["model_teraflops_per_rank"], 0)
+
     def test_refuses_what_is_not_there(self):
         _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)
         self.assertIn("nothing to time", errors)
         self.run_program(BENCH, "--device", "cpu", "--dtype", "fp8", expect=2)
 
     def test_a_plan_is_made_followed_and_refused(self):
-        for family in ("llama", "gpt2"):
+        for family in ("llama", "gpt2", "vision"):
             config = self.write_config(family)
             path = self.run_program(PLAN, config, "--device", "cpu")[0].strip()
             self.assertTrue(path.startswith(f"plans/{family}-"), path)

@@ -74,9 +74,10 @@ class FakeArchive:
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()
 
-    def config(self, ranks=2, seconds=0, act="", data="data/text/train.bin", more=()):
+    def config(self, ranks=2, seconds=0, act="", data="data/text/train.bin", images="", more=()):
         shutil.rmtree(self.path("run"), ignore_errors=True)
         lines = [f"run.folder: {self.path('run')}", f"run.ranks: {ranks}", f"seconds: {seconds}", f"act: {act}", f"data.train: {data}", *more]
+        lines += [f"data.train_images: {images}"] if images else []
         return self.write("config.yaml", "\n".join(lines) + "\n")
 
     def start(self, *arguments, environment=None):

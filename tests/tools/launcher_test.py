@@ -242,6 +242,21 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 0, errors)
         self.assertIn("[1,1]<stdout>:rank 1 is done", output)
 
+    def test_vision_quick_start_brings_its_images(self):
+        config = self.archive.config(data="", images="data/fashion-mnist/train-images-idx3-ubyte.gz")
+        code, _, errors = self.archive.run("train", config, environment={"STRATA_DATASETS": self.archive.path("nowhere")})
+        self.assertEqual(code, 3)
+        self.assertIn("dataset-fashion-mnist, which is not installed", errors)
+        code, output, errors = self.archive.run("train", config)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(sorted(os.listdir(self.archive.path("data/fashion-mnist"))), [
+            "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"])
+        self.assertNotIn("sample of", output)
+        with open("/usr/share/datasets/fashion-mnist/t10k-labels-idx1-ubyte.gz", "rb") as file:
+            labels = file.read()
+        with open(self.archive.path("data/fashion-mnist/t10k-labels-idx1-ubyte.gz"), "rb") as file:
+            self.assertEqual(file.read(), labels)
+
     def test_quick_start_brings_its_text_and_shows_a_sample(self):
         self.archive.write("bin/python", f"#!/bin/sh\nexec {os.environ['PYTHON']} \"$@\"\n", 0o755)
         config = self.archive.config(data="data/bible/train.bin")

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT
-// model_values CONFIG WEIGHTS IDS FOLDER: logits, loss and gradients of a language model with the weights of a folder,
-// for the sequences in IDS (int64, one more token than the model's sequence each), as safetensors.
+// model_values CONFIG WEIGHTS INPUTS FOLDER: logits, loss and gradients of a model with the weights of a folder, as
+// safetensors. INPUTS has sequences (int64, one more token than the model's sequence each) or images (fp32, as the
+// model sees them; image i has label i modulo the classes).
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/remainder.h>
 
 #include <fstream>
 #include <map>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear/linear.h"
 #include "modules/parameter_table.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
+#include "modules/vision_transformer.h"
 #include "tools/weights_writer.h"
 #include "trainer/load_config.h"
 #include "trainer/weights_folder.h"
@@ -22,44 +28,63 @@ namespace {
 
 using at::Tensor;
 
-Tensor read_ids(const std::string& path, int64_t columns) {
+using Parameters = std::map<std::string, Tensor>;
+
+// A file of nothing but numbers, `columns` in a row.
+Tensor read_rows(const std::string& path, int64_t columns, at::ScalarType dtype) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const int64_t rows = file.tellg() / static_cast<int64_t>(sizeof(int64_t)) / columns;
-  const Tensor ids = at::empty({rows, columns}, at::kLong);
+  const int64_t rows = file.tellg() / static_cast<int64_t>(c10::elementSize(dtype)) / columns;
+  const Tensor values = at::empty({rows, columns}, dtype);
   file.seekg(0);
-  file.read(reinterpret_cast<char*>(ids.mutable_data_ptr<int64_t>()), static_cast<std::streamsize>(ids.nbytes()));
-  return ids;
+  file.read(static_cast<char*>(values.mutable_data_ptr()), static_cast<std::streamsize>(values.nbytes()));
+  return values;
 }
 
-void write_values(const trainer::TrainerConfig& config, const std::string& weights_path, const std::string& ids_path,
-                  const std::string& folder) {
-  const auto& model_config = std::get<modules::TransformerConfig>(config.model.type);
+struct Results {
+  Tensor logits, targets;
+};
+
+Results run(const modules::TransformerConfig& config, const trainer::TrainerConfig& all, const Parameters& parameters,
+            const std::string& ids_path) {
+  const modules::Transformer model(config, all.kernels, [&](const std::string& name) { return parameters.at(name); });
+  modules::StepContext context;
+  if (config.family == modules::Family::llama) {
+    const auto tables = modules::rotary_tables(config, config.sequence);
+    context.rotary_cosine = tables.cosine;
+    context.rotary_sine = tables.sine;
+  }
+  const Tensor ids = read_rows(ids_path, config.sequence + 1, at::kLong);
+  const Tensor hidden = model(ids.narrow(1, 0, config.sequence).contiguous(), context);
+  return {kernels::linear(hidden, model.head_weight(), {}, kernels::Activation::none, kernels::Level::aten),
+          ids.narrow(1, 1, config.sequence).reshape({-1})};
+}
+
+Results run(const modules::VisionTransformerConfig& config, const trainer::TrainerConfig& all,
+            const Parameters& parameters, const std::string& images_path) {
+  const modules::VisionTransformer model(config, all.kernels,
+                                         [&](const std::string& name) { return parameters.at(name); });
+  const int64_t side = config.image_size;
+  const Tensor images = read_rows(images_path, config.channels * side * side, at::kFloat);
+  return {model(images.view({-1, config.channels, side, side}), {}),
+          at::arange(images.size(0), at::kLong).remainder(config.classes)};
+}
+
+template <class Model>
+void write_values(const Model& model, const trainer::TrainerConfig& config, const std::string& weights_path,
+                  const std::string& inputs_path, const std::string& folder) {
   const trainer::WeightsFolder weights(weights_path);
-  std::map<std::string, Tensor> parameters;
-  for (const auto& group : modules::parameter_table(model_config)) {
+  Parameters parameters;
+  for (const auto& group : modules::parameter_table(model)) {
     for (const auto& parameter : group.parameters) {
       parameters[parameter.name] =
           weights.read(parameter.name, 0, parameter.elements()).view(parameter.shape).set_requires_grad(true);
     }
   }
-  const modules::Transformer model(model_config, config.kernels,
-                                   [&](const std::string& name) { return parameters.at(name); });
-  modules::StepContext context;
-  if (model_config.family == modules::Family::llama) {
-    const auto tables = modules::rotary_tables(model_config, model_config.sequence);
-    context.rotary_cosine = tables.cosine;
-    context.rotary_sine = tables.sine;
-  }
-  const Tensor ids = read_ids(ids_path, model_config.sequence + 1);
-  const Tensor inputs = ids.narrow(1, 0, model_config.sequence).contiguous();
-  const Tensor targets = ids.narrow(1, 1, model_config.sequence).reshape({-1});
-  const auto level = kernels::Level::aten;
-  const Tensor logits =
-      kernels::linear(model(inputs, context), model.head_weight(), {}, kernels::Activation::none, level);
+  const auto [logits, targets] = run(model, config, parameters, inputs_path);
   const Tensor values = logits.detach().clone();
   const Tensor scale = at::full({}, 1.0 / static_cast<double>(targets.numel()), at::kFloat);
   const Tensor loss =
-      kernels::cross_entropy(logits.view({-1, model_config.vocabulary}), targets, scale, -100, 0.0, level);
+      kernels::cross_entropy(logits.view({-1, logits.size(-1)}), targets, scale, -100, 0.0, kernels::Level::aten);
   loss.backward();
 
   std::vector<tools::Weight> results;
@@ -77,7 +102,8 @@ void write_values(const trainer::TrainerConfig& config, const std::string& weigh
 
 int main(int count, char** arguments) {
   if (count != 5) return 2;
-  strata::write_values(strata::trainer::load_trainer_config(arguments[1], {}).config, arguments[2], arguments[3],
-                       arguments[4]);
+  const auto config = strata::trainer::load_trainer_config(arguments[1], {}).config;
+  std::visit([&](const auto& model) { strata::write_values(model, config, arguments[2], arguments[3], arguments[4]); },
+             config.model.type);
   return 0;
 }

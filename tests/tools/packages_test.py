@@ -13,7 +13,7 @@ import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
 
 KEYS = ("precision.compute", "precision.reduce", "model.family", "model.width", "model.heads", "model.key_value_heads",
-        "model.feed_forward", "model.vocabulary")
+        "model.feed_forward", "model.vocabulary", "model.type", "model.classes", "model.stochastic_depth")
 VERSION = importlib.metadata.version("torch").split("+")[0]
 
 
@@ -60,6 +60,20 @@ class Needed(unittest.TestCase):
             self.assertIn(request, requests)
         for request in requests:
             self.assertNotRegex(request, "^(layer_norm|activation)|gelu|float16$")
+
+    def test_a_model_without_families_has_its_own_functions(self):
+        requests = set(needed("quickstart_vision", "x86-64-v3").values())
+        for request in ("linear linear_gelu float32 *", "linear gelu_gradient float32 *", "layer_norm layer_norm_forward float32 *"):
+            self.assertIn(request, requests)
+        for request in requests:
+            self.assertNotRegex(request, "^(rms_norm|rotary|swiglu|embedding)|gelu_tanh|relu")
+
+    def test_stochastic_depth_draws_in_float32(self):
+        values = {**values_of("quickstart_vision"), "precision.compute": "bfloat16"}
+        for share, there in ("0", False), ("0.1", True):
+            values["model.stochastic_depth"] = share
+            requests = make_for_config.needed(formulas(), values, "x86-64-v3", VERSION).values()
+            self.assertEqual("dropout dropout_rows float32 *" in requests, there)
 
     def test_only_the_ops_that_are_asked_for(self):
         requests = needed("llama_8b", "x86-64-v3", "rms_norm,linear_cross_entropy").values()

@@ -66,11 +66,20 @@ class CheckTest(unittest.TestCase):
         self.assertIsNone(re.search("mpi|torch|c10|cuda|nccl", libraries), libraries)
 
     def test_validate_counts_parameters(self):
-        published = {"gpt2_124m": 124439808, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448}
+        published = {"gpt2_124m": 124439808, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938}
         for name, count in published.items():
             result = check("--validate", f"configs/{name}.yaml")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"parameters: {count:,}\n", result.stdout)
+
+    def test_validate_counts_images(self):
+        config = "configs/quickstart_vision.yaml"
+        output = check("--validate", config).stdout
+        self.assertRegex(output, r"FLOPs per image, forward and backward: \S+ \(")
+        self.assertIn("samples per step: 128 = 1 micro-batches x 64 samples x 2 ranks, of 1 image\n", output)
+        for size, count in (("base", 86567656), ("large", 304326632)):  # timm's numbers
+            model = f"model={{type: vision_transformer, size: vit_{size}_patch16_224, classes: 1000}}"
+            self.assertIn(f"parameters: {count:,}\n", check("--validate", config, model).stdout)
 
     def test_validate_prints_origins_and_memory(self):
         output = check("--validate", QUICKSTART, "--ranks", "1", "optimizer.learning_rate=1e-2").stdout

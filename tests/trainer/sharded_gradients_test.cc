@@ -16,6 +16,7 @@
 
 #include "sharding/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
+#include "tests/trainer/data/idx_files.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
@@ -60,6 +61,18 @@ TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
   return parse_trainer_config("test.yaml", text, all).config;
 }
 
+// A vision transformer with everything that is optional, instead of the language model.
+std::vector<std::string> vision(const std::vector<std::string>& overrides) {
+  static const std::string path = write_images("sharded", 40, 6, 7);
+  std::vector<std::string> all = {
+      "model={type: vision_transformer, layers: 5, width: 24, heads: 3, image_size: 6, patch: 2, channels: 1, classes: "
+      "7, layer_scale: 0.5, label_smoothing: 0.1, feed_forward: 41}",
+      "data={type: idx, train_images: " + path + "-images, train_labels: " + path + "-labels, validation_images: " +
+          path + "-images, validation_labels: " + path + "-labels, flip: true, shift: 1}"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
 struct Result {
   float loss = 0;
   std::map<std::string, Tensor> gradients;  // in full
@@ -82,7 +95,9 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
     model.set_last_micro_batch(i + 1 == config.micro_batches());
     const int64_t first = (i * world.size() + world.rank()) * config.micro_batch;
     MicroBatch batch = task->training_batch(first, config.micro_batch);
-    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample};
+    batch.inputs = batch.inputs.to(device);
+    batch.targets = batch.targets.to(device);
+    if (batch.share.defined()) batch.share = batch.share.to(device);
     const Tensor part = task->loss(batch, scale, dropout_key);
     part.backward();
     model.finish_backward();
@@ -179,6 +194,53 @@ TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
   expect_close(on_all_ranks({"model.tied=false"}), on_one_rank({"model.tied=false"}), kRounding);
 }
 
+TEST(ShardedGradients, OfVisionTransformers) {
+  expect_close(on_all_ranks(vision({"model.pooling=mean"})), on_one_rank(vision({"model.pooling=mean"})), kRounding);
+  const Result one = on_one_rank(vision({}));
+  expect_close(on_all_ranks(vision({})), one, kRounding);
+  expect_close(on_all_ranks(vision({"sharding.accumulate=full", "gradient_checkpointing=full"})), one, kRounding);
+}
+
+TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
+  const std::vector<std::string> mixed = vision({"data.mixup=1"});
+  expect_close(on_all_ranks(mixed), on_one_rank(mixed), kRounding);
+  expect_close(on_all_ranks(vision({"data.cutmix=1"})), on_one_rank(vision({"data.cutmix=1"})), kRounding);
+
+  // The loss of a mixed batch is the sum of the losses with either label, in their shares.
+  const TrainerConfig config = config_for(mixed, 1);
+  sharding::LocalCommunicator alone(tests::device());
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(alone, config.sharding);
+  const auto task = make_task(config);
+  ShardedModel model(config, *task, mesh, {.device = tests::device()});
+  model.begin_step();
+  MicroBatch batch = task->training_batch(0, config.micro_batch);
+  batch.inputs = batch.inputs.to(tests::device());
+  batch.targets = batch.targets.to(tests::device());
+  batch.share = batch.share.to(tests::device());
+  ASSERT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, config.micro_batch}));
+  ASSERT_FALSE(at::equal(batch.targets[0], batch.targets[1]));
+  const Tensor one = at::full({}, 1, at::dtype(at::kFloat).device(tests::device()));
+  const auto loss = [&](const MicroBatch& part) { return task->loss(part, one, {}).item<double>(); };
+  const double share = batch.share.item<double>(), whole = loss(batch);
+  EXPECT_GT(share, 0.01);
+  EXPECT_LT(share, 0.99);
+  const double first = loss({batch.inputs, batch.targets[0]}), second = loss({batch.inputs, batch.targets[1]});
+  EXPECT_NE(first, second);
+  EXPECT_NEAR(whole, share * first + (1 - share) * second, 1e-5 * whole);
+  model.reshard();
+}
+
+TEST(ShardedGradients, LeaveOutTheSameBranchesOnAnyNumberOfRanks) {
+  const std::vector<std::string> overrides = vision({"model.stochastic_depth=0.5", "model.dropout=0.1"});
+  expect_close(on_all_ranks(overrides), on_one_rank(overrides), kRounding);
+  const Result with = on_one_rank(vision({"model.stochastic_depth=0.5"})), without = on_one_rank(vision({}));
+  const auto change = [&](const std::string& name) {
+    return relative_difference(with.gradients.at(name), without.gradients.at(name));
+  };
+  EXPECT_GT(change("position.weight"), 1e-2);
+  EXPECT_GT(change("blocks.4.mlp.down.weight"), 1e-1);  // half of the samples are without this branch
+}
+
 TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
   const Result with = on_one_rank({"model.dropout=0.2"});
   expect_close(on_all_ranks({"model.dropout=0.2"}), with, kRounding);
@@ -188,12 +250,16 @@ TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
 }
 
 TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
-  const Result exact = on_one_rank({});
-  for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
-    const Result rounded = on_all_ranks({"precision.compute=bfloat16", reduce});
-    EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
-    for (const auto& [name, gradient] : exact.gradients) {
-      EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+  for (const std::vector<std::string>& family : {std::vector<std::string>{}, vision({})}) {
+    const Result exact = on_one_rank(family);
+    for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
+      std::vector<std::string> overrides = family;
+      overrides.insert(overrides.end(), {"precision.compute=bfloat16", reduce});
+      const Result rounded = on_all_ranks(overrides);
+      EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
+      for (const auto& [name, gradient] : exact.gradients) {
+        EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+      }
     }
   }
 }
@@ -264,7 +330,8 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                               "compute: float32}]}",
                                               "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
-                                             {"sharding.accumulate=full"}}) {
+                                             {"sharding.accumulate=full"},
+                                             vision({"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
     int64_t predicted = 0;
     for (const MemoryClass& kind : memory_per_rank(config, make_task(config)->parameter_table())) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Small runs of the train program under mpirun, on the device and on the ranks that the environment names."""
 
+import functools
 import json
 import os
 import struct
@@ -34,6 +35,42 @@ def write_tokens(path, tokens):
         file.write(struct.pack("<%dH" % len(tokens), *tokens))
 
 
+def write_images(path, first, count):
+    """Images of 6 x 6 and their labels: the place of a bright square says which of 4 classes it is."""
+    labels = [(i * i + i // 3) % 4 for i in range(first, first + count)]
+    pixels = bytearray()
+    for i, label in enumerate(labels, first):
+        pixels += bytes((200 if (y // 3, x // 3) == divmod(label, 2) else 0) + (i * 7 + y * 5 + x * 11) % 50
+                        for y in range(6) for x in range(6))
+    for name, sizes, values in (("images", [count, 6, 6], pixels), ("labels", [count], bytes(labels))):
+        with open(path + "." + name, "wb") as file:
+            file.write(struct.pack(">BBBB%dI" % len(sizes), 0, 0, 8, len(sizes), *sizes) + values)
+
+
+# Every kind of model, as overrides of the configuration above.
+FAMILIES = {
+    "language": [],
+    "vision": [
+        "model={{type: vision_transformer, layers: 3, width: 24, heads: 3, image_size: 6, patch: 2, channels: 1, classes: 4,"
+        " dropout: 0.1, stochastic_depth: 0.2, layer_scale: 0.1}}",
+        "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels, flip: true, shift: 1, mixup: 0.2, cutmix: 0.2,"
+        " validation_images: {data}/validation.images, validation_labels: {data}/validation.labels}}",
+        "optimizer.moving_average=0.8",
+        "evaluation.tokens=0",
+    ],
+}
+
+
+def for_each_family(test):
+    """The test gets the name of a family and its overrides, once for each of them."""
+    @functools.wraps(test)
+    def run(self):
+        for family, overrides in FAMILIES.items():
+            with self.subTest(family):
+                test(self, family, *[text.format(data=self.data) for text in overrides])
+    return run
+
+
 class TrainingRuns(unittest.TestCase):
     """What tests of runs share."""
 
@@ -44,6 +81,8 @@ class TrainingRuns(unittest.TestCase):
         os.mkdir(self.data)
         write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
         write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+        write_images(self.data + "/train", 0, 500)
+        write_images(self.data + "/validation", 500, 101)  # not a multiple of anything
 
     def tearDown(self):
         self.temporary.cleanup()
@@ -77,6 +116,10 @@ class TrainingRuns(unittest.TestCase):
         process = self.start(run, *overrides, **options)
         self.output, self.errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, expect, self.output + self.errors)
+
+    def run_program(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def lines(self, run):
         with open(self.path(run, "metrics.jsonl"), encoding="utf-8") as file:

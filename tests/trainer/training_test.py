@@ -7,29 +7,30 @@ import subprocess
 import time
 import unittest
 
-from training_runs import DEVICE, TRAIN, TrainingRuns, write_tokens
+from training_runs import DEVICE, FAMILIES, TRAIN, TrainingRuns, for_each_family, write_tokens
 
 
 class TrainingTest(TrainingRuns):
-    def test_any_number_of_ranks_learns_the_same(self):
-        counts = self.some_ranks(1, 2, 3, 4)
-        for ranks in counts:
-            self.train("on%d" % ranks, "steps=6", ranks=ranks, batch=96)
-        one = self.losses("on1")
-        for ranks in counts[1:]:
-            self.assertEqual(self.hashes("on%d" % ranks)[0], self.hashes("on1")[0])
-            several = self.losses("on%d" % ranks)
+    @for_each_family
+    def test_any_number_of_ranks_learns_the_same(self, family, *overrides):
+        runs = {ranks: "%s_on_%d" % (family, ranks) for ranks in self.some_ranks(1, 2, 3, 4)}
+        for ranks, run in runs.items():
+            self.train(run, "steps=6", *overrides, ranks=ranks, batch=96)
+        one = self.losses(runs[1])
+        evaluations = {ranks: [line for line in self.lines(run) if "validation_loss" in line] for ranks, run in runs.items()}
+        for ranks in list(runs)[1:]:
+            self.assertEqual(self.hashes(runs[ranks])[0], self.hashes(runs[1])[0])
+            several = self.losses(runs[ranks])
             self.assertLess(abs(several[0] - one[0]), 1e-6 * one[0])
             for a, b in zip(several, one, strict=True):
                 self.assertLess(abs(a - b), 1e-4 * b)
-        evaluations = [[line["validation_loss"] for line in self.lines("on%d" % ranks) if "validation_loss" in line]
-                       for ranks in counts]
-        for several in evaluations[1:]:
-            self.assertEqual(len(several), 1)
-            self.assertLess(abs(several[0] - evaluations[0][0]), 1e-4 * evaluations[0][0])
+            self.assertEqual(len(evaluations[ranks]), 1)
+            for name, value in evaluations[1][0].items():  # the loss, and whatever else the family reports
+                self.assertLessEqual(abs(evaluations[ranks][0][name] - value), 1e-4 * value, name)
 
-    def test_strategies_learn_the_same(self):
-        self.train("full", "steps=6")
+    @for_each_family
+    def test_strategies_learn_the_same(self, family, *overrides):
+        self.train(family, "steps=6", *overrides)
         for name, override in {
             "none": "sharding.strategy=none",
             "kept": "sharding.reshard_after_forward=false",
@@ -37,10 +38,10 @@ class TrainingTest(TrainingRuns):
             "again": "gradient_checkpointing=full",
             "cheap": "gradient_checkpointing=[0 selective, 2]",
             "types": "precision.layers=[{only: 1, compute: float32}]",
-            "mixed": "kernels.layers=[{only: 0-1, rms_norm: torchscript, linear: torchscript}]",
+            "mixed": "kernels.layers=[{only: 0-1, rms_norm: torchscript, layer_norm: torchscript, linear: torchscript}]",
         }.items():
-            self.train(name, "steps=6", override)
-            self.expect_same_losses(name, "full")
+            self.train(family + "_" + name, "steps=6", *overrides, override)
+            self.expect_same_losses(family + "_" + name, family)
 
     def test_hybrid_sharding_learns_the_same(self):
         self.train("full", "steps=6", ranks=4, batch=32)
@@ -57,16 +58,20 @@ class TrainingTest(TrainingRuns):
         with open(self.path("first", "kernels.txt"), encoding="utf-8") as file:
             self.assertIn("layers 0-2", file.read())
 
-    def test_a_killed_rank_ends_the_run_and_resuming_gives_the_same_bits(self):
-        self.train("whole")
+    @for_each_family
+    def test_a_killed_rank_ends_the_run_and_resuming_gives_the_same_bits(self, family, *overrides):
+        whole, killed = family + "_whole", family + "_killed"
+        self.train(whole, *overrides)
         faults = {"STRATA_FAULTS": "1"}
         begin = time.monotonic()
-        self.train("killed", "fault={at: step 13 rank 1, do: kill}", environment=faults, expect=137)
+        self.train(killed, *overrides, "fault={at: step 13 rank 1, do: kill}", environment=faults, expect=137)
         self.assertLess(time.monotonic() - begin, 15)
-        self.train("killed")
+        self.train(killed, *overrides)
         self.assertIn("resumed from step 10", self.output)
-        self.assertEqual(self.losses("killed"), self.losses("whole"))
-        self.assertEqual(self.hashes("killed"), self.hashes("whole"))
+        self.assertEqual(self.losses(killed), self.losses(whole))
+        self.assertEqual(self.hashes(killed), self.hashes(whole))
+        self.assertEqual(*([line for line in self.lines(run) if "validation_loss" in line] for run in (killed, whole)))
+        self.assertLess(self.losses(whole)[-1], 0.9 * self.losses(whole)[0], "it learns nothing")
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)
@@ -177,6 +182,14 @@ class TrainingTest(TrainingRuns):
         self.assertRegex(self.errors, "foreign.bin.*40")
         self.train("missing", "data.train=" + self.data + "/missing.bin", expect=3)
         self.assertIn("missing.bin", self.errors)
+        vision = [text.format(data=self.data) for text in FAMILIES["vision"]]
+        self.train("labels", *vision, "data.train_labels=" + self.data + "/train.images", expect=3)
+        self.assertIn("train.images: holds an array of 3 dimensions", self.errors)
+        self.train("classes", *vision, "model.classes=3", expect=3)
+        self.assertRegex(self.errors, r"train.labels: label \d+ is 3, outside of the 3 classes")
+        os.truncate(self.data + "/validation.images", 1000)
+        self.train("truncated", *vision, expect=3)
+        self.assertIn("validation.images: was truncated", self.errors)
 
     def test_a_token_file_that_shrinks_while_training(self):
         process = self.start("shrunk", "steps=100000", "schedule={type: constant}")

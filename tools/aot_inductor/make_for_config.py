@@ -10,12 +10,16 @@ from fnmatch import fnmatch
 
 import make_packages
 
-# "op/function" that models of a family never call.
+# "op/function" that models of a family, or of a type without families, never call.
 UNUSED = {
     "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/*relu*"),
     "gpt2": (
         "activation/*", "layer_norm/*gelu*", "linear/*relu*", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
         "rotary/*", "swiglu/*",
+    ),
+    "vision_transformer": (
+        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/*relu*", "linear/linear_none",
+        "rms_norm/*", "rotary/*", "swiglu/*",
     ),
 }  # fmt: skip
 # Those that take gradients, which may have a dtype of their own.
@@ -30,6 +34,7 @@ def widths_of_model(values):
     width, heads = number("model.width"), number("model.heads")
     key_value_heads = number("model.key_value_heads") or heads
     feed_forward = number("model.feed_forward") or 4 * width
+    classes = number("model.classes")
     head_width = width // heads if heads else 0
     all_heads = heads + 2 * key_value_heads
     return [
@@ -40,7 +45,8 @@ def widths_of_model(values):
         ("linear/*gelu*", f"o={feed_forward}"),
         ("linear/bias_gradient", f"o={all_heads * head_width}"),
         ("linear/bias_gradient", f"o={width}"),
-        ("cross_entropy/*", f"v={number('model.vocabulary')},c=16"),
+        ("linear/bias_gradient", f"o={classes}"),
+        ("cross_entropy/*", f"v={number('model.vocabulary') or classes},c=16"),
         ("rotary/*", f"a={all_heads},e={head_width // 2}"),
         ("activation/*", "c=16"),
         ("adamw/*", "c=16"),
@@ -60,7 +66,7 @@ def needed(formulas, values, architecture, version, ops="all"):
     """Requests of make_packages.py by their keys."""
     dtypes = {values["precision.compute"]}
     gradients = dtypes | {values["precision.reduce"], "float32"}
-    unused = UNUSED.get(values.get("model.family"), ())
+    unused = UNUSED.get(values.get("model.family") or values.get("model.type"), ())
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
@@ -75,7 +81,10 @@ def needed(formulas, values, architecture, version, ops="all"):
             sets = ["*"]
             if architecture != "x86-64-v3":
                 sets += [widths for pattern, widths in widths_of_model(values) if fnmatch(name, pattern)]
-            for dtype in sorted(gradients if any(fnmatch(name, pattern) for pattern in OF_GRADIENTS) else dtypes):
+            of_program = gradients if any(fnmatch(name, pattern) for pattern in OF_GRADIENTS) else dtypes
+            if name == "dropout/dropout_rows" and float(values.get("model.stochastic_depth") or 0) > 0:
+                of_program = dtypes | {"float32"}  # stochastic depth draws one such number for each sample
+            for dtype in sorted(of_program):
                 for widths in filter(is_asked_for, make_packages.sets_of_widths(sets, program.widths, dtype)):
                     key = make_packages.key_of(
                         version, op, program.function, dtype, make_packages.text_of(widths), architecture, text

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "tools/hf/config.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "configs/errors.h"
+#include "tools/hf/json_section.h"
+#include "tools/hf/timm.h"
 
 namespace strata::hf {
 namespace {
@@ -61,68 +60,7 @@ OrderedJson llama_config(const TransformerConfig& model) {
   return json;
 }
 
-// Reads keys of one JSON object; every error names the file and the key.
-class Section {
- public:
-  Section(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
-    if (!json.is_object()) throw Error(ExitCode::storage, path_ + ": expected a JSON object");
-  }
-
-  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
-
-  int64_t count(const char* key) const {
-    const Json& value = at(key);
-    constexpr uint64_t kMost = 1'000'000'000;
-    if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > kMost) {
-      throw refuse(key, "a positive integer");
-    }
-    return static_cast<int64_t>(value.get<uint64_t>());
-  }
-
-  double positive(const char* key) const {
-    const Json& value = at(key);
-    if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
-      throw refuse(key, "a positive number");
-    }
-    return value.get<double>();
-  }
-
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    if (!json_[key].is_boolean()) throw refuse(key, "true or false");
-    return json_[key].get<bool>();
-  }
-
-  std::string text(const char* key) const {
-    if (!at(key).is_string()) throw refuse(key, "a text");
-    return json_[key].get<std::string>();
-  }
-
-  // What only one value of is done here.
-  template <class Value>
-  void expect(const char* key, const Value& only) const {
-    if (has(key) && json_[key] != only)
-      throw refuse(key, Json(only).dump() + ", which is all that this family does here");
-  }
-
-  Section section(const char* key) const { return Section(at(key), path_ + ": " + key); }
-
-  Error refuse(const char* key, const std::string& expected) const {
-    const std::string came = json_.contains(key) ? json_[key].dump() : "nothing";
-    return Error(ExitCode::storage, path_ + ": " + key + ": expected " + expected + ", got " + came.substr(0, 100));
-  }
-
- private:
-  const Json& at(const char* key) const {
-    if (!has(key)) throw Error(ExitCode::storage, path_ + ": " + key + " is missing");
-    return json_[key];
-  }
-
-  const Json& json_;
-  std::string path_;
-};
-
-TransformerConfig read_gpt2(const Section& json) {
+TransformerConfig read_gpt2(const JsonSection& json) {
   if (json.has("activation_function") && json.text("activation_function") != "gelu_pytorch_tanh") {
     json.expect("activation_function", "gelu_new");
   }
@@ -141,13 +79,13 @@ TransformerConfig read_gpt2(const Section& json) {
 }
 
 // Up to version 4 of the library: rope_theta and rope_scaling; from 5 on both are in rope_parameters.
-void read_rotary(const Section& json, TransformerConfig& model) {
+void read_rotary(const JsonSection& json, TransformerConfig& model) {
   const bool together = json.has("rope_parameters");
   if (together || json.has("rope_theta")) {
     model.rotary_base = (together ? json.section("rope_parameters") : json).positive("rope_theta");
   }
   if (!together && !json.has("rope_scaling")) return;
-  const Section scaling = json.section(together ? "rope_parameters" : "rope_scaling");
+  const JsonSection scaling = json.section(together ? "rope_parameters" : "rope_scaling");
   const char* key = scaling.has("rope_type") ? "rope_type" : "type";
   const std::string type = scaling.text(key);
   if (type == "default") return;
@@ -159,7 +97,7 @@ void read_rotary(const Section& json, TransformerConfig& model) {
   model.rotary_scaling.original_sequence = scaling.count("original_max_position_embeddings");
 }
 
-TransformerConfig read_llama(const Section& json) {
+TransformerConfig read_llama(const JsonSection& json) {
   json.expect("hidden_act", "silu");
   json.expect("attention_bias", false);
   json.expect("mlp_bias", false);
@@ -177,6 +115,21 @@ TransformerConfig read_llama(const Section& json) {
   return model;
 }
 
+TransformerConfig read_transformers_config(const JsonSection& section) {
+  const std::string type = section.text("model_type");
+  if (type != "gpt2" && type != "llama") throw section.refuse("model_type", "gpt2 or llama");
+  TransformerConfig model = type == "gpt2" ? read_gpt2(section) : read_llama(section);
+  model.vocabulary = section.count("vocab_size");
+  model.tied = section.flag("tie_word_embeddings", /*otherwise=*/type == "gpt2");
+  if (model.width % model.heads != 0 || model.heads % model.key_value_head_count() != 0) {
+    throw Error(ExitCode::storage, section.path() + ": " + std::to_string(model.heads) +
+                                       " heads do not divide the width " + std::to_string(model.width) +
+                                       ", or are no multiple of the " + std::to_string(model.key_value_head_count()) +
+                                       " key and value heads");
+  }
+  return model;
+}
+
 }  // namespace
 
 std::string write_config(const TransformerConfig& model) {
@@ -186,25 +139,16 @@ std::string write_config(const TransformerConfig& model) {
   return json.dump(2) + "\n";
 }
 
-TransformerConfig read_config(const std::string& text, const std::string& path) {
+modules::ModelConfig read_config(const std::string& text, const std::string& path) {
   Json json;
   try {
     json = Json::parse(text);
   } catch (const Json::exception& error) {
     throw Error(ExitCode::storage, path + ": not JSON: " + error.what());
   }
-  const Section section(json, path);
-  const std::string type = section.text("model_type");
-  if (type != "gpt2" && type != "llama") throw section.refuse("model_type", "gpt2 or llama");
-  TransformerConfig model = type == "gpt2" ? read_gpt2(section) : read_llama(section);
-  model.vocabulary = section.count("vocab_size");
-  model.tied = section.flag("tie_word_embeddings", /*otherwise=*/type == "gpt2");
-  if (model.width % model.heads != 0 || model.heads % model.key_value_head_count() != 0) {
-    throw Error(ExitCode::storage, path + ": " + std::to_string(model.heads) + " heads do not divide the width " +
-                                       std::to_string(model.width) + ", or are no multiple of the " +
-                                       std::to_string(model.key_value_head_count()) + " key and value heads");
-  }
-  return model;
+  const JsonSection section(json, path);
+  if (section.has("architecture")) return {read_timm_config(section)};
+  return {read_transformers_config(section)};
 }
 
 std::string model_section(const TransformerConfig& model) {

@@ -20,7 +20,7 @@ make_packages() {
   local ops=$1 architecture arguments=() key
   shift
   architecture=$(package_architecture "$@") || exit
-  for key in precision.compute precision.reduce model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary; do
+  for key in precision.compute precision.reduce model.type model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary model.classes model.stochastic_depth; do
     arguments+=("--value" "$key=$(config_value "$key" "$@")")
   done
   find_libraries

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# prepare: text into token files.
+# prepare: text into token files, and the data of the quick starts.
 
 readonly BIBLE_SHA256=b5c4940bcfeee072c0935b5200d0f9d88a00a0199cb0961d16133458fcdfae5d
 
@@ -12,18 +12,41 @@ command_prepare() {
       python "$ROOT/tools/prepare_text.py" "$@" || exit
       ;;
     bible) prepare_bible "$@" ;;
-    *) stop 2 "what? tools/strata prepare text --input FILE... --output FOLDER, or tools/strata prepare bible" ;;
+    fashion-mnist) prepare_fashion_mnist "$@" ;;
+    *) stop 2 "what? tools/strata prepare text --input FILE... --output FOLDER, or tools/strata prepare bible, or fashion-mnist" ;;
   esac
 }
 
-prepare_bible() {
-  local output=data/bible text found
+# output_option WHAT DEFAULT [--output FOLDER]: sets `output`.
+output_option() {
+  local what=$1
+  output=$2
+  shift 2
   while (($#)); do
     case $1 in
       --output) output=${2:?--output wants a folder} && shift 2 ;;
-      *) stop 2 "prepare bible has only the option --output FOLDER" ;;
+      *) stop 2 "prepare $what has only the option --output FOLDER" ;;
     esac
   done
+}
+
+# The files are read as they are; copies, because other machines of a run may not have the package.
+prepare_fashion_mnist() {
+  local output name installed=${STRATA_DATASETS:-/usr/share/datasets}/fashion-mnist
+  output_option fashion-mnist data/fashion-mnist "$@"
+  for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte.gz; do
+    [[ -e $output/$name ]] && continue
+    [[ -e $installed/$name ]] || setup
+    [[ -e $installed/$name ]] || stop 3 "the images come from the Debian package dataset-fashion-mnist, which is not installed: there is no $installed/$name"
+    mkdir -p "$output" && cp "$installed/$name" "$output/$name.part" && mv "$output/$name.part" "$output/$name" ||
+      stop 4 "$output/$name cannot be written"
+  done
+  say "$output has the images of the Debian package dataset-fashion-mnist"
+}
+
+prepare_bible() {
+  local output text found
+  output_option bible data/bible "$@"
   if [[ -e $output/train.bin && -e $output/validation.bin ]]; then
     say "$output has the text already"
     return

@@ -40,13 +40,14 @@ command_train() {
   [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
   make_packages_in_use "${arguments[@]}"
 
-  local ranks folder train_data
+  local ranks folder train_data images
   {
     read -r ranks
     read -r folder
     read -r train_data
-  } < <(for key in run.ranks run.folder data.train; do config_value "$key" "${arguments[@]}"; done)
-  prepare_missing_text "$train_data"
+    read -r images
+  } < <(for key in run.ranks run.folder data.train data.train_images; do config_value "$key" "${arguments[@]}"; done)
+  prepare_missing_data "$train_data" "$images"
   run_ranks "$ranks" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
   if [[ -d $folder ]]; then
     [[ $train_data == data/bible/* ]] && show_sample "$folder"
@@ -77,10 +78,10 @@ config_value() {
   "$(binary trainer/check)" --print "$key" "$@" 2>/dev/null || echo
 }
 
-# The quick start brings its own text.
-prepare_missing_text() {
-  [[ $1 == data/bible/* && ! -e $1 ]] || return 0
-  command_prepare bible --output data/bible
+# prepare_missing_data TEXT IMAGES: the quick starts bring their own data.
+prepare_missing_data() {
+  if [[ $1 == data/bible/* && ! -e $1 ]]; then command_prepare bible --output data/bible; fi
+  if [[ $2 == data/fashion-mnist/* && ! -e $2 ]]; then command_prepare fashion-mnist --output data/fashion-mnist; fi
 }
 
 show_sample() {

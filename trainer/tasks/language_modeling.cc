@@ -2,6 +2,7 @@
 #include "trainer/tasks/language_modeling.h"
 
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <numbers>
@@ -55,10 +56,15 @@ MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t coun
           at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
 }
 
-std::map<std::string, double> LanguageModeling::metrics(double mean_loss) const {
+Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
+  const Tensor one = at::ones({}, batch.inputs.options().dtype(at::kFloat));
+  return loss(batch, one, /*dropout_key=*/{}).to(at::kDouble).reshape({1});
+}
+
+std::map<std::string, double> LanguageModeling::metrics(const std::vector<double>& means) const {
   const std::optional<double> bytes = validation_.bytes_per_token();
   if (!bytes) return {};
-  return {{"bits_per_byte", mean_loss / std::numbers::ln2 / *bytes}};
+  return {{"bits_per_byte", means.at(0) / std::numbers::ln2 / *bytes}};
 }
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {

@@ -26,7 +26,8 @@ class LanguageModeling : public Task {
 
   int64_t evaluation_samples() const override { return validation_.windows(); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
-  std::map<std::string, double> metrics(double mean_loss) const override;
+  Tensor evaluation_sums(const MicroBatch& batch) const override;
+  std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
   std::string data_fingerprint() const override { return train_.fingerprint() + " " + validation_.fingerprint(); }

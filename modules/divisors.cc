@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "modules/divisors.h"
+
+namespace strata::modules {
+namespace {
+
+// The nearest numbers that divide `whole`: the next below `part` and the next above.
+std::string divisors_near(int64_t whole, int64_t part) {
+  std::string text;
+  for (int64_t below = part; below >= 1; --below) {
+    if (whole % below == 0) {
+      text = std::to_string(below);
+      break;
+    }
+  }
+  for (int64_t above = part + 1; above <= whole; ++above) {
+    if (whole % above == 0) return text.empty() ? std::to_string(above) : text + " and " + std::to_string(above);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string not_divided(const std::string& what, int64_t whole, const std::string& by, int64_t part) {
+  return what + " " + std::to_string(whole) + " is not a multiple of " + by + " " + std::to_string(part) +
+         "; the nearest that divide it are " + divisors_near(whole, part);
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The sentence for a number that does not divide another, with the nearest ones that do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace strata::modules {
+
+// "width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8"
+std::string not_divided(const std::string& what, int64_t whole, const std::string& by, int64_t part);
+
+}  // namespace strata::modules

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "modules/patch_embedding.h"
+
+// B images, C channels, G patches along a side, P pixels along the side of a patch, D width
+
+namespace strata::modules {
+
+PatchEmbedding::PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config,
+                               const KernelSelection& kernels)
+    : patch_(config.patch),
+      dtype_(parameter("patch_embedding.weight").scalar_type()),
+      projection_(parameter, "patch_embedding", /*has_bias=*/true, kernels::Activation::none, kernels.linear) {}
+
+Tensor PatchEmbedding::operator()(const Tensor& images) const {
+  const int64_t batch = images.size(0), channels = images.size(1), grid = images.size(2) / patch_;
+  const Tensor pixels_BCGPGP = images.to(dtype_).reshape({batch, channels, grid, patch_, grid, patch_});
+  const Tensor patches_BGGCPP = pixels_BCGPGP.permute({0, 2, 4, 1, 3, 5});
+  return projection_(patches_BGGCPP.reshape({batch, grid * grid, channels * patch_ * patch_}));
+}
+
+}  // namespace strata::modules

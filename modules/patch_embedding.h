@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The first layer of a vision transformer: an image cut into square patches, each projected to a token.
+#pragma once
+
+#include "modules/kernel_selection.h"
+#include "modules/linear.h"
+#include "modules/model_config.h"
+
+namespace strata::modules {
+
+// A convolution whose stride is its size, as one GEMM: row d of the weight is the filter d of timm's
+// patch_embed.proj.weight [D, C, P, P], flattened in this order.
+class PatchEmbedding {
+ public:
+  PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config,
+                 const KernelSelection& kernels);
+
+  Tensor operator()(const Tensor& images) const;  // [B, C, H, W] -> [B, patches, D], row by row of the image
+
+ private:
+  int64_t patch_;
+  at::ScalarType dtype_;  // images come in fp32, whatever the layers compute in
+  Linear projection_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "modules/residual_branch.h"
+
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
+
+#include "kernels/weight_gradient.h"
+
+namespace strata::modules {
+namespace {
+
+// timm's rule (LayerScale paper and DeiT): nothing is left out of the first block, and linearly more of those after it.
+double share_left_out(const BlockConfig& config, int64_t layer) {
+  if (config.layers < 2) return config.stochastic_depth;
+  return config.stochastic_depth * static_cast<double>(layer) / static_cast<double>(config.layers - 1);
+}
+
+}  // namespace
+
+ResidualBranch::ResidualBranch(const ParameterLookup& parameter, const std::string& scale_name,
+                               const BlockConfig& config, int64_t layer, int64_t site, const KernelSelection& kernels)
+    : scale_(config.layer_scale > 0 ? parameter(scale_name) : Tensor()),
+      dropout_(config.dropout, site, kernels.dropout),
+      left_out_(share_left_out(config, layer)),
+      depth_site_(-site),
+      dropout_level_(kernels.dropout) {}
+
+Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
+  branch = dropout_(branch, context);
+  if (scale_.defined()) branch = at::mul(branch, kernels::deliver_weight_gradient(scale_));
+  if (left_out_ == 0 || !context.dropout_key.defined()) return branch;
+  // Dropout of one number for each sample: 0, or what makes up for those that are left out.
+  const int64_t batch = branch.size(0), first_sample = context.first_row / branch.size(1);
+  const Tensor ones = at::ones({batch, 1, 1}, branch.options().dtype(at::kFloat));
+  const Tensor kept = kernels::dropout(ones, left_out_, context.dropout_key, depth_site_, first_sample, dropout_level_);
+  return at::mul(branch, kept).to(branch.scalar_type());
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#include "modules/vision_transformer.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/mean.h>
+
+#include "kernels/weight_gradient.h"
+#include "modules/transformer_block.h"
+
+// B images, T tokens, D width
+
+namespace strata::modules {
+
+VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const KernelsConfig& kernels,
+                                     const ParameterLookup& parameter)
+    : patch_embedding_(parameter, config, kernels_for_root(kernels)),
+      class_token_(config.pooling == Pooling::class_token ? parameter("class_token.weight") : Tensor()),
+      position_(parameter("position.weight")),
+      embedding_dropout_(config.dropout, 0, kernels_for_root(kernels).dropout),
+      norm_(parameter, "norm", block_config(config), kernels_for_root(kernels)),
+      head_(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels_for_root(kernels).linear) {
+  for (int64_t i = 0; i < config.layers; ++i) {
+    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels_for_layer(kernels, i)));
+  }
+}
+
+void VisionTransformer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) {
+  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
+}
+
+Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& context) const {
+  Tensor x_BTD = patch_embedding_(images);
+  if (class_token_.defined()) {
+    const Tensor token = kernels::deliver_weight_gradient(class_token_);
+    x_BTD = at::cat({token.expand({x_BTD.size(0), 1, x_BTD.size(2)}), x_BTD}, 1);
+  }
+  x_BTD = at::add(x_BTD, kernels::deliver_weight_gradient(position_));
+  Stream stream{embedding_dropout_(x_BTD, context), {}};
+  for (const Layer& block : blocks_) stream = block(stream, context);
+  const Tensor normed_BTD = norm_(stream).y;
+  return head_(class_token_.defined() ? normed_BTD.select(1, 0) : at::mean(normed_BTD, 1));
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// An image classifier of transformer blocks on patches (ViT), as timm has it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "modules/dropout.h"
+#include "modules/kernel_selection.h"
+#include "modules/layer.h"
+#include "modules/linear.h"
+#include "modules/model_config.h"
+#include "modules/norm.h"
+#include "modules/patch_embedding.h"
+
+namespace strata::modules {
+
+class VisionTransformer {
+ public:
+  VisionTransformer(const VisionTransformerConfig& config, const KernelsConfig& kernels,
+                    const ParameterLookup& parameter);
+
+  // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
+  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
+
+  // images [B, C, H, W] -> logits [B, classes]. Norm, then pooling, then head: with pooling mean this is timm's
+  // global_pool='avg', fc_norm=False.
+  Tensor operator()(const Tensor& images, const StepContext& context) const;
+
+ private:
+  PatchEmbedding patch_embedding_;
+  Tensor class_token_, position_;  // [D], undefined: pooling is the mean; [T, D]
+  Dropout embedding_dropout_;
+  std::vector<Layer> blocks_;
+  Norm norm_;
+  Linear head_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "modules/vision_transformer_config.h"
+
+#include <string>
+#include <utility>
+
+#include "modules/divisors.h"
+
+namespace strata::modules {
+
+void VisionTransformerConfig::fill_from_size() {
+  struct Sizes {
+    int64_t layers, width, heads;
+  };
+  static constexpr std::array<Sizes, 5> kSizes = {
+      {{0, 0, 0}, {12, 192, 3}, {12, 384, 6}, {12, 768, 12}, {24, 1024, 16}}};
+  if (size == VisionSize::custom) return;
+  const Sizes& named = kSizes[static_cast<size_t>(size)];
+  for (const auto& [member, value] : {std::pair{&layers, named.layers},
+                                      {&width, named.width},
+                                      {&heads, named.heads},
+                                      {&image_size, 224},
+                                      {&patch, 16}}) {
+    if (*member == 0) *member = value;
+  }
+}
+
+void check(const VisionTransformerConfig& model, configs::Checks& checks) {
+  bool all_there = true;
+  for (const auto& [name, value] : {std::pair{"layers", model.layers},
+                                    {"width", model.width},
+                                    {"heads", model.heads},
+                                    {"image_size", model.image_size},
+                                    {"patch", model.patch}}) {
+    const bool there = checks.can_check({name, "size"}) && value > 0;
+    if (!there && checks.can_check({name, "size"})) {
+      checks.fail(name, "expected a number above 0, because size custom names none, got none");
+    }
+    all_there = all_there && there;
+  }
+  if (!all_there) return;
+  if (model.width % model.heads != 0) checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
+  if (model.image_size % model.patch != 0) {
+    checks.fail("patch", not_divided("image_size", model.image_size, "patch", model.patch));
+  }
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// `model: {type: vision_transformer}`: an image classifier of transformer blocks, with the sizes that timm names.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "configs/checks.h"
+#include "configs/limits.h"
+
+namespace strata::modules {
+
+// timm's names; custom: every size is written.
+enum class VisionSize {
+  custom,
+  vit_tiny_patch16_224,
+  vit_small_patch16_224,
+  vit_base_patch16_224,
+  vit_large_patch16_224
+};
+constexpr std::array<std::string_view, 5> names(VisionSize) {
+  return {"custom", "vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224", "vit_large_patch16_224"};
+}
+
+// What becomes the input of the head: the last state of a token of its own, or the mean over those of all patches.
+enum class Pooling { class_token, mean };
+constexpr std::array<std::string_view, 2> names(Pooling) { return {"class_token", "mean"}; }
+
+struct VisionTransformerConfig {
+  static constexpr std::string_view kItem = "image";
+
+  VisionSize size = VisionSize::custom;
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t feed_forward = 0;
+  int64_t image_size = 0;
+  int64_t patch = 0;
+  int64_t channels = 3;
+  int64_t classes = 0;
+  Pooling pooling = Pooling::class_token;
+  double dropout = 0;
+  double stochastic_depth = 0;
+  double layer_scale = 0;
+  double label_smoothing = 0;
+  double norm_epsilon = 1e-6;
+
+  int64_t items_per_sample() const { return 1; }
+  int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  int64_t patches() const { return (image_size / patch) * (image_size / patch); }
+  int64_t tokens() const { return patches() + (pooling == Pooling::class_token ? 1 : 0); }  // of one image
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("size", size, "a size by timm's name; what is written besides wins");
+    fields.add("layers", layers, "transformer blocks; 0: as `size` has them", configs::between(0, 10000));
+    fields.add("width", width, "of the stream between blocks; 0: as `size` has it", configs::between(0, 1e6));
+    fields.add("heads", heads, "attention heads; they divide the width; 0: as `size` has them",
+               configs::between(0, 1e5));
+    fields.add("feed_forward", feed_forward, "inner width of the mlp; 0: four times the width",
+               configs::between(0, 1e7));
+    fields.add("image_size", image_size, "height and width of the images; 0: as `size` has it",
+               configs::between(0, 65536), "pixels");
+    fields.add("patch", patch, "height and width of a patch; it divides the image; 0: as `size` has it",
+               configs::between(0, 65536), "pixels");
+    fields.add("channels", channels, "of the images: 1 grey, 3 colour", configs::between(1, 1024));
+    fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
+    fields.add("pooling", pooling, "what the head sees: a class token, or the mean of all patches");
+    fields.add("dropout", dropout, "of embeddings and of both residual branches", configs::kBelowOne);
+    fields.add("stochastic_depth", stochastic_depth,
+               "share of samples that leave out a branch of the last block; less, linearly, in those before",
+               configs::kBelowOne);
+    fields.add("layer_scale", layer_scale, "first value of a learned factor on both residual branches; 0: no factor",
+               configs::kNonNegative);
+    fields.add("label_smoothing", label_smoothing, "share of the target that all classes have in common, in training",
+               configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+    fields.complete([this] { fill_from_size(); });
+  }
+
+ private:
+  void fill_from_size();
+};
+
+void check(const VisionTransformerConfig& model, configs::Checks& checks);
+
+}  // namespace strata::modules

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// What can be wrong with a vision transformer and its data: the message, word for word, with its place.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int kModel = 5, kData = 6, kEvaluation = 13;  // lines of the configuration
+
+// A good configuration of a vision transformer with one line replaced.
+std::string vision_config_with(int number, const std::string& line) {
+  std::vector<std::string> lines = good_lines();
+  const auto set = [&](int at, const std::string& text) { lines[static_cast<size_t>(at) - 1] = text; };
+  set(kModel,
+      "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10, width: 64, "
+      "heads: 4}");
+  set(kData, "data: {type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d}");
+  set(kEvaluation, "evaluation: {every: 50}");
+  if (number > 0) set(number, line);
+  std::string text;
+  for (const std::string& each : lines) text += each + "\n";
+  return text;
+}
+
+struct BadLine {
+  std::string name;
+  int number;
+  std::string line, message;
+};
+
+class BadVisionLine : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadVisionLine, IsReportedAlone) {
+  const std::string report = report_of(vision_config_with(GetParam().number, GetParam().line));
+  EXPECT_EQ(first_line(report), GetParam().message);
+  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+}
+
+const std::string kSizes =
+    "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10";
+const std::string kFiles = "data: {type: idx, train_images: a, train_labels: b, validation_images: c";
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadVisionLine,
+    testing::Values(
+        BadLine{"heads_do_not_divide", kModel, kSizes + ", width: 64, heads: 5}",
+                "run.yaml:5:109: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 "
+                "and 8"},
+        BadLine{"patch_does_not_divide", kModel,
+                "model: {type: vision_transformer, size: vit_base_patch16_224, channels: 1, classes: 9, patch: 15}",
+                "run.yaml:5:88: model.patch: image_size 224 is not a multiple of patch 15; the nearest that divide it "
+                "are 14 and 16"},
+        BadLine{"no_width", kModel, kSizes + ", heads: 4}",
+                "run.yaml:5:1: model.width: expected a number above 0, because size custom names none, got none"},
+        BadLine{"unknown_size", kModel,
+                "model: {type: vision_transformer, size: vit_bse_patch16_224, channels: 1, classes: 9}",
+                "run.yaml:5:41: model.size: expected custom, vit_tiny_patch16_224, vit_small_patch16_224, "
+                "vit_base_patch16_224 or vit_large_patch16_224, got 'vit_bse_patch16_224'; did you mean "
+                "'vit_base_patch16_224'?"},
+        BadLine{"no_classes", kModel, "model: {type: vision_transformer, size: vit_tiny_patch16_224, channels: 1}",
+                "run.yaml:5:1: model.classes: missing; expected an integer, at least 2, at most 100000000"},
+        BadLine{"key_of_language_models", kModel, kSizes + ", width: 64, heads: 4, vocabulary: 9}",
+                "run.yaml:5:119: model.vocabulary: unknown key here; it belongs to type: transformer"},
+        BadLine{"data_of_language_models", kData, "data: {type: text, train: a, validation: b}",
+                "run.yaml:6:8: data.type: a model of type vision_transformer is not trained on data of type text"},
+        BadLine{"no_labels", kData, kFiles + "}", "run.yaml:6:1: data.validation_labels: missing; expected text"},
+        BadLine{"shifted_out_of_sight", kData, kFiles + ", validation_labels: d, shift: 28}",
+                "run.yaml:6:97: data.shift: expected less than model.image_size 28, got 28"},
+        BadLine{"evaluation_of_tokens", kEvaluation, "evaluation: {tokens: 64}",
+                "run.yaml:13:14: evaluation.tokens: expected 0, because an evaluation visits all validation images, "
+                "got 64"},
+        BadLine{"layer_past_the_model", 11, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
+                "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got "
+                "2-4"}),
+    [](const auto& info) { return info.param.name; });
+
+const modules::VisionTransformerConfig& vision(const TrainerConfig& config) {
+  return std::get<modules::VisionTransformerConfig>(config.model.type);
+}
+
+TEST(VisionConfig, TakesWhatIsNotWrittenFromTheNamedSize) {
+  const auto model_of = [](const std::string& keys) {
+    const std::string line = "model: {type: vision_transformer, channels: 1, classes: 9, " + keys + "}";
+    return vision(parse_trainer_config("run.yaml", vision_config_with(kModel, line), {}).config);
+  };
+  const auto large = model_of("size: vit_large_patch16_224");
+  EXPECT_EQ(large.layers, 24);
+  EXPECT_EQ(large.width, 1024);
+  EXPECT_EQ(large.heads, 16);
+  EXPECT_EQ(large.image_size, 224);
+  EXPECT_EQ(large.patch, 16);
+  // Whatever the order of the keys is.
+  for (const char* keys :
+       {"size: vit_tiny_patch16_224, image_size: 384", "image_size: 384, size: vit_tiny_patch16_224"}) {
+    EXPECT_EQ(model_of(keys).image_size, 384);
+    EXPECT_EQ(model_of(keys).layers, 12);
+    EXPECT_EQ(model_of(keys).width, 192);
+  }
+}
+
+TEST(VisionConfig, IsListedWithTheSizesThatItStandsFor) {
+  const std::string line = "model: {type: vision_transformer, channels: 1, classes: 9, size: vit_small_patch16_224}";
+  const std::string resolved = parse_trainer_config("run.yaml", vision_config_with(kModel, line), {}).resolved();
+  EXPECT_NE(resolved.find("width: 384 "), std::string::npos) << resolved;
+  EXPECT_EQ(vision(parse_trainer_config("resolved.yaml", resolved, {}).config).heads, 6);
+}
+
+}  // namespace
+}  // namespace strata::trainer

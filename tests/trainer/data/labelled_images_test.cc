@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/labelled_images.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/std.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "configs/errors.h"
+#include "tests/trainer/data/idx_files.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kCount = 50, kSize = 6, kClasses = 10;
+constexpr Normalization kPlain = {};  // pixels / 255
+
+LabelledImages images() {
+  static const std::string path = write_images("set", kCount, kSize, kClasses);
+  return LabelledImages(path + "-images", path + "-labels", {1, kSize, kClasses});
+}
+
+// All images as they lie in the file.
+Tensor all_images() { return images().evaluation_batch(0, kCount, kPlain).images; }
+
+// Which image of the file each row is; -1: none.
+std::vector<int64_t> places_of(const Tensor& rows, const Tensor& among) {
+  std::vector<int64_t> places;
+  for (int64_t row = 0; row < rows.size(0); ++row) {
+    places.push_back(-1);
+    for (int64_t i = 0; i < among.size(0); ++i) {
+      if (at::equal(rows[row], among[i])) places.back() = i;
+    }
+  }
+  return places;
+}
+
+TEST(LabelledImages, AreEvaluatedInOrder) {
+  const auto [pixels, labels] = images().evaluation_batch(10, 3, kPlain);
+  EXPECT_EQ(pixels.sizes(), (at::IntArrayRef{3, 1, kSize, kSize}));
+  for (int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(labels[row].item<int64_t>(), row);
+    EXPECT_FLOAT_EQ(pixels[row][0][1][2].item<float>(), static_cast<float>(((10 + row) * 36 + 8) * 7 % 256) / 255);
+  }
+  EXPECT_THROW(images().evaluation_batch(kCount, 1, kPlain), Error);
+}
+
+TEST(LabelledImages, AreNormalizedByMeanAndDeviationOfAllPixels) {
+  const Normalization normalization = images().normalization();
+  const Tensor all = all_images().to(at::kDouble);
+  EXPECT_NEAR(normalization.mean, all.mean().item<double>(), 1e-7);
+  EXPECT_NEAR(normalization.deviation, at::std(all, /*unbiased=*/true).item<double>(), 1e-7);
+  const Tensor normed = images().evaluation_batch(0, kCount, normalization).images.to(at::kDouble);
+  EXPECT_NEAR(normed.mean().item<double>(), 0, 1e-6);
+  EXPECT_NEAR(at::std(normed, /*unbiased=*/true).item<double>(), 1, 1e-6);
+}
+
+TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
+  const LabelledImages set = images();
+  const Tensor all = all_images();
+  std::set<std::vector<int64_t>> orders;
+  for (int64_t epoch = 0; epoch < 5; ++epoch) {
+    const auto [pixels, labels] = set.training_batch(/*seed=*/1, epoch * kCount, kCount, {}, kPlain);
+    const std::vector<int64_t> places = places_of(pixels, all);
+    for (int64_t i = 0; i < kCount; ++i) EXPECT_EQ(labels[i].item<int64_t>(), places[i] % kClasses);
+    EXPECT_EQ(std::set<int64_t>(places.begin(), places.end()).size(), static_cast<size_t>(kCount));
+    EXPECT_FALSE(std::set<int64_t>(places.begin(), places.end()).contains(-1));
+    orders.insert(places);
+  }
+  EXPECT_EQ(orders.size(), 5u);
+  EXPECT_FALSE(
+      at::equal(set.training_batch(1, 0, 10, {}, kPlain).images, set.training_batch(2, 0, 10, {}, kPlain).images));
+}
+
+TEST(LabelledImages, BatchesDoNotDependOnHowTheyAreCut) {
+  const LabelledImages set = images();
+  const Augmentation augmentation = {.flip = true, .shift = 2};
+  const ImageBatch whole = set.training_batch(3, 40, 24, augmentation, kPlain);  // over the end of an epoch
+  std::vector<Tensor> parts;
+  for (int64_t first = 40; first < 64; first += 6) {
+    parts.push_back(set.training_batch(3, first, 6, augmentation, kPlain).images);
+  }
+  EXPECT_TRUE(at::equal(at::cat(parts), whole.images));
+}
+
+TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
+  const LabelledImages set = images();
+  const Tensor all = all_images(), mirrored = at::flip(all, {3});
+  int64_t flipped = 0;
+  std::vector<bool> first_epoch, second_epoch;
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::vector<bool>& choices = epoch == 0 ? first_epoch : second_epoch;
+    choices.resize(kCount);
+    const Tensor seen = set.training_batch(1, epoch * kCount, kCount, {.flip = true}, kPlain).images;
+    const std::vector<int64_t> as_they_are = places_of(seen, all), turned = places_of(seen, mirrored);
+    for (int64_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE((as_they_are[i] >= 0) != (turned[i] >= 0));
+      if (turned[i] >= 0) choices[turned[i]] = true, ++flipped;
+    }
+  }
+  EXPECT_GT(flipped, 30);  // of 100: 4 deviations from the mean
+  EXPECT_LT(flipped, 70);
+  EXPECT_NE(first_epoch, second_epoch);
+}
+
+TEST(LabelledImages, AreShiftedAndBlackComesIn) {
+  const LabelledImages set = images();
+  const Tensor all = all_images();
+  const Tensor seen = set.training_batch(1, 0, kCount, {.shift = 1}, kPlain).images;
+  std::set<std::pair<int64_t, int64_t>> offsets;
+  for (int64_t down = -1; down <= 1; ++down) {
+    for (int64_t right = -1; right <= 1; ++right) {
+      Tensor moved = at::zeros_like(all);
+      const int64_t rows = kSize - std::abs(down), columns = kSize - std::abs(right);
+      moved.narrow(2, std::max<int64_t>(down, 0), rows)
+          .narrow(3, std::max<int64_t>(right, 0), columns)
+          .copy_(all.narrow(2, std::max<int64_t>(-down, 0), rows).narrow(3, std::max<int64_t>(-right, 0), columns));
+      for (const int64_t place : places_of(seen, moved)) {
+        if (place >= 0) offsets.insert({down, right});
+      }
+    }
+  }
+  EXPECT_EQ(offsets.size(), 9u);
+}
+
+TEST(LabelledImages, ThatDoNotFitAreRefused) {
+  const std::string path = write_images("good", 20, 6, 10), other = write_images("other", 21, 6, 10);
+  const auto refusal = [](const std::string& images_path, const std::string& labels_path, int64_t size,
+                          int64_t classes) {
+    try {
+      LabelledImages(images_path, labels_path, {1, size, classes});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data);
+      return std::string(error.what());
+    }
+    ADD_FAILURE() << "was accepted";
+    return std::string();
+  };
+  EXPECT_EQ(refusal(path + "-images", path + "-labels", 7, 10),
+            path +
+                "-images: holds images of 1 channel, 6 x 6 pixels; model.channels and model.image_size ask for 1 "
+                "channel, 7 x 7 pixels");
+  EXPECT_EQ(refusal(path + "-images", path + "-labels", 6, 9),
+            path + "-labels: label 9 is 9, outside of the 9 classes of the model (model.classes)");
+  EXPECT_EQ(refusal(path + "-images", other + "-labels", 6, 10),
+            other + "-labels: holds 21 labels for the 20 images of " + path + "-images: they do not belong together");
+  EXPECT_NE(refusal(path + "-labels", path + "-labels", 6, 10).find("1 dimensions; expected 3"), std::string::npos);
+}
+
+TEST(LabelledImages, MayHaveChannels) {
+  const std::string path = write_images("colour", 4, 6, 3);
+  std::vector<uint8_t> pixels(4 * 2 * 36);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i);
+  std::ofstream(path + "-images", std::ios::binary) << idx_bytes({4, 2, 6, 6}, pixels);
+  const LabelledImages set(path + "-images", path + "-labels", {2, 6, 3});
+  const Tensor all = set.evaluation_batch(0, 4, kPlain).images;
+  EXPECT_EQ(all.sizes(), (at::IntArrayRef{4, 2, 6, 6}));
+  EXPECT_FLOAT_EQ(all[1][1][2][3].item<float>(), static_cast<float>((72 + 36 + 15) % 256) / 255);
+  const Tensor seen = set.training_batch(1, 0, 4, {.flip = true}, kPlain).images;
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::vector<int64_t> kept = places_of(seen.narrow(0, i, 1), all);
+    EXPECT_TRUE(kept[0] >= 0 || places_of(seen.narrow(0, i, 1), at::flip(all, {3}))[0] >= 0) << i;
+  }
+  EXPECT_THROW(LabelledImages(path + "-images", path + "-labels", {1, 6, 3}), Error);
+}
+
+TEST(LabelledImages, HaveTheFingerprintOfTheirContent) {
+  const std::string path = write_images("one", 20, 6, 10), copy = write_images("copy", 20, 6, 10);
+  const auto fingerprint = [](const std::string& name) {
+    return LabelledImages(name + "-images", name + "-labels", {1, 6, 10}).fingerprint();
+  };
+  EXPECT_EQ(fingerprint(path), fingerprint(copy));
+  std::vector<uint8_t> pixels(20 * 36), labels(20);
+  const std::string blank = write_images("blank", 20, 6, 10);
+  std::ofstream(blank + "-images", std::ios::binary) << idx_bytes({20, 6, 6}, pixels);
+  EXPECT_NE(fingerprint(blank), fingerprint(path));
+  std::ofstream(copy + "-labels", std::ios::binary) << idx_bytes({20}, labels);
+  EXPECT_NE(fingerprint(copy), fingerprint(path));
+}
+
+}  // namespace
+}  // namespace strata::trainer

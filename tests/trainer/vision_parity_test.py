@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""A vision transformer trained here has the same validation loss and accuracy in an independent implementation in PyTorch."""
+
+import gzip
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as functional
+from safetensors.torch import load_file
+
+TRAIN = os.path.abspath("trainer/train")
+EXPORT = os.path.abspath("tools/export")
+LAYERS, WIDTH, HEADS, SIZE, PATCH, CLASSES, IMAGES = 2, 24, 3, 12, 4, 7, 45
+
+CONFIG = """
+run: {{folder: {folder}/run, ranks: 1}}
+steps: 30
+batch: 16
+micro_batch: 8
+model: {{type: vision_transformer, layers: 2, width: 24, heads: 3, image_size: 12, patch: 4, channels: {channels}, classes: 7{more}}}
+data: {{type: idx, train_images: {folder}/images, train_labels: {folder}/labels, validation_images: {folder}/images, validation_labels: {folder}/labels}}
+optimizer: {{type: adamw, learning_rate: 1e-2}}
+schedule: {{type: constant}}
+"""
+
+
+def write_idx(path, sizes, values):
+    with gzip.open(path, "wb") as file:
+        file.write(struct.pack(">BBBB%dI" % len(sizes), 0, 0, 8, len(sizes), *sizes) + bytes(values))
+
+
+def forward(weights, images, pooling):
+    """Logits in fp64, by the paper (An Image is Worth 16x16 Words) with the patch embedding as the convolution that timm has."""
+
+    def linear(x, name):
+        return functional.linear(x, weights[name + ".weight"], weights[name + ".bias"])
+
+    def norm(x, name):
+        return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-6)
+
+    def scaled(x, name):
+        return x * weights.get(name + ".weight", torch.ones(()))
+
+    filters = weights["patch_embedding.weight"].view(WIDTH, images.shape[1], PATCH, PATCH)
+    x = functional.conv2d(images, filters, weights["patch_embedding.bias"], stride=PATCH).flatten(2).transpose(1, 2)
+    if pooling == "class_token":
+        x = torch.cat([weights["class_token.weight"].expand(len(x), 1, WIDTH), x], 1)
+    x = x + weights["position.weight"]
+    for i in range(LAYERS):
+        block = "blocks.%d." % i
+        qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
+        q, k, v = qkv.view(len(x), -1, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        y = ((q @ k.transpose(2, 3) / math.sqrt(WIDTH // HEADS)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        x = x + scaled(linear(y, block + "attention.output"), block + "attention_scale")
+        y = linear(norm(x, block + "norm2"), block + "mlp.up")
+        y = 0.5 * y * (1 + torch.erf(y / math.sqrt(2)))
+        x = x + scaled(linear(y, block + "mlp.down"), block + "mlp_scale")
+    x = norm(x, "norm")
+    return linear(x[:, 0] if pooling == "class_token" else x.mean(1), "head")
+
+
+class VisionParityTest(unittest.TestCase):
+    def check(self, pooling, channels, more="", *overrides):
+        numbers = random.Random(5)
+        pixels = [numbers.randrange(256) for _ in range(IMAGES * channels * SIZE * SIZE)]
+        labels = [numbers.randrange(CLASSES) for _ in range(IMAGES)]
+        with tempfile.TemporaryDirectory() as folder:
+            sizes = [IMAGES, channels, SIZE, SIZE] if channels > 1 else [IMAGES, SIZE, SIZE]
+            write_idx(folder + "/images", sizes, pixels)
+            write_idx(folder + "/labels", [IMAGES], labels)
+            with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
+                file.write(CONFIG.format(folder=folder, channels=channels, more=", pooling: " + pooling + more))
+            for command in ([TRAIN, folder + "/config.yaml", *overrides], [EXPORT, folder + "/run", folder + "/weights"]):
+                result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
+            with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+        ours = [line for line in lines if "validation_loss" in line][-1]
+
+        images = torch.tensor(pixels, dtype=torch.float64).view(IMAGES, channels, SIZE, SIZE) / 255
+        images = (images - images.mean()) / images.std()
+        logits, targets = forward(weights, images, pooling), torch.tensor(labels)
+        theirs = functional.cross_entropy(logits, targets).item()
+        self.assertLess(abs(ours["validation_loss"] - theirs), 5e-6 * theirs)
+        ranks = (logits > logits.gather(1, targets[:, None])).sum(1)  # classes that are thought more likely than the right one
+        self.assertEqual(round(ours["validation_accuracy"] * IMAGES), (ranks == 0).sum().item())
+        self.assertEqual(round(ours["validation_top5_accuracy"] * IMAGES), (ranks < 5).sum().item())
+        self.assertEqual(ours["validation_images"], IMAGES)
+        # Far from the start, so that a part without effect would show.
+        self.assertLess(theirs, math.log(CLASSES) - 0.2)
+        self.assertGreater(ours["validation_accuracy"], 1.5 / CLASSES)
+        self.assertGreaterEqual(ours["validation_top5_accuracy"], ours["validation_accuracy"])
+        return weights
+
+    def test_class_token(self):
+        self.assertEqual(self.check("class_token", 1)["position.weight"].shape, (10, WIDTH))
+
+    def test_mean_of_patches(self):
+        self.assertNotIn("class_token.weight", self.check("mean", 1))
+
+    def test_three_channels_and_layer_scale(self):
+        """With a moving average, which is what is evaluated and exported."""
+        weights = self.check("class_token", 3, ", layer_scale: 0.5", "optimizer.moving_average=0.7")
+        self.assertGreater((weights["blocks.1.mlp_scale.weight"] - 0.5).abs().max(), 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()

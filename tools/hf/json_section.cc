@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "tools/hf/json_section.h"
+
+#include <cmath>
+#include <utility>
+
+namespace strata::hf {
+
+JsonSection::JsonSection(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+  if (!json.is_object()) throw Error(ExitCode::storage, path_ + ": expected a JSON object");
+}
+
+std::vector<std::string> JsonSection::keys() const {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : json_.items()) all.push_back(key);
+  return all;
+}
+
+int64_t JsonSection::count(const char* key, const Json& value, int64_t most) const {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 ||
+      value.get<uint64_t>() > static_cast<uint64_t>(most)) {
+    throw refuse(key, "a positive integer" + (most == kMost ? "" : " up to " + std::to_string(most)));
+  }
+  return static_cast<int64_t>(value.get<uint64_t>());
+}
+
+int64_t JsonSection::count(const char* key, int64_t most) const { return count(key, at(key), most); }
+
+std::vector<int64_t> JsonSection::counts(const char* key, int64_t most) const {
+  if (!at(key).is_array()) throw refuse(key, "a list of positive integers");
+  std::vector<int64_t> all;
+  for (const Json& value : at(key)) all.push_back(count(key, value, most));
+  return all;
+}
+
+double JsonSection::positive(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
+    throw refuse(key, "a positive number");
+  }
+  return value.get<double>();
+}
+
+double JsonSection::share(const char* key) const {
+  const Json& value = at(key);
+  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() >= 1) {
+    throw refuse(key, "a number from 0 to below 1");
+  }
+  return value.get<double>();
+}
+
+bool JsonSection::flag(const char* key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_boolean()) throw refuse(key, "true or false");
+  return json_[key].get<bool>();
+}
+
+std::string JsonSection::text(const char* key) const {
+  if (!at(key).is_string()) throw refuse(key, "a text");
+  return json_[key].get<std::string>();
+}
+
+Error JsonSection::refuse(const std::string& key, const std::string& expected) const {
+  const std::string came = json_.contains(key) ? json_[key].dump() : "nothing";
+  return Error(ExitCode::storage, path_ + ": " + key + ": expected " + expected + ", got " + came.substr(0, 100));
+}
+
+const JsonSection::Json& JsonSection::at(const char* key) const {
+  if (!has(key)) throw Error(ExitCode::storage, path_ + ": " + key + " is missing");
+  return json_[key];
+}
+
+}  // namespace strata::hf

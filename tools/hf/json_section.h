@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// One object of a JSON file that somebody else made; every error names the file and the key.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "configs/errors.h"
+
+namespace strata::hf {
+
+// Throws Error(storage) when a key is missing or its value is of another kind.
+class JsonSection {
+ public:
+  using Json = nlohmann::json;
+  JsonSection(const Json& json, std::string path);  // keeps a reference to `json`
+
+  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+  std::vector<std::string> keys() const;
+
+  static constexpr int64_t kMost = 1'000'000'000;
+  int64_t count(const char* key, int64_t most = kMost) const;  // at least 1
+  bool is_list(const char* key) const { return has(key) && json_[key].is_array(); }
+  std::vector<int64_t> counts(const char* key, int64_t most = kMost) const;
+  double positive(const char* key) const;
+  double share(const char* key) const;  // in [0, 1)
+  bool flag(const char* key, bool otherwise) const;
+  std::string text(const char* key) const;
+  JsonSection section(const char* key) const { return JsonSection(at(key), path_ + ": " + key); }
+
+  // What only one value of is done here.
+  template <class Value>
+  void expect(const char* key, const Value& only) const {
+    if (has(key) && json_[key] != only) {
+      throw refuse(key, Json(only).dump() + ", which is all that this family does here");
+    }
+  }
+
+  Error refuse(const std::string& key, const std::string& expected) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  const Json& at(const char* key) const;
+  int64_t count(const char* key, const Json& value, int64_t most) const;
+
+  const Json& json_;
+  std::string path_;
+};
+
+}  // namespace strata::hf

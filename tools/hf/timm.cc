@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "tools/hf/timm.h"
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "configs/errors.h"
+#include "modules/parameter_table.h"
+
+namespace strata::hf {
+namespace {
+
+using modules::Pooling;
+using modules::VisionTransformerConfig;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr double kNormEpsilon = 1e-6;  // timm's models have this one, and no key for another
+
+// As `model:` has them; products of them fit into 64 bits.
+constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000, kMostLayers = 10'000;
+constexpr double kMostRatio = 1000;
+
+struct Sizes {
+  std::string_view name;
+  int64_t layers, width, heads;
+};
+constexpr std::array<Sizes, 4> kSizes = {
+    {{"tiny", 12, 192, 3}, {"small", 12, 384, 6}, {"base", 12, 768, 12}, {"large", 24, 1024, 16}}};
+
+// vit_base_patch16_224, and its relatives of other patches and images.
+VisionTransformerConfig read_architecture(const JsonSection& json) {
+  static const std::regex pattern("vit_(tiny|small|base|large)_patch([0-9]{1,4})_([0-9]{1,5})");
+  const std::string name = json.text("architecture");
+  std::smatch found;
+  if (!std::regex_match(name, found, pattern)) {
+    throw json.refuse("architecture", "vit_{tiny,small,base,large}_patch<pixels>_<pixels>");
+  }
+  VisionTransformerConfig model;
+  for (const Sizes& sizes : kSizes) {
+    if (sizes.name != found[1].str()) continue;
+    model.layers = sizes.layers;
+    model.width = sizes.width;
+    model.heads = sizes.heads;
+  }
+  model.patch = std::stoll(found[2]);
+  model.image_size = std::stoll(found[3]);
+  model.classes = 1000;
+  model.norm_epsilon = kNormEpsilon;
+  return model;
+}
+
+// One number, or the same twice.
+int64_t side(const JsonSection& json, const char* key) {
+  if (!json.is_list(key)) return json.count(key, kMostPixels);
+  const std::vector<int64_t> sides = json.counts(key, kMostPixels);
+  if (sides.size() != 2 || sides[0] != sides[1]) throw json.refuse(key, "a square");
+  return sides[0];
+}
+
+Pooling read_pooling(const JsonSection& json) {
+  const std::string pooling = json.text("global_pool");
+  if (pooling != "token" && pooling != "avg") throw json.refuse("global_pool", "\"token\" or \"avg\"");
+  return pooling == "avg" ? Pooling::mean : Pooling::class_token;
+}
+
+void read_preprocessing(const JsonSection& json, VisionTransformerConfig& model) {
+  if (json.has("input_size")) {
+    const std::vector<int64_t> sizes = json.counts("input_size", kMostPixels);
+    if (sizes.size() != 3 || sizes[0] > kMostChannels || sizes[1] != sizes[2]) {
+      throw json.refuse("input_size", "[channels, side, side]");
+    }
+    model.channels = sizes[0];
+    if (json.flag("fixed_input_size", false)) model.image_size = sizes[1];
+  }
+  if (json.has("num_classes")) model.classes = json.count("num_classes");
+}
+
+void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
+  double ratio = 4;
+  for (const std::string& name : json.keys()) {
+    const char* key = name.c_str();
+    if (!json.has(key) || name == "class_token" || name == "fc_norm") continue;
+    if (name == "img_size") {
+      model.image_size = side(json, key);
+    } else if (name == "patch_size") {
+      model.patch = side(json, key);
+    } else if (name == "in_chans") {
+      model.channels = json.count(key, kMostChannels);
+    } else if (name == "num_classes") {
+      model.classes = json.count(key);
+    } else if (name == "embed_dim") {
+      model.width = json.count(key, kMostWidth);
+    } else if (name == "depth") {
+      model.layers = json.count(key, kMostLayers);
+    } else if (name == "num_heads") {
+      model.heads = json.count(key, kMostWidth);
+    } else if (name == "mlp_ratio") {
+      ratio = json.positive(key);
+      if (ratio > kMostRatio) throw json.refuse(name, "a number up to 1000");
+    } else if (name == "init_values") {
+      model.layer_scale = json.positive(key);
+    } else if (name == "global_pool") {
+      model.pooling = read_pooling(json);
+    } else if (name == "drop_path_rate") {
+      model.stochastic_depth = json.share(key);
+    } else if (name == "qkv_bias" || name == "proj_bias") {
+      json.expect(key, true);
+    } else if (name == "pre_norm" || name == "no_embed_class" || name == "qk_norm") {
+      json.expect(key, false);
+    } else if (name == "reg_tokens") {
+      json.expect(key, 0);
+    } else if (name != "weight_init" && name != "fix_init" && name != "dynamic_img_size") {
+      throw json.refuse(name, "nothing, because vision transformers here have no such thing");
+    }
+  }
+  // As timm has it: rounded down.
+  if (ratio != 4) model.feed_forward = static_cast<int64_t>(static_cast<double>(model.width) * ratio);
+  if (ratio != 4 && model.feed_forward == 0) throw json.refuse("mlp_ratio", "a larger number");
+}
+
+// timm has a class token unless it is told not to; here, with the mean of the patches, there is none.
+void check_pooling(const JsonSection& json, Pooling pooling) {
+  if (pooling == Pooling::class_token) {
+    json.expect("class_token", true);
+    return;
+  }
+  json.expect("class_token", false);
+  json.expect("fc_norm", false);
+  for (const char* key : {"class_token", "fc_norm"}) {
+    if (!json.has(key)) throw json.refuse(key, "false, because of global_pool \"avg\"");
+  }
+}
+
+std::string replaced(std::string name, std::string_view from, std::string_view to) {
+  const size_t at = name.find(from);
+  return at == std::string::npos ? name : name.replace(at, from.size(), to);
+}
+
+std::string timm_name(std::string name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNames = {
+      {{"patch_embedding.", "patch_embed.proj."},
+       {"class_token.weight", "cls_token"},
+       {"position.weight", "pos_embed"},
+       {".attention.qkv.", ".attn.qkv."},
+       {".attention.output.", ".attn.proj."},
+       {".attention_scale.weight", ".ls1.gamma"},
+       {".mlp.up.", ".mlp.fc1."},
+       {".mlp.down.", ".mlp.fc2."},
+       {".mlp_scale.weight", ".ls2.gamma"}}};
+  for (const auto& [ours, theirs] : kNames) name = replaced(std::move(name), ours, theirs);
+  return name;
+}
+
+std::vector<int64_t> timm_shape(const modules::Parameter& parameter, const VisionTransformerConfig& config) {
+  if (parameter.name == "patch_embedding.weight") return {config.width, config.channels, config.patch, config.patch};
+  if (parameter.name == "class_token.weight") return {1, 1, config.width};
+  if (parameter.name == "position.weight") return {1, config.tokens(), config.width};
+  return parameter.shape;
+}
+
+}  // namespace
+
+std::string write_config(const VisionTransformerConfig& model, const PixelValues& pixels) {
+  if (model.norm_epsilon != kNormEpsilon) {
+    throw Error(ExitCode::configuration, "timm's vision transformers have model.norm_epsilon 1e-6, and no other");
+  }
+  const bool mean = model.pooling == Pooling::mean;
+  const std::string pooling = mean ? "avg" : "token";
+  // timm rounds width x ratio down.
+  const double ratio = static_cast<double>(model.feed_forward_width()) / static_cast<double>(model.width);
+  const bool exact = static_cast<int64_t>(static_cast<double>(model.width) * ratio) == model.feed_forward_width();
+  OrderedJson arguments = {{"img_size", model.image_size},
+                           {"patch_size", model.patch},
+                           {"in_chans", model.channels},
+                           {"num_classes", model.classes},
+                           {"embed_dim", model.width},
+                           {"depth", model.layers},
+                           {"num_heads", model.heads},
+                           {"mlp_ratio", exact ? ratio : std::nextafter(ratio, 2 * ratio)},
+                           {"global_pool", pooling},
+                           {"class_token", !mean},
+                           {"drop_path_rate", model.stochastic_depth}};
+  if (mean) arguments["fc_norm"] = false;
+  if (model.layer_scale > 0) arguments["init_values"] = model.layer_scale;
+  const auto channels = static_cast<size_t>(model.channels);
+  const OrderedJson preprocessing = {{"input_size", {model.channels, model.image_size, model.image_size}},
+                                     {"fixed_input_size", true},
+                                     {"interpolation", "bicubic"},
+                                     {"crop_pct", 1.0},
+                                     {"mean", std::vector<double>(channels, pixels.mean)},
+                                     {"std", std::vector<double>(channels, pixels.deviation)},
+                                     {"num_classes", model.classes},
+                                     {"pool_size", nullptr},
+                                     {"first_conv", "patch_embed.proj"},
+                                     {"classifier", "head"}};
+  std::string size = "base";
+  for (const Sizes& sizes : kSizes) {
+    if (sizes.layers == model.layers && sizes.width == model.width) size = sizes.name;
+  }
+  // The name matters little: all sizes are in model_args.
+  const OrderedJson json = {{"architecture", "vit_" + size + "_patch16_224"},
+                            {"num_classes", model.classes},
+                            {"num_features", model.width},
+                            {"global_pool", pooling},
+                            {"model_args", std::move(arguments)},
+                            {"pretrained_cfg", preprocessing}};
+  return json.dump(2) + "\n";
+}
+
+VisionTransformerConfig read_timm_config(const JsonSection& json) {
+  VisionTransformerConfig model = read_architecture(json);
+  if (json.has("pretrained_cfg")) read_preprocessing(json.section("pretrained_cfg"), model);
+  if (json.has("num_classes")) model.classes = json.count("num_classes");
+  if (json.has("global_pool")) model.pooling = read_pooling(json);
+  const nlohmann::json none = nlohmann::json::object();
+  const JsonSection arguments =
+      json.has("model_args") ? json.section("model_args") : JsonSection(none, json.path() + ": model_args");
+  read_arguments(arguments, model);
+  check_pooling(arguments, model.pooling);
+  if (model.width % model.heads != 0 || model.image_size % model.patch != 0) {
+    throw Error(ExitCode::storage, json.path() + ": " + std::to_string(model.heads) +
+                                       " heads do not divide the width " + std::to_string(model.width) +
+                                       ", or patches of " + std::to_string(model.patch) + " the images of " +
+                                       std::to_string(model.image_size) + " pixels");
+  }
+  return model;
+}
+
+std::string model_section(const VisionTransformerConfig& model) {
+  std::ostringstream text;
+  text.precision(17);
+  text << "model: {type: vision_transformer, layers: " << model.layers << ", width: " << model.width
+       << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_width()
+       << ", image_size: " << model.image_size << ", patch: " << model.patch << ", channels: " << model.channels
+       << ", classes: " << model.classes << ", pooling: " << names(model.pooling)[static_cast<size_t>(model.pooling)];
+  if (model.stochastic_depth > 0) text << ", stochastic_depth: " << model.stochastic_depth;
+  if (model.layer_scale > 0) text << ", layer_scale: " << model.layer_scale;
+  text << ", norm_epsilon: " << model.norm_epsilon << "}\n";
+  return text.str();
+}
+
+std::vector<Parameter> parameters(const VisionTransformerConfig& config) {
+  std::vector<Parameter> all;
+  for (const auto& group : modules::parameter_table(config)) {
+    for (const auto& parameter : group.parameters) {
+      const Part part = {timm_name(parameter.name), timm_shape(parameter, config), parameter.shape[0]};
+      all.push_back({parameter.name, parameter.shape, /*transposed=*/false, {part}});
+    }
+  }
+  return all;
+}
+
+}  // namespace strata::hf

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "tools/random_data.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <initializer_list>
+#include <string>
+#include <variant>
+
+#include "configs/errors.h"
+
+namespace strata::tools {
+namespace {
+
+constexpr int64_t kSamples = 256, kMostNumbers = 64 << 20;
+
+class Random {
+ public:
+  // Below `bound`.
+  uint64_t next(int64_t bound) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return (state_ >> 33) % static_cast<uint64_t>(bound);
+  }
+
+ private:
+  uint64_t state_ = 1;
+};
+
+void finish(std::ofstream& file, const std::string& path) {
+  if (!file.flush()) throw Error(ExitCode::storage, path + ": cannot be written");
+}
+
+// Tokens of all the vocabulary, in the format of llm.c.
+void write_tokens(const std::string& path, int64_t count, int64_t vocabulary) {
+  std::ofstream file(path, std::ios::binary);
+  const std::array<int32_t, 256> header{20240801, 7, static_cast<int32_t>(count)};
+  file.write(reinterpret_cast<const char*>(header.data()), sizeof header);
+  Random random;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto token = static_cast<uint32_t>(random.next(vocabulary));
+    file.write(reinterpret_cast<const char*>(&token), sizeof token);
+  }
+  finish(file, path);
+}
+
+// An array of bytes below `bound` in the IDX format.
+void write_bytes(const std::string& path, std::initializer_list<int64_t> sizes, int64_t bound) {
+  std::ofstream file(path, std::ios::binary);
+  for (const size_t byte : {size_t{0}, size_t{0}, size_t{8}, sizes.size()}) file.put(static_cast<char>(byte));
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    for (const int shift : {24, 16, 8, 0}) file.put(static_cast<char>(size >> shift));
+    count *= size;
+  }
+  Random random;
+  for (int64_t i = 0; i < count; ++i) file.put(static_cast<char>(random.next(bound)));
+  finish(file, path);
+}
+
+trainer::TextDataConfig write_data(const modules::TransformerConfig& model, const std::string& folder) {
+  const std::string path = folder + "/tokens.bin";
+  write_tokens(path, std::min(kSamples * model.sequence + 1, kMostNumbers), model.vocabulary);
+  return {path, path};
+}
+
+trainer::IdxDataConfig write_data(const modules::VisionTransformerConfig& model, const std::string& folder) {
+  const std::string images = folder + "/images", labels = folder + "/labels";
+  const int64_t pixels = model.channels * model.image_size * model.image_size;
+  const int64_t count = std::clamp<int64_t>(kMostNumbers / pixels, 1, kSamples);
+  write_bytes(images, {count, model.channels, model.image_size, model.image_size}, 256);
+  write_bytes(labels, {count}, std::min<int64_t>(model.classes, 256));
+  return {images, labels, images, labels};
+}
+
+}  // namespace
+
+RandomData::RandomData(const modules::ModelConfig& model)
+    : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
+  std::filesystem::create_directories(folder_);
+  config_.type = std::visit(
+      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.string()); }, model.type);
+}
+
+RandomData::~RandomData() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+}  // namespace strata::tools
