@@ -46,6 +46,12 @@ double quantile(std::vector<double> values, double share) {
 }
 
 template <class Model>
+nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const Model& model) {
+  if (!trainer::predicts_step_memory(config)) return nullptr;
+  return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model)));
+}
+
+template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
                               const trainer::Measurement& measured, const Model& model) {
   const auto& config = loaded.config;
@@ -55,27 +61,26 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
   const double peak = peak_teraflops(bootstrap.device_name());
   const std::string rate = std::string(Model::kItem) + "s_per_second";
-  nlohmann::ordered_json json = {
-      {"device", bootstrap.device_name()},
-      {"ranks", config.run.ranks},
-      {"communication", bootstrap.transport()},
-      {"batch", config.batch},
-      {"micro_batch", config.micro_batch},
-      {std::string(Model::kItem) + "s_per_sample", model.items_per_sample()},
-      {"deterministic", config.run.deterministic},
-      {"cuda_graph", measured.captured},
-      {"steps", measured.milliseconds.size()},
-      {"milliseconds", median},
-      {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
-      {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
-      {rate, items},
-      {rate + "_and_rank", per_rank},
-      {"model_teraflops_per_rank", teraflops},
-      {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
-      {"peak_memory_bytes", measured.peak_memory_bytes},
-      {"predicted_peak_memory_bytes", trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model)))},
-      {"device_allocations", measured.device_allocations},
-      {"loss", measured.loss}};
+  nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
+                                 {"ranks", config.run.ranks},
+                                 {"communication", bootstrap.transport()},
+                                 {"batch", config.batch},
+                                 {"micro_batch", config.micro_batch},
+                                 {std::string(Model::kItem) + "s_per_sample", model.items_per_sample()},
+                                 {"deterministic", config.run.deterministic},
+                                 {"cuda_graph", measured.captured},
+                                 {"steps", measured.milliseconds.size()},
+                                 {"milliseconds", median},
+                                 {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
+                                 {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
+                                 {rate, items},
+                                 {rate + "_and_rank", per_rank},
+                                 {"model_teraflops_per_rank", teraflops},
+                                 {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
+                                 {"peak_memory_bytes", measured.peak_memory_bytes},
+                                 {"predicted_peak_memory_bytes", predicted_peak(config, model)},
+                                 {"device_allocations", measured.device_allocations},
+                                 {"loss", measured.loss}};
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
     json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;

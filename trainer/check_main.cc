@@ -70,7 +70,7 @@ std::string with_commas(int64_t number) {
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
   std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
               config.run.ranks == 1 ? "" : "s", config.run.device == sharding::DeviceWish::cpu ? "CPUs" : "GPUs",
-              memory_table(peak_memory(config, table)).c_str());
+              memory_table(config, table).c_str());
 }
 
 void print_sizes(const TrainerConfig& config, const auto& model) {

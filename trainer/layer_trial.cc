@@ -128,7 +128,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
     const auto options = at::dtype(at::kFloat).device(device);
     const Tensor scale = at::full({}, 1e-6, options), dropout_key = at::zeros({1}, options.dtype(at::kLong));
     MicroBatch batch = task->training_batch(bootstrap.rank() * plain.micro_batch, plain.micro_batch);
-    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample};
+    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample,
+             batch.share.defined() ? batch.share.to(device) : Tensor()};
     const auto run = [&] {
       AllocationMeter meter(device);
       trial.begin(meter);

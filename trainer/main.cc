@@ -50,7 +50,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   std::printf("%s", table.c_str());
   const auto parameters =
       std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
-  std::printf("bytes of tensors on a rank:\n%s", memory_table(peak_memory(config, parameters)).c_str());
+  std::printf("bytes of tensors on a rank:\n%s", memory_table(config, parameters).c_str());
   return folder;
 }
 

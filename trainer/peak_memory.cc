@@ -28,11 +28,14 @@ std::string row(const std::string& name, int64_t bytes) {
 
 }  // namespace
 
+bool predicts_step_memory(const TrainerConfig& config) {
+  return std::holds_alternative<modules::TransformerConfig>(config.model.type);
+}
+
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
   std::vector<MemoryClass> classes = memory_per_rank(config, table);
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
-  if (model == nullptr) return classes;
-  const StepMemory step = step_memory(config, *model);
+  if (!predicts_step_memory(config)) return classes;
+  const StepMemory step = step_memory(config, std::get<modules::TransformerConfig>(config.model.type));
   const int64_t kept = std::min(step.kept, step.most);
   classes.push_back({"batches", step.batches});
   classes.push_back({"activations that layers keep", kept});
@@ -47,10 +50,12 @@ int64_t sum_of(const std::vector<MemoryClass>& classes) {
   return sum;
 }
 
-std::string memory_table(const std::vector<MemoryClass>& classes) {
+std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  const std::vector<MemoryClass> classes = peak_memory(config, table);
   std::string text;
   for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
-  return text + row("most at once", sum_of(classes));
+  return text + row(predicts_step_memory(config) ? "most at once" : "sum without activations (not predicted)",
+                    sum_of(classes));
 }
 
 }  // namespace strata::trainer

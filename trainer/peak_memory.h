@@ -12,12 +12,15 @@
 
 namespace strata::trainer {
 
-// memory_per_rank, and for language models what a step takes besides when it takes the most.
+// What a step takes besides parameters and optimizer is followed for language models only.
+bool predicts_step_memory(const TrainerConfig& config);
+
+// memory_per_rank, and where it is predicted what a step takes besides when it takes the most.
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
 
 int64_t sum_of(const std::vector<MemoryClass>& classes);
 
-// A line for each class and one for the sum.
-std::string memory_table(const std::vector<MemoryClass>& classes);
+// A line for each class of peak_memory and one for the sum, which says what is not in it.
+std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
 
 }  // namespace strata::trainer

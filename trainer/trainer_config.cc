@@ -81,6 +81,12 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
     checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation images, got " +
                                          text(config.evaluation.tokens));
   }
+  const std::string fused = "kernels.linear_cross_entropy";
+  if (checks.can_check({fused}) && config.kernels.levels.linear_cross_entropy) {
+    checks.fail(fused,
+                "computes head and loss of language models together; expected none, because the head of a "
+                "vision_transformer has a bias");
+  }
   const auto* data = std::get_if<IdxDataConfig>(&config.data.type);
   if (data == nullptr || !checks.can_check({"data.type"})) return;
   if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data->shift >= model.image_size) {

@@ -36,6 +36,7 @@ TEST(MemoryEstimate, FollowsTheFormula) {
                      {"gradient slots", 2 * block * 4},
                      {"weights outside of blocks, in full", root * 2},
                      {"gradients outside of blocks, in full", root * 4}}));
+  EXPECT_EQ(bytes({"run.ranks=2", "optimizer.moving_average=0.9"}).at("moving average"), 2 * all);
   EXPECT_EQ(bytes({"sharding.reshard_after_forward=false"}).at("weight slots"), 4 * block * 4);
   EXPECT_EQ(bytes({"sharding.accumulate=full"}).at("gradient slots"), 4 * block * 4);
   EXPECT_EQ(bytes({"sharding.prefetch=9"}).at("weight slots"), 4 * block * 4);

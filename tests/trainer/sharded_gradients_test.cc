@@ -303,12 +303,15 @@ TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
 }
 
 TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
-  for (const char* family : {"model.family=llama", "model.family=gpt2"}) {
+  for (const std::vector<std::string>& family :
+       {std::vector<std::string>{"model.family=llama"}, std::vector<std::string>{"model.family=gpt2"},
+        vision({"model.stochastic_depth=0.5"})}) {
     for (const char* type : {"precision.compute=float32", "precision.compute=bfloat16"}) {
-      const std::vector<std::string> plain = {family, type, "model.dropout=0.1", two_micro_batches()};
+      std::vector<std::string> plain = family;
+      plain.insert(plain.end(), {type, "model.dropout=0.1", two_micro_batches()});
       const Result without = on_all_ranks(plain);
       for (const char* layers : {"full", "selective", "[0-4, 1 none, 2-3 selective]"}) {
-        SCOPED_TRACE(std::string(family) + " " + type + " " + layers);
+        SCOPED_TRACE(family[0] + " " + type + " " + layers);
         std::vector<std::string> checkpointed = plain;
         checkpointed.push_back(std::string("gradient_checkpointing=") + layers);
         expect_same_bits(on_all_ranks(checkpointed), without);
