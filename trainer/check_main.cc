@@ -63,7 +63,7 @@ Arguments parse(const std::vector<std::string>& words) {
 
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 

@@ -15,7 +15,7 @@ constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
 
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 
