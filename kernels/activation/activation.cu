@@ -40,9 +40,8 @@ cudaError_t visit_kind(Activation kind, Visit visit) {
 cudaError_t launch_activation_forward(CudaType type, Activation kind, void* y, const void* x, int64_t count,
                                       cudaStream_t stream) {
   return visit_type(type, [&]<class T>(T) {
-    return visit_kind(kind, [&]<Activation kKind>() {
-      return launch_elementwise<T>(y, count, stream, Forward<kKind, T>{}, x);
-    });
+    return visit_kind(
+        kind, [&]<Activation kKind>() { return launch_elementwise<T>(y, count, stream, Forward<kKind, T>{}, x); });
   });
 }
 

@@ -23,10 +23,10 @@ Tensor activation_forward_cuda(const Tensor& x, Activation kind) {
 Tensor activation_backward_cuda(const Tensor& grad_y, const Tensor& x, Activation kind) {
   const c10::cuda::CUDAGuard device(x.device());
   const Tensor gradient = grad_y.contiguous(), input = x.contiguous(), grad_x = at::empty(x.sizes(), x.options());
-  check_launch(launch_activation_backward(cuda_type(ActivationOp::kName, "x", x), kind, grad_x.data_ptr(),
-                                          gradient.data_ptr(), input.data_ptr(), x.numel(),
-                                          c10::cuda::getCurrentCUDAStream()),
-               "activation_backward_cuda", 1, x.numel());
+  check_launch(
+      launch_activation_backward(cuda_type(ActivationOp::kName, "x", x), kind, grad_x.data_ptr(), gradient.data_ptr(),
+                                 input.data_ptr(), x.numel(), c10::cuda::getCurrentCUDAStream()),
+      "activation_backward_cuda", 1, x.numel());
   return grad_x;
 }
 

@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kThreads) dropout_any_kernel(const DropoutArgu
   const unsigned site_hash = hash_site(a), column_hash = hash_column(column);
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const int64_t i = row * a.columns + column;
-    float y = dropped(to_float(static_cast<const T*>(a.x)[i]), hash_row(a.first_row + row, site_hash), column_hash,
-                      rule);
+    float y =
+        dropped(to_float(static_cast<const T*>(a.x)[i]), hash_row(a.first_row + row, site_hash), column_hash, rule);
     if (a.residual != nullptr) y += to_float(static_cast<const T*>(a.residual)[i]);
     static_cast<T*>(a.y)[i] = from_float<T>(y);
   }

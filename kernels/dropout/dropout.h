@@ -19,7 +19,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// x [..., columns]; key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first row.
+// x [..., columns]; key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first
+// row.
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level);
 
 // y = residual + dropout(x)

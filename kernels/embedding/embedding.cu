@@ -175,9 +175,8 @@ cudaError_t launch_embedding_backward(const EmbeddingBackward& a, void* workspac
                               stream>>>(positions, a.count);
     size_t bytes = static_cast<size_t>(w.total - w.sort);
     // All 64 bits: an index beyond the vocabulary must be found, not sorted among the others.
-    const cudaError_t status =
-        cub::DeviceRadixSort::SortPairs(base + w.sort, bytes, a.indices, sorted_indices, positions, sorted_positions,
-                                        a.count, 0, 64, stream);
+    const cudaError_t status = cub::DeviceRadixSort::SortPairs(base + w.sort, bytes, a.indices, sorted_indices,
+                                                               positions, sorted_positions, a.count, 0, 64, stream);
     if (status != cudaSuccess) return status;
   }
   return visit_type(a.gradient_type, [&]<class G>(G) {

@@ -46,9 +46,8 @@ Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int6
                                        .vocabulary = vocabulary,
                                        .width = width};
   const Tensor workspace = at::empty({embedding_backward_workspace(arguments)}, grad_y.options().dtype(at::kByte));
-  check_launch(
-      launch_embedding_backward(arguments, workspace.data_ptr(), c10::cuda::getCurrentCUDAStream()),
-      "embedding_backward_cuda", indices.numel(), width);
+  check_launch(launch_embedding_backward(arguments, workspace.data_ptr(), c10::cuda::getCurrentCUDAStream()),
+               "embedding_backward_cuda", indices.numel(), width);
   return target.deliver();
 }
 

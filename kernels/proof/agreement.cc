@@ -12,12 +12,23 @@ namespace {
 
 // c: another order of the same sums; k: a handful of roundings, more where long sums are taken.
 constexpr std::array kTolerances = {
-    Tolerance{"linear", 4, 4},    Tolerance{"layer_norm", 4, 8},   Tolerance{"add_layer_norm", 4, 8},
-    Tolerance{"rms_norm", 4, 8},  Tolerance{"add_rms_norm", 4, 8}, Tolerance{"activation", 4, 4},
-    Tolerance{"swiglu", 4, 4},    Tolerance{"rotary", 4, 2},       Tolerance{"attention", 4, 8},
-    Tolerance{"embedding", 2, 4}, Tolerance{"dropout", 2, 2},      Tolerance{"cross_entropy", 4, 8},
-    Tolerance{"adamw", 4, 4},     Tolerance{"global_norm", 2, 2},  Tolerance{"linear_cross_entropy", 4, 8},
-    Tolerance{"add_dropout", 2, 2}, Tolerance{"layer_norm_gelu_tanh", 4, 8},
+    Tolerance{"linear", 4, 4},
+    Tolerance{"layer_norm", 4, 8},
+    Tolerance{"add_layer_norm", 4, 8},
+    Tolerance{"rms_norm", 4, 8},
+    Tolerance{"add_rms_norm", 4, 8},
+    Tolerance{"activation", 4, 4},
+    Tolerance{"swiglu", 4, 4},
+    Tolerance{"rotary", 4, 2},
+    Tolerance{"attention", 4, 8},
+    Tolerance{"embedding", 2, 4},
+    Tolerance{"dropout", 2, 2},
+    Tolerance{"cross_entropy", 4, 8},
+    Tolerance{"adamw", 4, 4},
+    Tolerance{"global_norm", 2, 2},
+    Tolerance{"linear_cross_entropy", 4, 8},
+    Tolerance{"add_dropout", 2, 2},
+    Tolerance{"layer_norm_gelu_tanh", 4, 8},
 };
 
 }  // namespace

@@ -33,10 +33,10 @@ Tensor swiglu_backward_cuda(const Tensor& grad_y, const Tensor& gate_up) {
   const int64_t width = gate_up.size(-1) / 2, rows = rows_of(gate_up);
   const Tensor gradient = grad_y.contiguous(), input = gate_up.contiguous();
   const Tensor grad_gate_up = at::empty(gate_up.sizes(), gate_up.options());
-  check_launch(launch_swiglu_backward(cuda_type(SwigluOp::kName, "gate_up", gate_up), grad_gate_up.data_ptr(),
-                                      gradient.data_ptr(), input.data_ptr(), rows, width,
-                                      c10::cuda::getCurrentCUDAStream()),
-               "swiglu_backward_cuda", rows, width);
+  check_launch(
+      launch_swiglu_backward(cuda_type(SwigluOp::kName, "gate_up", gate_up), grad_gate_up.data_ptr(),
+                             gradient.data_ptr(), input.data_ptr(), rows, width, c10::cuda::getCurrentCUDAStream()),
+      "swiglu_backward_cuda", rows, width);
   return grad_gate_up;
 }
 
