@@ -249,24 +249,26 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const bool adds = a.grad_sum != nullptr;
   const int64_t vectors =
       vectors_in_row_of(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias));
-  // Rows of more than 128 vectors are a team's of several warps. With sums for two weights four vectors a thread are as
-  // many as 128 registers hold (layer_norm 32768 x 1600: 3.5 TB/s, with two vectors 3.0; rms_norm the other way round).
-  const bool narrow = vectors <= 4 * kWarp;
-  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered ? 4 : 2,
+  // Rows of more than 128 vectors are a team's of several warps. What won: with sums for two weights four vectors a
+  // thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0), with one weight two, and with a third tensor to read four
+  // of half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
+  const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
+  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered || adds ? 4 : 2,
                                            .max_vectors = 4,
                                            .tensors = adds ? 3 : 2,
                                            .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
-                                           .stages = 3});
+                                           .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
+                                           .stages = Norm::kCentered || adds ? 3 : 4});
   int64_t blocks = 0;
   const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
-    if (vectors == 0 || plan.vectors_per_thread == 0) {
+    if (plan.vectors_per_thread == 0) {
       auto* kernel = adds ? norm_backward_any_kernel<Norm, T, true> : norm_backward_any_kernel<Norm, T, false>;
       blocks = std::min<int64_t>(a.rows, kMultiprocessors);
       kernel<<<static_cast<unsigned>(blocks), kRowThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
     blocks = ring_blocks(plan, a.rows);
-    return visit_plan<4>(plan, [&]<int kVectors>() {
+    return visit_plan(plan, [&]<int kVectors>() {
       auto* kernel =
           adds ? norm_backward_kernel<Norm, T, kVectors, true> : norm_backward_kernel<Norm, T, kVectors, false>;
       return launch_with_ring(kernel, a, plan, stream);

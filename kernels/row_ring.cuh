@@ -11,7 +11,7 @@ namespace strata::kernels {
 inline constexpr int kRowWarps = 16;
 inline constexpr int kRowThreads = kRowWarps * kWarp;
 // No more: what a block has loaded when there is nothing left to load it has to work off while the memory only writes
-// (rms_norm 16384 x 4096, backward: 3.7 TB/s with 3 stages, 3.4 with 6).
+// (rms_norm 16384 x 4096, backward: 3.8 TB/s with 4 stages, 3.4 with 6).
 inline constexpr int kMaxStages = 4;
 inline constexpr int64_t kSharedBytes = 226 * 1024;  // a block may have 227 KB; barriers and sums take some
 
@@ -30,6 +30,7 @@ struct RowDemand {
   int team_vectors, max_vectors;  // a thread; the second where the first were too many warps
   int tensors;                    // that go through the ring
   int rows_beside;                // in shared memory
+  int warps;                      // of a block, where a team does not need more
   int stages;
 };
 
@@ -40,28 +41,26 @@ inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
   const int64_t row_bytes = vectors_in_row * 16, free_bytes = kSharedBytes - demand.rows_beside * row_bytes;
   // A ring of one stage would wait for what is sent only when it goes on.
   const bool has_two_stages = free_bytes >= 2 * demand.tensors * row_bytes;
-  if (vectors_in_row > demand.max_vectors * kRowThreads || !has_two_stages) return {};
+  if (vectors_in_row == 0 || vectors_in_row > demand.max_vectors * kRowThreads || !has_two_stages) return {};
   const bool narrow = vectors_in_row <= demand.team_vectors * kWarp;
   int per_thread = narrow ? warps_for(1) : demand.team_vectors;
-  if (per_thread > 4) per_thread = 8;  // the numbers that kernels are compiled for
   if (warps_for(per_thread) > kRowWarps) per_thread = demand.max_vectors;
   const int team_warps = warps_for(per_thread);
   const int64_t most_teams = free_bytes / (2 * demand.tensors * row_bytes);
-  const int teams = static_cast<int>(std::min<int64_t>(kRowWarps / team_warps, most_teams));
+  const int teams = static_cast<int>(std::min<int64_t>(std::max(demand.warps / team_warps, 1), most_teams));
   const int64_t stage_bytes = teams * demand.tensors * row_bytes;
   const int stages = static_cast<int>(std::min<int64_t>(free_bytes / stage_bytes, demand.stages));
   return {per_thread, team_warps, teams, stages,
           static_cast<int>(demand.rows_beside * row_bytes + stages * stage_bytes)};
 }
 
-// Calls visit.operator()<kVectors>() for a plan whose rows fit.
-template <int kMaxVectors, class Visit>
+// Calls visit.operator()<kVectors>() for a plan whose rows fit with at most four vectors a thread.
+template <class Visit>
 cudaError_t visit_plan(const RowPlan& plan, Visit visit) {
   if (plan.vectors_per_thread == 1) return visit.template operator()<1>();
   if (plan.vectors_per_thread == 2) return visit.template operator()<2>();
   if (plan.vectors_per_thread == 3) return visit.template operator()<3>();
-  if (plan.vectors_per_thread == 4) return visit.template operator()<4>();
-  return visit.template operator()<kMaxVectors>();
+  return visit.template operator()<4>();
 }
 
 // One block on each multiprocessor, or fewer where there are too few rows: all of them run at a time.
