@@ -49,8 +49,7 @@ TEST(LayerCosts, NoOtherWayThatFitsIsFasterByMoreThanALayer) {
     constexpr size_t kLayers = 5;
     StepCosts costs{.standing = 0, .stream = 10, .head = number(0, 300), .layers = {}};
     const LayerCost none{number(140, 200), number(20, 60), 1};
-    const LayerCost some{number(90, 130), none.backward + number(0, 30),
-                         1 + 0.01 * static_cast<double>(number(1, 20))};
+    const LayerCost some{number(90, 130), none.backward + number(0, 30), 1 + 0.01 * static_cast<double>(number(1, 20))};
     const LayerCost full{20, none.kept + none.backward, 1.4};
     costs.layers.resize(kLayers, {none, some, full});
     const int64_t budget =
