@@ -39,7 +39,9 @@ bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<Aot
   const int64_t width = widths.back().size;
   if (rule == AotWidths::rows ? width < kNarrow || width % 8 != 0 : width % 16 != 0) return true;
   if (rule == AotWidths::lanes && width != kLanes) return true;
-  int64_t of_result = inputs[0].size(0);  // which may have more elements than any input
+  // The result may have more elements than any input: rows times widths.
+  const auto first = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.dim() > 0; });
+  int64_t of_result = first == inputs.end() ? 1 : first->size(0);
   for (const AotWidth& each : widths) of_result *= each.size;
   return of_result >= kLimit ||
          std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.numel() >= kLimit; });

@@ -125,18 +125,12 @@ __device__ inline void store_streaming(V* pointer, const V& value) {
 template <class Visit>
 cudaError_t visit_type(CudaType type, Visit visit) {
   switch (type) {
-#if !defined(STRATA_TUNE) || defined(STRATA_TUNE_FLOAT)
     case CudaType::float32:
       return visit(float{});
-#endif
     case CudaType::bfloat16:
       return visit(__nv_bfloat16{});
-#ifndef STRATA_TUNE
     case CudaType::float16:
       return visit(__half{});
-#endif
-    default:
-      break;
   }
   return cudaErrorInvalidValue;
 }

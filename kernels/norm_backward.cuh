@@ -9,10 +9,6 @@
 
 namespace strata::kernels {
 
-#ifndef STRATA_BACKWARD_PREFETCH
-#define STRATA_BACKWARD_PREFETCH 1
-#endif
-
 // grad_y taken through the activation, where there is one.
 template <class Norm, class T>
 __device__ float grad_affine(float grad_y, float normalized, float weight, float bias) {
@@ -28,98 +24,119 @@ template <int kVectors, int N>
 struct ColumnSums {
   float values[kVectors][N] = {};
 
-  // Adds up the teams of a block in their order, in `shared` [width], and writes the block's sums.
+  // Lays them down in row `team.index()` of `shared` [teams, width].
   template <class Team>
-  __device__ void write(const Team& team, float* shared, float* partial, int vectors_in_row) const {
-    for (int turn = 0; turn < team.count(); ++turn) {
-      if (turn == team.index()) {
-        float* target = turn + 1 == team.count() ? partial : shared;
+  __device__ void store(const Team& team, float* shared, int vectors_in_row) const {
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-          const int i = team.lane() + v * team.size();
-          if (i >= vectors_in_row) continue;
-          for (int k = 0; k < N; ++k) target[i * N + k] = values[v][k] + (turn == 0 ? 0.0f : shared[i * N + k]);
-        }
-      }
-      __syncthreads();
+    for (int v = 0; v < kVectors; ++v) {
+      const int i = team.lane() + v * team.size();
+      if (i >= vectors_in_row) continue;
+      float* target = shared + (static_cast<int64_t>(team.index()) * vectors_in_row + i) * N;
+#pragma unroll
+      for (int k = 0; k < N; ++k) target[k] = values[v][k];
     }
   }
 };
 
-template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
-__global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(const NormBackward a) {
-  extern __shared__ float shared[];
+// The block's sums: those of its teams in their order. By all threads of the block.
+__device__ inline void add_teams(const float* shared, int teams, int64_t width, float* partial) {
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    float sum = 0.0f;
+    for (int team = 0; team < teams; ++team) sum += shared[team * width + i];
+    partial[i] = sum;
+  }
+  __syncthreads();
+}
+
+template <bool kAdd>
+__device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
+                        const NormBackward& a) {
+  if constexpr (kAdd) {
+    return RowRing<3>(memory, plan, range, vectors_in_row, {a.x, a.grad_y, a.grad_sum});
+  } else {
+    return RowRing<2>(memory, plan, range, vectors_in_row, {a.x, a.grad_y});
+  }
+}
+
+template <class Norm, class T, int kVectors, bool kAdd>
+__global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBackward a, const RowPlan plan) {
+  extern __shared__ uint4 shared[];  // weight, bias, the ring; in the end the sums of the teams
   using Part = RowPart<T, kVectors>;
-  constexpr int N = Part::kWidth;
-  constexpr int kSums = Norm::kCentered ? 2 : 1;
-  const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
-  const auto cached = [](const uint4* pointer) { return *pointer; };
-  RowTeam<kWarpTeam> team;
+  constexpr int N = kVectorWidth<T>, kSums = Norm::kCentered ? 2 : 1;
+  constexpr bool kActivated = Norm::kActivation != Activation::none;
   const int vectors_in_row = static_cast<int>(a.width / N);
+  const RowRange range(plan, a.rows);
+  RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
+  auto ring = ring_of<kAdd>(shared + (kActivated ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
+  keep_row(shared, a.weight, vectors_in_row);
+  if constexpr (kActivated) keep_row(shared + vectors_in_row, a.bias, vectors_in_row);
+  __syncthreads();
+  const unsigned weights = kept(shared_address(shared) + team.lane() * sizeof(uint4));
+  const unsigned biases = weights + vectors_in_row * sizeof(uint4);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
-  Part weight, bias = {};
-  weight.load(team, a.weight, 0, vectors_in_row, cached);
-  if constexpr (Norm::kActivation != Activation::none) {
-    if (a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
-  }
+  // One row ahead, like everything else.
+  const auto mean_of = [&](int64_t row) { return Norm::kCentered && row < range.end ? a.mean[row] : 0.0f; };
+  const auto rstd_of = [&](int64_t row) { return row < range.end ? a.rstd[row] : 0.0f; };
+  int64_t row = range.begin + team.index();
+  float next_mean = mean_of(row), next_rstd = rstd_of(row);
   ColumnSums<kVectors, N> weight_sums, bias_sums;
-#if STRATA_BACKWARD_PREFETCH
-  Part next_x, next_grad, next_sum = {};
-  if (team.first_row() < a.rows) {
-    next_x.load(team, a.x, team.first_row(), vectors_in_row, streaming);
-    next_grad.load(team, a.grad_y, team.first_row(), vectors_in_row, streaming);
-    if constexpr (kAdd) next_sum.load(team, a.grad_sum, team.first_row(), vectors_in_row, streaming);
-  }
-#endif
-  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
-    Part x, grad, grad_sum = {};
-#if STRATA_BACKWARD_PREFETCH
-    x = next_x;
-    grad = next_grad;
-    grad_sum = next_sum;
-    if (row + team.row_step() < a.rows) {
-      next_x.load(team, a.x, row + team.row_step(), vectors_in_row, streaming);
-      next_grad.load(team, a.grad_y, row + team.row_step(), vectors_in_row, streaming);
-      if constexpr (kAdd) next_sum.load(team, a.grad_sum, row + team.row_step(), vectors_in_row, streaming);
-    }
-#else
-    x.load(team, a.x, row, vectors_in_row, streaming);
-    grad.load(team, a.grad_y, row, vectors_in_row, streaming);
-    if constexpr (kAdd) grad_sum.load(team, a.grad_sum, row, vectors_in_row, streaming);
-#endif
-    const float mean = Norm::kCentered ? a.mean[row] : 0.0f, rstd = a.rstd[row];
-    float sums[kSums] = {};
+  for (; row - team.index() < range.end; row += range.step) {
+    const float mean = next_mean, rstd = next_rstd;
+    next_mean = mean_of(row + range.step);
+    next_rstd = rstd_of(row + range.step);
+    const unsigned x = ring.wait(team), grad_y = x + ring.tensor_bytes(), grad_sum = grad_y + ring.tensor_bytes();
+    if (row < range.end) {
+      // Both passes read the row in shared memory: the registers are for the sums over rows.
+      float sums[kSums] = {};
+      Part::visit(team, vectors_in_row, [&](int v, int step) {
+        const auto bytes = static_cast<unsigned>(step * sizeof(uint4));
+        const Packed<T> values{load_shared(x + bytes)}, gradients{load_shared(grad_y + bytes)};
+        const Packed<T> weight{load_shared(weights + bytes)};
+        Packed<T> bias;
+        if constexpr (kActivated) bias.words = load_shared(biases + bytes);
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        const float normalized = (x.at(v, k) - mean) * rstd;
-        const float gradient = grad_affine<Norm, T>(grad.at(v, k), normalized, weight.at(v, k), bias.at(v, k));
-        const float weighted = gradient * weight.at(v, k);  // 0 beyond the row, where weight is
-        sums[0] = fmaf(weighted, normalized, sums[0]);
-        if constexpr (Norm::kCentered) {
-          sums[1] += weighted;
-          bias_sums.values[v][k] += gradient;
+        for (int k = 0; k < N; ++k) {
+          const float normalized = (values.at(k) - mean) * rstd;
+          const float gradient = grad_affine<Norm, T>(gradients.at(k), normalized, weight.at(k), bias.at(k));
+          const float weighted = gradient * weight.at(k);
+          sums[0] = fmaf(weighted, normalized, sums[0]);
+          if constexpr (Norm::kCentered) {
+            sums[1] += weighted;
+            bias_sums.values[v][k] += gradient;
+          }
+          weight_sums.values[v][k] = fmaf(gradient, normalized, weight_sums.values[v][k]);
         }
-        weight_sums.values[v][k] = fmaf(gradient, normalized, weight_sums.values[v][k]);
-      }
+      });
+      team.sum(sums);
+      const float along = sums[0] * inverse_width;
+      const float mean_gradient = Norm::kCentered ? sums[kSums - 1] * inverse_width : 0.0f;
+      uint4* grad_x = static_cast<uint4*>(a.grad_x) + row * vectors_in_row + team.lane();
+      Part::visit(team, vectors_in_row, [&](int, int step) {
+        const auto bytes = static_cast<unsigned>(step * sizeof(uint4));
+        const Packed<T> values{load_shared(x + bytes)}, gradients{load_shared(grad_y + bytes)};
+        const Packed<T> weight{load_shared(weights + bytes)};
+        Packed<T> bias, added, result;
+        if constexpr (kActivated) bias.words = load_shared(biases + bytes);
+        if constexpr (kAdd) added.words = load_shared(grad_sum + bytes);
+        result.fill([&](int k) {
+          const float normalized = (values.at(k) - mean) * rstd;
+          const float gradient = grad_affine<Norm, T>(gradients.at(k), normalized, weight.at(k), bias.at(k));
+          const float own = rstd * (gradient * weight.at(k) - mean_gradient - normalized * along);
+          return kAdd ? own + added.at(k) : own;
+        });
+        __stcs(grad_x + step, result.words);
+      });
     }
-    team.sum(sums);
-    const float along = sums[0] * inverse_width, mean_gradient = Norm::kCentered ? sums[kSums - 1] * inverse_width : 0;
-    x.stay_packed();
-    grad.stay_packed();
-    weight.stay_packed();
-    grad.fill([&](int v, int k) {
-      const float normalized = (x.at(v, k) - mean) * rstd;
-      const float gradient = grad_affine<Norm, T>(grad.at(v, k), normalized, weight.at(v, k), bias.at(v, k));
-      const float result = rstd * (gradient * weight.at(v, k) - mean_gradient - normalized * along);
-      return kAdd ? result + grad_sum.at(v, k) : result;
-    });
-    grad.store(team, a.grad_x, row, vectors_in_row);
+    ring.release(team);
   }
-  weight_sums.write(team, shared, a.weight_partials + blockIdx.x * a.width, vectors_in_row);
+  __syncthreads();  // everything has left the ring
+  float* sums_of_teams = reinterpret_cast<float*>(shared);
+  weight_sums.store(team, sums_of_teams, vectors_in_row);
+  add_teams(sums_of_teams, plan.teams, a.width, a.weight_partials + blockIdx.x * a.width);
   if constexpr (Norm::kCentered) {
-    bias_sums.write(team, shared, a.bias_partials + blockIdx.x * a.width, vectors_in_row);
+    bias_sums.store(team, sums_of_teams, vectors_in_row);
+    add_teams(sums_of_teams, plan.teams, a.width, a.bias_partials + blockIdx.x * a.width);
   }
 }
 
@@ -128,13 +145,13 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(const Nor
 template <class Norm, class T, bool kAdd>
 __global__ void norm_backward_any_kernel(const NormBackward a) {
   constexpr int kSums = Norm::kCentered ? 2 : 1;
-  RowTeam<false> team;
+  RowTeam</*kWholeBlock=*/true> team(kRowWarps);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
   float* weight_sums = a.weight_partials + blockIdx.x * a.width;
   float* bias_sums = a.bias_partials + blockIdx.x * a.width;
-  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
-    const bool first = row == team.first_row();
+  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    const bool first = row == blockIdx.x;
     const T* x = static_cast<const T*>(a.x) + row * a.width;
     const T* grad_y = static_cast<const T*>(a.grad_y) + row * a.width;
     const float mean = Norm::kCentered ? a.mean[row] : 0.0f, rstd = a.rstd[row];
@@ -165,65 +182,100 @@ __global__ void norm_backward_any_kernel(const NormBackward a) {
   }
 }
 
-// A block sums 32 columns: warp w the partials w, w + 32, ...; then the warps' sums in their order.
+// The sums of one weight's partials and where they go.
+struct PartialSums {
+  void* gradient;
+  bool add;
+  const float* partials;  // [count, width]
+};
+
+// A block sums 32 columns of sums[blockIdx.y]: warp w the partials w, w + 32, ...; then the warps' sums in their order.
 template <class T>
-__global__ void sum_partials_kernel(T* gradient, bool add, const float* partials, int64_t count, int64_t width) {
+__global__ void sum_partials_kernel(PartialSums weight, PartialSums bias, int64_t count, int64_t width) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const auto [gradient, add, partials] = blockIdx.y == 0 ? weight : bias;
   __shared__ float sums[kWarp][kWarp + 1];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
   float sum = 0.0f;
   if (column < width) {
+#pragma unroll 8
     for (int64_t i = warp; i < count; i += kWarp) sum += partials[i * width + column];
   }
   sums[lane][warp] = sum;
   __syncthreads();
   sum = warp_sum(sums[warp][lane]);
   const int64_t own = static_cast<int64_t>(blockIdx.x) * kWarp + warp;
-  if (lane == 0 && own < width) gradient[own] = from_float<T>((add ? to_float(gradient[own]) : 0.0f) + sum);
+  if (lane != 0 || own >= width) return;
+  T* result = static_cast<T*>(gradient) + own;
+  *result = from_float<T>((add ? to_float(*result) : 0.0f) + sum);
 }
 
-inline cudaError_t sum_partials(const NormWeightGradient& gradient, const float* partials, int64_t count, int64_t width,
-                                cudaStream_t stream) {
-  if (gradient.data == nullptr) return cudaSuccess;
-  return visit_type(gradient.type, [&]<class T>(T) {
-    sum_partials_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), kWarp * kWarp, 0, stream>>>(
-        static_cast<T*>(gradient.data), gradient.add, partials, count, width);
-    return cudaGetLastError();
+// It may start while the kernel before it ends; what that has written it waits for.
+inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const PartialSums& bias, int sets,
+                                int64_t count, int64_t width, cudaStream_t stream) {
+  return visit_type(type, [&]<class T>(T) {
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), sets);
+    config.blockDim = dim3(kWarp * kWarp);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, sum_partials_kernel<T>, weight, bias, count, width);
   });
 }
 
-// One block of 512 threads, or as many smaller ones, on each multiprocessor.
-inline int64_t backward_blocks(const RowPlan& plan, int64_t rows) {
-  const int64_t per_multiprocessor = tune_blocks > 0 ? tune_blocks : std::max(kMaxRowThreads / plan.threads, 1);
-  return std::min(ceil_divide(rows, plan.teams()), kMultiprocessors * per_multiprocessor);
+// Both weights' sums at once where they are of one type.
+inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
+  const NormWeightGradient &weight = a.weight_gradient, &bias = a.bias_gradient;
+  const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials};
+  const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials};
+  const bool together = weight.data != nullptr && bias.data != nullptr && weight.type == bias.type;
+  if (weight.data != nullptr) {
+    const cudaError_t status =
+        sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, count, a.width, stream);
+    if (status != cudaSuccess) return status;
+  }
+  if (bias.data == nullptr || together) return cudaSuccess;
+  return sum_partials(bias.type, bias_sums, {}, 1, count, a.width, stream);
 }
 
 template <class Norm>
 cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
-  const bool aligned = are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias);
-  const RowPlan plan = plan_rows(a.type, a.width, aligned, tune_vectors > 0 ? tune_vectors : 2, 2, 4);
-  const int64_t blocks = backward_blocks(plan, a.rows);
-  if (a.rows > 0) {
-    const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
-      const auto launch = [&](auto* kernel) {
-        const size_t shared_bytes = plan.teams() > 1 ? a.width * sizeof(float) : 0;
-        kernel<<<static_cast<unsigned>(blocks), plan.threads, shared_bytes, stream>>>(a);
-        return cudaGetLastError();
-      };
-      const bool adds = a.grad_sum != nullptr;
-      if (plan.vectors_per_thread == 0) {
-        return launch(adds ? norm_backward_any_kernel<Norm, T, true> : norm_backward_any_kernel<Norm, T, false>);
-      }
-      return visit_plan<4>(plan, [&]<int kVectors, bool kWarpTeam>() {
-        return launch(adds ? norm_backward_kernel<Norm, T, kVectors, kWarpTeam, true>
-                           : norm_backward_kernel<Norm, T, kVectors, kWarpTeam, false>);
-      });
+  if (a.rows == 0) return finish_weight_gradients(a, 0, stream);
+  const bool adds = a.grad_sum != nullptr;
+  const int64_t vectors =
+      vectors_in_row_of(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias));
+  // Rows of more than 128 vectors are a team's of several warps. What won: with sums for two weights four vectors a
+  // thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0), with one weight two, and with a third tensor to read four
+  // of half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
+  const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
+  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered || adds ? 4 : 2,
+                                           .max_vectors = 4,
+                                           .tensors = adds ? 3 : 2,
+                                           .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
+                                           .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
+                                           .stages = Norm::kCentered || adds ? 3 : 4});
+  int64_t blocks = 0;
+  const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
+    if (plan.vectors_per_thread == 0) {
+      auto* kernel = adds ? norm_backward_any_kernel<Norm, T, true> : norm_backward_any_kernel<Norm, T, false>;
+      blocks = std::min<int64_t>(a.rows, kMultiprocessors);
+      kernel<<<static_cast<unsigned>(blocks), kRowThreads, 0, stream>>>(a);
+      return cudaGetLastError();
+    }
+    blocks = ring_blocks(plan, a.rows);
+    return visit_plan(plan, [&]<int kVectors>() {
+      auto* kernel =
+          adds ? norm_backward_kernel<Norm, T, kVectors, true> : norm_backward_kernel<Norm, T, kVectors, false>;
+      return launch_with_ring(kernel, a, plan, stream);
     });
-    if (status != cudaSuccess) return status;
-  }
-  const cudaError_t status = sum_partials(a.weight_gradient, a.weight_partials, blocks, a.width, stream);
-  if (status != cudaSuccess || !Norm::kCentered) return status;
-  return sum_partials(a.bias_gradient, a.bias_partials, blocks, a.width, stream);
+  });
+  if (status != cudaSuccess) return status;
+  return finish_weight_gradients(a, blocks, stream);
 }
 
 }  // namespace strata::kernels

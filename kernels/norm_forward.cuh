@@ -6,13 +6,6 @@
 
 namespace strata::kernels {
 
-#ifndef STRATA_FORWARD_PREFETCH
-#define STRATA_FORWARD_PREFETCH 0
-#endif
-#ifndef STRATA_FORWARD_HOIST
-#define STRATA_FORWARD_HOIST 0
-#endif
-
 template <class Norm, class T>
 __device__ float normed(float normalized, float weight, float bias) {
   const float affine = fmaf(normalized, weight, bias);
@@ -23,87 +16,144 @@ __device__ float normed(float normalized, float weight, float bias) {
   }
 }
 
-template <class Norm, class T, int kVectors, bool kWarpTeam, bool kAdd>
-__global__ void __launch_bounds__(kWarpTeam ? 256 : kMaxRowThreads, (kVectors <= 4 ? 2 : 1) * (kWarpTeam ? 2 : 1))
-    norm_forward_kernel(const NormForward a) {
-  using Part = RowPart<T, kVectors>;
-  constexpr int N = Part::kWidth;
-  const auto streaming = [](const uint4* pointer) { return __ldcs(pointer); };
-  const auto cached = [](const uint4* pointer) { return *pointer; };
-  RowTeam<kWarpTeam> team;
-  const int vectors_in_row = static_cast<int>(a.width / N);
+// Sums that do not wait for each other's additions.
+inline constexpr int kChains = 4;
+
+__device__ inline float add_up(const float (&sums)[kChains]) { return (sums[0] + sums[1]) + (sums[2] + sums[3]); }
+
+struct Statistics {
+  float mean, rstd;
+};
+
+// Of the row that a team has in its registers; written by its first thread.
+template <class Norm, class T, int kVectors, class Team>
+__device__ Statistics statistics(const NormForward& a, Team& team, const RowPart<T, kVectors>& x, int64_t row,
+                                 int vectors_in_row) {
+  constexpr int N = kVectorWidth<T>;
   const float inverse_width = 1.0f / static_cast<float>(a.width);
-#if STRATA_FORWARD_HOIST
-  Part weight, bias = {};
-  weight.load(team, a.weight, 0, vectors_in_row, cached);
-  if (Norm::kCentered && a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
-#endif
-#if STRATA_FORWARD_PREFETCH
-  Part next, next_branch;
-  if (team.first_row() < a.rows) {
-    next.load(team, a.x, team.first_row(), vectors_in_row, streaming);
-    if constexpr (kAdd) next_branch.load(team, a.branch, team.first_row(), vectors_in_row, streaming);
-  }
-#endif
-  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
-    Part x, branch;
-#if STRATA_FORWARD_PREFETCH
-    x = next;
-    branch = next_branch;
-    if (row + team.row_step() < a.rows) {
-      next.load(team, a.x, row + team.row_step(), vectors_in_row, streaming);
-      if constexpr (kAdd) next_branch.load(team, a.branch, row + team.row_step(), vectors_in_row, streaming);
-    }
-#else
-    x.load(team, a.x, row, vectors_in_row, streaming);
-    if constexpr (kAdd) branch.load(team, a.branch, row, vectors_in_row, streaming);
-#endif
-    if constexpr (kAdd) {
-      x.fill([&](int v, int k) { return x.at(v, k) + branch.at(v, k); });
-      x.store(team, a.sum, row, vectors_in_row);
-    }
-    float sum = 0.0f, mean = 0.0f;
-    if constexpr (Norm::kCentered) {
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) sum += x.at(v, k);
-      }
-      mean = team.sum(sum) * inverse_width;
-      sum = 0.0f;
-    }
+  float mean = 0.0f;
+  if constexpr (Norm::kCentered) {
+    float sums[kChains] = {};
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const bool inside = !Norm::kCentered || team.lane() + v * team.size() < vectors_in_row;
 #pragma unroll
-      for (int k = 0; k < N; ++k) {
-        const float centered = x.at(v, k) - mean;
-        if (inside) sum = fmaf(centered, centered, sum);
+      for (int k = 0; k < N; ++k) sums[k % kChains] += x.at(v, k);
+    }
+    mean = team.sum(add_up(sums)) * inverse_width;
+  }
+  float squares[kChains] = {};
+  RowPart<T, kVectors>::visit(team, vectors_in_row, [&](int v, int) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float centered = x.at(v, k) - mean;
+      squares[k % kChains] = fmaf(centered, centered, squares[k % kChains]);
+    }
+  });
+  const float rstd = rsqrtf(team.sum(add_up(squares)) * inverse_width + a.eps);
+  if (team.lane() == 0) {
+    if constexpr (Norm::kCentered) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
+  return {mean, rstd};
+}
+
+// The sum of x and branch takes the place of x.
+template <class T, int kVectors, class Team>
+__device__ void add_branch(const NormForward& a, const Team& team, RowPart<T, kVectors>& x,
+                           const RowPart<T, kVectors>& branch, int64_t row, int vectors_in_row) {
+  x.fill([&](int v, int k) { return x.at(v, k) + branch.at(v, k); });
+  x.store(team, a.sum, row, vectors_in_row);
+}
+
+// Writes y; weight_of and bias_of give the vector that lies so many behind the thread's first.
+template <class Norm, class T, int kVectors, class Team, class WeightOf, class BiasOf>
+__device__ void write_normed(const NormForward& a, const Team& team, const RowPart<T, kVectors>& x, int64_t row,
+                             int vectors_in_row, const Statistics& found, WeightOf weight_of, BiasOf bias_of) {
+  uint4* y = static_cast<uint4*>(a.y) + row * vectors_in_row + team.lane();
+  RowPart<T, kVectors>::visit(team, vectors_in_row, [&](int v, int step) {
+    const Packed<T> weight{weight_of(step)}, bias{bias_of(step)};
+    Packed<T> result;
+    result.fill(
+        [&](int k) { return normed<Norm, T>((x.at(v, k) - found.mean) * found.rstd, weight.at(k), bias.at(k)); });
+    __stcs(y + step, result.words);
+  });
+}
+
+// Wide rows: a block for each.
+template <class Norm, class T, int kVectors, bool kAdd>
+__global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_kernel(const NormForward a) {
+  const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
+  const int64_t row = blockIdx.x;
+  RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
+  const auto part_of = [&](const void* tensor, int64_t row) {
+    return static_cast<const uint4*>(tensor) + row * vectors_in_row + team.lane();
+  };
+  RowPart<T, kVectors> x, branch;
+  x.load(team, vectors_in_row, [first = part_of(a.x, row)](int step) { return __ldcs(first + step); });
+  if constexpr (kAdd) {
+    branch.load(team, vectors_in_row, [first = part_of(a.branch, row)](int step) { return __ldcs(first + step); });
+    add_branch(a, team, x, branch, row, vectors_in_row);
+  }
+  const Statistics found = statistics<Norm>(a, team, x, row, vectors_in_row);
+  x.stay_packed();
+  const bool has_bias = Norm::kCentered && a.bias != nullptr;
+  write_normed<Norm>(
+      a, team, x, row, vectors_in_row, found, [first = part_of(a.weight, 0)](int step) { return first[step]; },
+      [first = part_of(a.bias, 0), has_bias](int step) { return has_bias ? first[step] : uint4{}; });
+}
+
+template <bool kAdd>
+__device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
+                        const NormForward& a) {
+  if constexpr (kAdd) {
+    return RowRing<2>(memory, plan, range, vectors_in_row, {a.x, a.branch});
+  } else {
+    return RowRing<1>(memory, plan, range, vectors_in_row, {a.x});
+  }
+}
+
+// Narrow rows: a warp for each, or two, and the next ones on their way (layer_norm 65536 x 768: 3.5 TB/s, by a block
+// for each 2.7; at 4096 and wider the other way round, 3.8 and 3.7).
+template <class Norm, class T, int kVectors, bool kAdd>
+__global__ void __launch_bounds__(kRowThreads) norm_forward_ring_kernel(const NormForward a, const RowPlan plan) {
+  extern __shared__ uint4 shared[];  // weight, bias, the ring
+  const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
+  const RowRange range(plan, a.rows);
+  RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
+  auto ring = ring_of<kAdd>(shared + (Norm::kCentered ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
+  keep_row(shared, a.weight, vectors_in_row);
+  if constexpr (Norm::kCentered) keep_row(shared + vectors_in_row, a.bias, vectors_in_row);
+  __syncthreads();
+  const unsigned weights = kept(shared_address(shared) + team.lane() * sizeof(uint4));
+  const unsigned biases = weights + vectors_in_row * sizeof(uint4);
+  for (int64_t row = range.begin + team.index(); row - team.index() < range.end; row += range.step) {
+    RowPart<T, kVectors> x, branch;
+    const unsigned first = ring.wait(team);
+    if (row < range.end) {
+      x.load(team, vectors_in_row, [&](int step) { return load_shared(first + step * sizeof(uint4)); });
+      if constexpr (kAdd) {
+        branch.load(team, vectors_in_row,
+                    [&](int step) { return load_shared(first + ring.tensor_bytes() + step * sizeof(uint4)); });
       }
     }
-    const float rstd = rsqrtf(team.sum(sum) * inverse_width + a.eps);
-    if (team.lane() == 0) {
-      if constexpr (Norm::kCentered) a.mean[row] = mean;
-      a.rstd[row] = rstd;
-    }
+    ring.release(team);
+    if (row >= range.end) return;  // the last stage
+    if constexpr (kAdd) add_branch(a, team, x, branch, row, vectors_in_row);
+    const Statistics found = statistics<Norm>(a, team, x, row, vectors_in_row);
     x.stay_packed();
-#if !STRATA_FORWARD_HOIST
-    Part weight, bias = {};
-    weight.load(team, a.weight, 0, vectors_in_row, cached);
-    if (Norm::kCentered && a.bias != nullptr) bias.load(team, a.bias, 0, vectors_in_row, cached);
-#endif
-    x.fill([&](int v, int k) { return normed<Norm, T>((x.at(v, k) - mean) * rstd, weight.at(v, k), bias.at(v, k)); });
-    x.store(team, a.y, row, vectors_in_row);
+    write_normed<Norm>(
+        a, team, x, row, vectors_in_row, found, [&](int step) { return load_shared(weights + step * sizeof(uint4)); },
+        [&](int step) { return Norm::kCentered ? load_shared(biases + step * sizeof(uint4)) : uint4{}; });
   }
 }
 
 // Any width and any alignment: a block reads the row again for each pass.
 template <class Norm, class T, bool kAdd>
 __global__ void norm_forward_any_kernel(const NormForward a) {
-  RowTeam<false> team;
+  RowTeam</*kWholeBlock=*/true> team(kRowWarps);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
   const T *weight = static_cast<const T*>(a.weight), *bias = static_cast<const T*>(a.bias);
-  for (int64_t row = team.first_row(); row < a.rows; row += team.row_step()) {
+  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const T* x = static_cast<const T*>(a.x) + row * a.width;
     T* y = static_cast<T*>(a.y) + row * a.width;
     if constexpr (kAdd) {
@@ -136,32 +186,39 @@ __global__ void norm_forward_any_kernel(const NormForward a) {
   }
 }
 
-#ifndef STRATA_MAX_WARP_VECTORS
-#define STRATA_MAX_WARP_VECTORS 4
-#endif
-inline constexpr int kMaxWarpVectors = STRATA_MAX_WARP_VECTORS;
-inline constexpr int64_t kMaxForwardBlocks = int64_t{1} << 30;
-
 template <class Norm>
 cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
   if (a.rows == 0) return cudaSuccess;
-  const bool aligned = are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias);
-  const RowPlan plan = plan_rows(a.type, a.width, aligned, tune_vectors > 0 ? tune_vectors : 4, kMaxWarpVectors, 8);
+  const bool adds = a.branch != nullptr;
+  const int64_t vectors = vectors_in_row_of(a.type, a.width, are_aligned(a.y, a.sum, a.x, a.branch, a.weight, a.bias));
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, (int64_t{1} << 31) - 1));
   return visit_type(a.type, [&]<class T>(T) {
-    const auto launch = [&](auto* kernel) {
-      int64_t blocks = std::min(ceil_divide(a.rows, plan.teams()), kMaxForwardBlocks);
-      if (tune_blocks > 0) blocks = std::min<int64_t>(blocks, tune_blocks * kMultiprocessors);
-      kernel<<<static_cast<unsigned>(blocks), plan.threads, 0, stream>>>(a);
+    if (vectors == 0 || vectors > 8 * kRowThreads || blocks < a.rows) {
+      auto* kernel = adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>;
+      kernel<<<blocks, kRowThreads, 0, stream>>>(a);
+      return cudaGetLastError();
+    }
+    if (vectors <= 8 * kWarp) {
+      const RowPlan plan = plan_rows(vectors, {.team_vectors = 4,
+                                               .max_vectors = 4,
+                                               .tensors = adds ? 2 : 1,
+                                               .rows_beside = Norm::kCentered ? 2 : 1,
+                                               .warps = kRowWarps,
+                                               .stages = 3});
+      return visit_plan(plan, [&]<int kVectors>() {
+        auto* kernel = adds ? norm_forward_ring_kernel<Norm, T, kVectors, true>
+                            : norm_forward_ring_kernel<Norm, T, kVectors, false>;
+        return launch_with_ring(kernel, a, plan, stream);
+      });
+    }
+    const auto launch = [&]<int kVectors>() {
+      auto* kernel =
+          adds ? norm_forward_kernel<Norm, T, kVectors, true> : norm_forward_kernel<Norm, T, kVectors, false>;
+      const auto warps = static_cast<unsigned>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
+      kernel<<<blocks, warps * kWarp, 0, stream>>>(a);
       return cudaGetLastError();
     };
-    const bool adds = a.branch != nullptr;
-    if (plan.vectors_per_thread == 0) {
-      return launch(adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>);
-    }
-    return visit_plan<8>(plan, [&]<int kVectors, bool kWarpTeam>() {
-      return launch(adds ? norm_forward_kernel<Norm, T, kVectors, kWarpTeam, true>
-                         : norm_forward_kernel<Norm, T, kVectors, kWarpTeam, false>);
-    });
+    return vectors <= 4 * kRowThreads ? launch.template operator()<4>() : launch.template operator()<8>();
   });
 }
 

@@ -39,9 +39,9 @@ struct NormBackward {
   int64_t rows, width;
 };
 
-// How many blocks a backward has at most, each of which writes its own partial sums: 2112 is 16 on each of a Hopper
-// GPU's 132 multiprocessors.
-inline constexpr int64_t kMaxNormBackwardBlocks = 2112;
+// How many blocks a backward has at most, each of which writes its own partial sums: one on each of a Hopper GPU's
+// multiprocessors.
+inline constexpr int64_t kMaxNormBackwardBlocks = 132;
 
 inline int64_t norm_backward_partials(int64_t rows) {
   return rows < kMaxNormBackwardBlocks ? rows : kMaxNormBackwardBlocks;

@@ -24,7 +24,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             hdrs = [
                 name + "_cuda.h",
                 "//kernels:cuda_headers",
-            ],
+            ] + native.glob(["*.cuh"], allow_empty = True),
         )
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [

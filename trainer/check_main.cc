@@ -61,12 +61,6 @@ Arguments parse(const std::vector<std::string>& words) {
   return arguments;
 }
 
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
   std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
               config.run.ranks == 1 ? "" : "s", config.run.device == sharding::DeviceWish::cpu ? "CPUs" : "GPUs",

@@ -13,12 +13,6 @@ namespace {
 // On GPUs. LibTorch gives cuBLAS 32 MiB in each thread that multiplies: that of the forward and that of the backward.
 constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
 
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 std::string row(const std::string& name, int64_t bytes) {
   char text[160];
   std::snprintf(text, sizeof text, "  %-46s %18s %12.2f MiB\n", name.c_str(), with_commas(bytes).c_str(),
@@ -42,6 +36,12 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
   classes.push_back({"more in " + step.moment, step.most - kept});
   if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
+}
+
+std::string with_commas(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
 }
 
 int64_t sum_of(const std::vector<MemoryClass>& classes) {

@@ -10,10 +10,6 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-#ifndef STRATA_ADAMW_VECTORS
-#define STRATA_ADAMW_VECTORS 1
-#endif
-constexpr int kVectors = STRATA_ADAMW_VECTORS;  // that a thread has in flight, of each tensor
 
 // Constants of one call, taken in fp64 on the host.
 struct Rule {
@@ -45,40 +41,27 @@ __device__ void update_one(float& master, float& first, float& second, float gra
 template <class G, class C, int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamwArguments a, const Rule rule) {
   const Update update = read_update(a, rule);
-  const int64_t vectors = a.count / N, step = static_cast<int64_t>(gridDim.x) * kThreads * kVectors;
-  for (int64_t start = static_cast<int64_t>(blockIdx.x) * kThreads * kVectors + threadIdx.x; start < vectors;
-       start += step) {
-    Vector<float, N> master[kVectors], first[kVectors], second[kVectors];
-    Vector<G, N> gradient[kVectors];
+  const int64_t vectors = a.count / N, step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors; i += step) {
+    auto master = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.master) + i);
+    auto first = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.first_moment) + i);
+    auto second = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.second_moment) + i);
+    const auto gradient = load_streaming(reinterpret_cast<const Vector<G, N>*>(a.gradient) + i);
+    if (!update.skip) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int64_t i = start + v * kThreads;
-      if (i >= vectors) continue;
-      master[v] = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.master) + i);
-      first[v] = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.first_moment) + i);
-      second[v] = load_streaming(reinterpret_cast<const Vector<float, N>*>(a.second_moment) + i);
-      gradient[v] = load_streaming(reinterpret_cast<const Vector<G, N>*>(a.gradient) + i);
+      for (int k = 0; k < N; ++k) {
+        update_one(master.elements[k], first.elements[k], second.elements[k], to_float(gradient.elements[k]), update,
+                   rule);
+      }
+      store_streaming(reinterpret_cast<Vector<float, N>*>(a.master) + i, master);
+      store_streaming(reinterpret_cast<Vector<float, N>*>(a.first_moment) + i, first);
+      store_streaming(reinterpret_cast<Vector<float, N>*>(a.second_moment) + i, second);
     }
+    if (a.compute_copy != nullptr) {
+      Vector<C, N> copy;
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int64_t i = start + v * kThreads;
-      if (i >= vectors) continue;
-      if (!update.skip) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          update_one(master[v].elements[k], first[v].elements[k], second[v].elements[k],
-                     to_float(gradient[v].elements[k]), update, rule);
-        }
-        store_streaming(reinterpret_cast<Vector<float, N>*>(a.master) + i, master[v]);
-        store_streaming(reinterpret_cast<Vector<float, N>*>(a.first_moment) + i, first[v]);
-        store_streaming(reinterpret_cast<Vector<float, N>*>(a.second_moment) + i, second[v]);
-      }
-      if (a.compute_copy != nullptr) {
-        Vector<C, N> copy;
-#pragma unroll
-        for (int k = 0; k < N; ++k) copy.elements[k] = from_float<C>(master[v].elements[k]);
-        store_streaming(reinterpret_cast<Vector<C, N>*>(a.compute_copy) + i, copy);
-      }
+      for (int k = 0; k < N; ++k) copy.elements[k] = from_float<C>(master.elements[k]);
+      store_streaming(reinterpret_cast<Vector<C, N>*>(a.compute_copy) + i, copy);
     }
   }
   if constexpr (N > 1) {  // the last few elements
@@ -98,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamwArguments a,
 
 template <class G, class C, int N>
 cudaError_t launch(const AdamwArguments& a, const Rule& rule, cudaStream_t stream) {
-  const int64_t blocks = ceil_divide<int64_t>(ceil_divide<int64_t>(a.count, N), kThreads * kVectors);
+  const int64_t blocks = ceil_divide<int64_t>(ceil_divide<int64_t>(a.count, N), kThreads);
   adamw_kernel<G, C, N><<<static_cast<unsigned>(std::min(blocks, int64_t{1} << 30)), kThreads, 0, stream>>>(a, rule);
   return cudaGetLastError();
 }

@@ -4,8 +4,8 @@
 // arithmetic, and an element is kept when hash >= p * 2^32: the mask does not depend on how rows are spread over calls
 // or ranks.
 //   mix(h) = h ^= h >> 16; h *= 0x7feb352d; h ^= h >> 15; h *= 0x846ca68b; h ^= h >> 16     (modulo 2^32)
-//   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))     (m = 2^32 -
-//   1) hash = mix(row_hash ^ mix(column + 0x9e3779b9))
+//   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))
+//   hash = mix(row_hash ^ mix(column + 0x9e3779b9)), with m = 2^32 - 1
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
@@ -14,7 +15,7 @@ namespace strata::kernels {
 // How a level multiplies. logits = rows weight^T; hidden = gradient weight; weight_sum = gradient^T rows, or += where
 // `add`.
 struct HeadProducts {
-  void (*logits)(const Tensor& logits, const Tensor& rows, const Tensor& weight);
+  std::function<void(const Tensor& logits, const Tensor& rows, const Tensor& weight)> logits;
   void (*hidden_gradient)(const Tensor& hidden, const Tensor& gradient, const Tensor& weight);
   void (*weight_gradient)(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add);
 };

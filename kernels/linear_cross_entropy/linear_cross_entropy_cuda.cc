@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Level cuda of linear_cross_entropy: products as in linear, the loss and the logits' gradient as in cross_entropy.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "kernels/gemm.h"
@@ -11,10 +13,6 @@ namespace {
 
 constexpr auto kOp = LinearCrossEntropyOp::kName;
 
-void logits_cuda(const Tensor& logits, const Tensor& rows, const Tensor& weight) {
-  gemm(kOp, {.a = rows, .b = weight.t(), .out = logits});
-}
-
 void hidden_gradient_cuda(const Tensor& hidden, const Tensor& gradient, const Tensor& weight) {
   gemm(kOp, {.a = gradient, .b = weight, .out = hidden});
 }
@@ -22,6 +20,25 @@ void hidden_gradient_cuda(const Tensor& hidden, const Tensor& gradient, const Te
 // Sums over the chunks are fp32: the product adds to them as they lie.
 void weight_gradient_cuda(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add) {
   gemm(kOp, {.a = gradient.t(), .b = rows, .out = weight_sum, .add = add});
+}
+
+// Rows of logits that begin at 16-byte boundaries: a vocabulary of 50257 is slow to multiply and to read. Classes that
+// nobody asked for fill them up, with logits that are nothing beside any other.
+struct Head {
+  Tensor weight, bias;  // bias undefined: the weight is the given one
+};
+
+Head with_whole_rows(const Tensor& weight) {
+  constexpr int64_t kMultiple = 64;
+  const int64_t classes = weight.size(0), more = (classes + kMultiple - 1) / kMultiple * kMultiple - classes;
+  if (more == 0) return {weight, {}};
+  const Head head = {at::empty({classes + more, weight.size(1)}, weight.options()),
+                     at::zeros({classes + more}, weight.options())};
+  head.weight.narrow(0, 0, classes).copy_(weight);
+  head.weight.narrow(0, classes, more).zero_();
+  // Finite, because the loss adds up all logits, for label smoothing.
+  head.bias.narrow(0, classes, more).fill_(weight.scalar_type() == at::kHalf ? -6e4 : -1e30);
+  return head;
 }
 
 }  // namespace
@@ -33,9 +50,18 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   cuda_type(kOp, "hidden", hidden);
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
-  return head_in_chunks(gemm_operand(hidden.detach()), gemm_operand(weight.detach()), targets, scale, rule,
-                        with_gradient, {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda},
-                        CrossEntropyOp::kKernels.cuda.forward, rows_at_a_time(hidden, weight));
+  const Tensor given = gemm_operand(weight.detach());
+  // With label smoothing every class counts: none can be added.
+  const Head head = rule.label_smoothing == 0.0 ? with_whole_rows(given) : Head{given, {}};
+  const auto logits_cuda = [&](const Tensor& logits, const Tensor& rows, const Tensor& all) {
+    gemm(kOp, {.a = rows, .b = all.t(), .out = logits, .bias = head.bias});
+  };
+  LinearCrossEntropyOp::Output output =
+      head_in_chunks(gemm_operand(hidden.detach()), head.weight, targets, scale, rule, with_gradient,
+                     {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda}, CrossEntropyOp::kKernels.cuda.forward,
+                     rows_at_a_time(hidden, head.weight));
+  if (with_gradient) output.weight_gradient = output.weight_gradient.narrow(0, 0, weight.size(0));
+  return output;
 }
 
 }  // namespace strata::kernels

@@ -50,13 +50,6 @@ std::string text(const Sizes& sizes) {
 // Small, odd, one row, no row, narrow, and wide. Not of width 1, where the gradients of norms are nothing but rounding.
 std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
-// And more rows than a GPU takes at a time. wide_rows_gpu_test has the wide ones.
-std::vector<Sizes> norm_shapes() {
-  std::vector<Sizes> shapes = row_shapes();
-  shapes.push_back({4400, 8});
-  return shapes;
-}
-
 // Small integers, whose sums of products are exact in every dtype, and one half in each sum: what falls beside the kink
 // of relu does not depend on rounding.
 void keep_off_zero(Leaves& leaves) {
@@ -86,7 +79,7 @@ std::vector<OpCase> linear_cases() {
 
 std::vector<OpCase> norm_cases() {
   std::vector<OpCase> cases;
-  for (const Sizes& shape : norm_shapes()) {
+  for (const Sizes& shape : row_shapes()) {
     const Tensor weight = random_weight(shape.back()), bias = random({shape.back()});
     cases.push_back({"rms_norm",
                      "rms_norm_" + text(shape),

@@ -45,7 +45,9 @@ def trace(program, formula, dtype, widths, on_gpu):
     fixed = 1
     for size in widths.values():
         fixed *= size
-    dims = {name: Dim(name, min=2, max=INDEX_LIMIT // fixed) for name in free}
+    largest = INDEX_LIMIT // fixed
+    sizes.update({name: largest // 8 * 8 for name in free if sizes[name] > largest})
+    dims = {name: Dim(name, min=2, max=largest) for name in free}
     examples = tuple(argument.example(dtype, sizes) for argument in arguments)
     shapes = tuple(
         {i: dims[name] for i, name in enumerate(argument.dimensions) if name in dims} or None for argument in arguments

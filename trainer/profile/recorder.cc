@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
@@ -79,19 +78,6 @@ Trace Recorder::stop() {
   ranges_ = at::INVALID_CALLBACK_HANDLE;
   const auto result = torch::autograd::profiler::disableProfiler();
   Trace trace;
-  if (const char* raw = std::getenv("STRATA_PROFILE_RAW")) {
-    std::FILE* f = std::fopen(raw, "a");
-    int n = 0;
-    for (const auto& e : result->events()) {
-      if (++n > 6000) break;
-      std::fprintf(f, "%s|%d|%d|%d|%ld|%ld|%lu|%lu|%ld|%ld|%lu|%lu\n", e.name().substr(0, 60).c_str(),
-                   (int)e.activityType(), (int)e.scope(), (int)e.deviceType(),
-                   (long)(e.startNs() - result->trace_start_ns()), (long)e.durationNs(), e.startThreadId(),
-                   e.fwdThreadId(), (long)e.sequenceNr(), (long)e.deviceResourceId(), e.correlationId(),
-                   e.linkedCorrelationId());
-    }
-    std::fclose(f);
-  }
   for (const auto& event : result->events()) {
     const auto start = static_cast<int64_t>(event.startNs()), end = static_cast<int64_t>(event.endNs());
     const auto kind = static_cast<Kind>(event.activityType());

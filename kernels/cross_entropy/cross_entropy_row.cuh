@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// What is known of a row of logits and of its parts, and what loss and gradient are made of that.
+#pragma once
+
+#include "kernels/activation_math.cuh"
+#include "kernels/cross_entropy/cross_entropy_cuda.h"
+#include "kernels/device_utils.cuh"
+
+namespace strata::kernels {
+
+inline constexpr float kLog2E = 1.44269504f;
+
+// What is known of a part of a row: the sum of exp(x - largest), so that nothing overflows, the sum of x, which only
+// label smoothing asks for, and the target's logit, 0 where it lies in another part.
+struct alignas(16) Part {
+  float largest, exponentials, logits, of_target;
+
+  __device__ static constexpr Part nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
+  // What exponents start from: a part without any finite logit has the sum 0, not NaN.
+  __device__ float base() const { return largest == -INFINITY ? 0.0f : largest; }
+};
+
+__device__ inline Part warp_merge(const Part& part) {
+  Part whole = part;
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    whole.largest = fmaxf(whole.largest, __shfl_xor_sync(0xffffffff, whole.largest, offset));
+  }
+  whole.exponentials = warp_sum(part.exponentials * exp2f((part.largest - whole.base()) * kLog2E));
+  whole.logits = warp_sum(part.logits);
+  whole.of_target = warp_sum(part.of_target);
+  return whole;
+}
+
+// The whole block's part, in every thread. `turn` is 0 and 1 in turns: a warp that is a call ahead writes elsewhere,
+// and one that is two calls ahead has passed a barrier that nobody reaches before he has read.
+__device__ inline Part block_merge(Part part, int turn) {
+  __shared__ Part warps[2][kWarp];
+  part = warp_merge(part);
+  if (threadIdx.x % kWarp == 0) warps[turn][threadIdx.x / kWarp] = part;
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return warp_merge(lane < static_cast<int>(blockDim.x) / kWarp ? warps[turn][lane] : Part::nothing());
+}
+
+template <class T>
+__device__ float exp2_of(float x) {
+  return kIsHalf<T> ? fast_exp2(x) : exp2f(x);
+}
+
+// The largest of the elements of some vectors: two 16-bit elements are compared by one instruction.
+template <class T, int kCount>
+__device__ float largest_of(const Packed<T> (&x)[kCount]) {
+  if constexpr (kIsHalf<T>) {
+    using Pair = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    Pair largest = *reinterpret_cast<const Pair*>(&x[0].words.x);
+#pragma unroll
+    for (int i = 1; i < 4 * kCount; ++i) {
+      const unsigned word = x[i / 4].word(i % 4);
+      largest = __hmax2(largest, *reinterpret_cast<const Pair*>(&word));
+    }
+    return fmaxf(to_float(largest.x), to_float(largest.y));
+  } else {
+    float largest = x[0].at(0);
+#pragma unroll
+    for (int i = 1; i < 4 * kCount; ++i) largest = fmaxf(largest, x[i / 4].at(i % 4));
+    return largest;
+  }
+}
+
+// Takes some more vectors of logits into the part, their sum only of the first `summed`.
+template <class T, int kCount>
+__device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
+  constexpr int N = kVectorWidth<T>, kChains = 4;
+  const float largest = largest_of(x);
+  if (largest > part.largest) {
+    part.exponentials *= exp2_of<T>((part.largest - largest) * kLog2E);
+    part.largest = largest;
+  }
+  const float base = part.base() * kLog2E;
+  float sums[kChains] = {};  // which do not wait for each other
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) sums[k % kChains] += exp2_of<T>(fmaf(x[i].at(k), kLog2E, -base));
+  }
+  part.exponentials += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (i >= summed) break;
+#pragma unroll
+    for (int k = 0; k < N; ++k) part.logits += x[i].at(k);
+  }
+}
+
+// Loss and gradient of a row from its sums.
+struct Row {
+  float loss;
+  float offset, factor;  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for one class
+  float everywhere, at_target;
+
+  template <class T>
+  __device__ float gradient(float x) const {
+    return factor * (exp2_of<T>(fmaf(x, kLog2E, -offset)) - everywhere);
+  }
+};
+
+__device__ inline Row finish(const Part& part, float scale, const CrossEntropyArguments& a) {
+  const float log_total = part.largest + logf(part.exponentials);
+  const float everywhere = a.label_smoothing / static_cast<float>(a.classes), rest = 1.0f - a.label_smoothing;
+  return {log_total - rest * part.of_target - everywhere * part.logits, log_total * kLog2E, scale, everywhere,
+          scale * rest};
+}
+
+__device__ inline void require_class(int64_t target, const CrossEntropyArguments& a) {
+  if (target < 0 || target >= a.classes) __trap();
+}
+
+// The gradient of vector i; only one vector of a row has the target.
+template <class T>
+__device__ void store_gradient(uint4* gradient, int i, Packed<T> x, const Row& row, int target) {
+  constexpr int N = kVectorWidth<T>;
+  if (target >= i * N && target < (i + 1) * N) {
+    x.fill([&](int k) { return row.gradient<T>(x.at(k)) - (k == target - i * N ? row.at_target : 0.0f); });
+  } else {
+    x.fill([&](int k) { return row.gradient<T>(x.at(k)); });
+  }
+  __stcs(gradient + i, x.words);
+}
+
+}  // namespace strata::kernels
