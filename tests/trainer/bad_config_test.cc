@@ -164,11 +164,11 @@ const BadLine kBadLines[] = {
     {"unknown_checkpointing", 14, "gradient_checkpointing: ful",
      "run.yaml:14:25: gradient_checkpointing: expected none, selective or full, got 'ful'; did you mean 'full'?"},
     {"precision_of_a_layer_past_the_model", 9, "precision: {layers: [{only: 2-4, compute: bfloat16}]}",
-     "run.yaml:9:29: precision.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
+     "run.yaml:9:23: precision.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
     {"precision_of_layers_misspelt", 9, "precision: {layers: [{only: 2, compute: bfloat}]}",
      "run.yaml:9:41: precision.layers.0.compute: expected float32 or bfloat16, got 'bfloat'; did you mean "
      "'bfloat16'?"},
-    {"no_memory", 14, "memory: 0", "run.yaml:14:9: memory: expected 'none', or a number, above 0, got 0"},
+    {"no_memory", 14, "memory: 0", "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '0'"},
     {"memory_with_a_unit", 14, "memory: 70GiB",
      "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '70GiB'"},
     {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
