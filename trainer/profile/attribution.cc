@@ -28,6 +28,12 @@ std::optional<int64_t> number_after(std::string_view prefix, std::string_view te
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
+// What the engine does around a node belongs to the node.
+std::string without_engine(const std::string& name) {
+  constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
+  return name.rfind(kEngine, 0) == 0 ? name.substr(kEngine.size()) : name;
+}
+
 bool is_call(const Scope& scope) {
   return scope.kind == Scope::Kind::user && scope.name.find('/') != std::string::npos;
 }
@@ -78,7 +84,7 @@ Origin Attribution::origin(int64_t scope, int64_t time) const {
     if (s.kind == Scope::Kind::user) {
       read_user_scope(scope, origin);
     } else {
-      if (libtorch.empty()) libtorch = s.name;
+      if (libtorch.empty()) libtorch = without_engine(s.name);
       if (s.kind == Scope::Kind::backward) read_backward(s, origin);
     }
   }

@@ -109,6 +109,7 @@ TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
   EXPECT_EQ(norm.layer, 3);
   const Origin add = attribution.of_launch(kAutograd, 430);
   EXPECT_EQ(add.op, "AddBackward0");
+  EXPECT_EQ(attribution.of_launch(kAutograd, 445).op, "AddBackward0") << "the engine, around the node";
   EXPECT_EQ(add.level, "");
   EXPECT_EQ(add.layer, -1);
 }
