@@ -70,7 +70,7 @@ class ProfileTest(TrainingRuns):
         self.assertEqual([step["step"] for step in steps], [3, 4])
 
     def test_without_it_nothing_is_written(self):
-        self.train("none", "steps=2", "run.threads=1", ranks=1)
+        self.train("none", "steps=4", "run.threads=1", ranks=1)
         self.assertFalse(os.path.exists(self.path("none", "profile")))
         self.assertNotIn("profile of", self.output)
 

@@ -67,7 +67,8 @@ Attribution::Attribution(const Trace& trace) : trace_(trace), tree_(trace.scopes
     const Scope& scope = tree_[i];
     if (scope.kind == Scope::Kind::user && number_after("step ", scope.name)) steps_.push_back(i);
     if (scope.kind == Scope::Kind::user && is_in(kPhases, scope.name)) phases_.push_back(i);
-    if (scope.kind != Scope::Kind::function || scope.node < 0) continue;
+    // The engine's scope around a node has the number of the thread that made it, and makes none.
+    if (scope.kind != Scope::Kind::function || scope.node < 0 || scope.node_thread_number != 0) continue;
     int64_t call = i;
     while (call != ScopeTree::kNone && !is_call(tree_[call])) call = tree_.parent(call);
     // Functions that make no node leave the number to the next one: the last of them made it.

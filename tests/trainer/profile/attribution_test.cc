@@ -114,6 +114,17 @@ TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
   EXPECT_EQ(add.layer, -1);
 }
 
+// On CPUs the engine runs in the thread of the loop.
+TEST(Attribution, TheEngineMakesNoNodes) {
+  MadeUp trace = small_step();
+  trace.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);
+  trace.scopes.back().node_thread_number = 1;
+  trace.backward("AddmmBackward0", 510, 590, 41, kLoop);
+  const Origin origin = Attribution(trace).of_launch(kLoop, 550);
+  EXPECT_EQ(origin.op, "linear");
+  EXPECT_TRUE(origin.backward);
+}
+
 TEST(Attribution, OfARecomputedForward) {
   MadeUp trace = small_step();
   trace.backward("torch::autograd::CppNode<Recompute>", 710, 790, 42);
