@@ -59,18 +59,18 @@ class ProfileTest(TrainingRuns):
         self.assertGreater(linear["bytes"], 1000)
 
     def test_recomputed_layers_are_seen_twice(self):
-        self.train("recomputed", "steps=4", "profile.steps=3", "gradient_checkpointing=full", ranks=1, batch=8)
+        self.train("recomputed", "steps=4", "profile.steps=3", "gradient_checkpointing=full", "run.threads=1", ranks=1, batch=8)
         _, ops = self.profile("recomputed", 0)
         calls = {(op["phase"], op["backward"]): op["calls"] for op in ops if op["op"] == "attention" and op["layer"] == 2}
         self.assertEqual(calls, {("forward", False): 1, ("backward", False): 1, ("backward", True): 1})
 
     def test_a_run_that_ends_early_reports_what_it_has(self):
-        self.train("short", "run.stop_after=4", "profile.steps=3-8", ranks=1)
+        self.train("short", "run.stop_after=4", "profile.steps=3-8", "run.threads=1", ranks=1)
         steps, _ = self.profile("short", 0)
         self.assertEqual([step["step"] for step in steps], [3, 4])
 
     def test_without_it_nothing_is_written(self):
-        self.train("none", "steps=2", ranks=1)
+        self.train("none", "steps=4", "run.threads=1", ranks=1)
         self.assertFalse(os.path.exists(self.path("none", "profile")))
         self.assertNotIn("profile of", self.output)
 

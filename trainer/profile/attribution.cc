@@ -28,6 +28,12 @@ std::optional<int64_t> number_after(std::string_view prefix, std::string_view te
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
+// What the engine does around a node belongs to the node.
+std::string without_engine(const std::string& name) {
+  constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
+  return name.rfind(kEngine, 0) == 0 ? name.substr(kEngine.size()) : name;
+}
+
 bool is_call(const Scope& scope) {
   return scope.kind == Scope::Kind::user && scope.name.find('/') != std::string::npos;
 }
@@ -61,7 +67,8 @@ Attribution::Attribution(const Trace& trace) : trace_(trace), tree_(trace.scopes
     const Scope& scope = tree_[i];
     if (scope.kind == Scope::Kind::user && number_after("step ", scope.name)) steps_.push_back(i);
     if (scope.kind == Scope::Kind::user && is_in(kPhases, scope.name)) phases_.push_back(i);
-    if (scope.kind != Scope::Kind::function || scope.node < 0) continue;
+    // The engine's scope around a node has the number of the thread that made it, and makes none.
+    if (scope.kind != Scope::Kind::function || scope.node < 0 || scope.node_thread_number != 0) continue;
     int64_t call = i;
     while (call != ScopeTree::kNone && !is_call(tree_[call])) call = tree_.parent(call);
     // Functions that make no node leave the number to the next one: the last of them made it.
@@ -78,7 +85,7 @@ Origin Attribution::origin(int64_t scope, int64_t time) const {
     if (s.kind == Scope::Kind::user) {
       read_user_scope(scope, origin);
     } else {
-      if (libtorch.empty()) libtorch = s.name;
+      if (libtorch.empty()) libtorch = without_engine(s.name);
       if (s.kind == Scope::Kind::backward) read_backward(s, origin);
     }
   }

@@ -33,11 +33,14 @@ class Means {
     sum.flops += work.flops * static_cast<double>(uses);
     sum.uses += uses;
   }
-  LeastWork of(const OpKey& key) const {
+  LeastWork of(const OpKey& key, int64_t calls) const {
     const auto found = sums_.find({key.op, key.layer >= 0, key.backward});
     if (found == sums_.end() || found->second.uses == 0) return {};
-    const auto uses = static_cast<double>(found->second.uses);
-    return {found->second.bytes / uses, found->second.flops / uses};
+    const Sum& sum = found->second;
+    // These go over all parameters once in a step, in as many calls as the groups have parts.
+    const bool whole = key.op == "adamw" || key.op == "global_norm";
+    const double share = whole ? 1 : static_cast<double>(calls) / static_cast<double>(sum.uses);
+    return {sum.bytes * share, sum.flops * share};
   }
 
  private:
@@ -50,7 +53,7 @@ class Means {
 
 }  // namespace
 
-WorkOfCall work_of_calls(const TrainerConfig& config) {
+WorkOfCalls work_of_calls(const TrainerConfig& config) {
   Means means;
   for (const UsedShape& used : used_shapes(config)) {
     const std::string& op = used.shape.op;
@@ -67,7 +70,7 @@ WorkOfCall work_of_calls(const TrainerConfig& config) {
     means.add({"linear_cross_entropy", false, false},
               {forward.bytes + backward.bytes - 2 * logits, forward.flops + backward.flops}, used.outside);
   }
-  return [means](const OpKey& key) { return means.of(key); };
+  return [means](const OpKey& key, int64_t calls) { return means.of(key, calls); };
 }
 
 }  // namespace strata::trainer::profile

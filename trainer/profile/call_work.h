@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one call of each op of a configuration must read, write and compute at least.
+// What the calls of each op of a configuration must read, write and compute at least.
 #pragma once
 
 #include "trainer/profile/summary.h"
@@ -7,6 +7,6 @@
 
 namespace strata::trainer::profile {
 
-WorkOfCall work_of_calls(const TrainerConfig& config);
+WorkOfCalls work_of_calls(const TrainerConfig& config);
 
 }  // namespace strata::trainer::profile

@@ -56,8 +56,7 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
                      {"difference", or_null(!step.difference.empty(), step.difference)}}) +
             "\n";
     for (const auto& [key, total] : summary_of(step)) {
-      const LeastWork work = device.work_of_call ? device.work_of_call(key) : LeastWork{};
-      const LeastWork all{work.bytes * static_cast<double>(total.calls), work.flops * static_cast<double>(total.calls)};
+      const LeastWork all = device.work_of_calls ? device.work_of_calls(key, total.calls) : LeastWork{};
       const double share = roofline_share(all, device.peaks, total.nanoseconds);
       Json kernels = Json::array();
       for (const auto& [name, kernel] : total.kernels) {

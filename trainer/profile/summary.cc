@@ -10,6 +10,8 @@ namespace strata::trainer::profile {
 void OpTotal::add(const OpTotal& other) {
   calls += other.calls;
   nanoseconds += other.nanoseconds;
+  work.bytes += other.work.bytes;
+  work.flops += other.work.flops;
   for (const auto& [name, total] : other.kernels) {
     kernels[name].calls += total.calls;
     kernels[name].nanoseconds += total.nanoseconds;

@@ -24,8 +24,14 @@ struct KernelTotal {
   int64_t calls = 0, nanoseconds = 0;
 };
 
+// The least that an op reads, writes and computes; zeros: not known.
+struct LeastWork {
+  double bytes = 0, flops = 0;
+};
+
 struct OpTotal {
   int64_t calls = 0, nanoseconds = 0;
+  LeastWork work = {};  // where it is known; not by summary_of
   std::map<std::string, KernelTotal> kernels;
   void add(const OpTotal& other);
 };
@@ -33,12 +39,8 @@ struct OpTotal {
 using Summary = std::map<OpKey, OpTotal>;
 Summary summary_of(const Step& step);
 
-// The least that one call of an op reads, writes and computes; zeros: not known. Of a layer's op that is called at
-// several shapes, the mean.
-struct LeastWork {
-  double bytes = 0, flops = 0;
-};
-using WorkOfCall = std::function<LeastWork(const OpKey& key)>;
+// Of the `calls` of an op in one step. Of an op that is called at several shapes a call is their mean.
+using WorkOfCalls = std::function<LeastWork(const OpKey& key, int64_t calls)>;
 
 // What a device can do at most per second; zeros: not known.
 struct Peaks {

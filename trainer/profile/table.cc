@@ -34,7 +34,10 @@ class Table {
  public:
   Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device) {
     for (const Step& step : steps) {
-      for (const auto& [key, total] : summary_of(step)) all_[key].add(total);
+      for (auto& [key, total] : summary_of(step)) {
+        if (device.work_of_calls) total.work = device.work_of_calls(key, total.calls);
+        all_[key].add(total);
+      }
       const StepTimes times = times_of(step);
       times_.total += times.total;
       times_.compute += times.compute;
@@ -103,10 +106,8 @@ class Table {
       row.calls += total.calls;
       row.nanoseconds += total.nanoseconds;
       for (const auto& [name, kernel] : total.kernels) row.kernels += kernel.calls;
-      const LeastWork work = device_.work_of_call ? device_.work_of_call(key) : LeastWork{};
-      const auto calls = static_cast<double>(total.calls);
-      row.work.bytes += work.bytes * calls;
-      row.work.flops += work.flops * calls;
+      row.work.bytes += total.work.bytes;
+      row.work.flops += total.work.flops;
     }
     text_ += fmt::format("\n  {:<34}{:<12}{:<14}{:>7}{:>9}{:>11}{:>8}{:>10}{:>8}{:>10}\n", "op", "", "level", "calls",
                          "kernels", "ms", "share", "TFLOP/s", "GB/s", "roofline");

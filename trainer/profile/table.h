@@ -15,7 +15,7 @@ struct Device {
   std::string name;  // "NVIDIA H200", "cpu"
   int rank = 0, ranks = 1;
   Peaks peaks = {};
-  WorkOfCall work_of_call = {};  // empty: nothing is known
+  WorkOfCalls work_of_calls = {};  // empty: nothing is known
 };
 
 // Means over the steps: where the time goes, what each op takes, what each layer takes, and the longest kernels.

@@ -109,8 +109,20 @@ TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
   EXPECT_EQ(norm.layer, 3);
   const Origin add = attribution.of_launch(kAutograd, 430);
   EXPECT_EQ(add.op, "AddBackward0");
+  EXPECT_EQ(attribution.of_launch(kAutograd, 445).op, "AddBackward0") << "the engine, around the node";
   EXPECT_EQ(add.level, "");
   EXPECT_EQ(add.layer, -1);
+}
+
+// On CPUs the engine runs in the thread of the loop.
+TEST(Attribution, TheEngineMakesNoNodes) {
+  MadeUp trace = small_step();
+  trace.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);
+  trace.scopes.back().node_thread_number = 1;
+  trace.backward("AddmmBackward0", 510, 590, 41, kLoop);
+  const Origin origin = Attribution(trace).of_launch(kLoop, 550);
+  EXPECT_EQ(origin.op, "linear");
+  EXPECT_TRUE(origin.backward);
 }
 
 TEST(Attribution, OfARecomputedForward) {

@@ -21,34 +21,36 @@ TrainerConfig small_config() {
 }
 
 TEST(CallWork, OfLinearsIsTheirMean) {
-  const WorkOfCall work = work_of_calls(small_config());
+  const WorkOfCalls work = work_of_calls(small_config());
   // 8 -> 24, 8 -> 8, 8 -> 32, 32 -> 8, for 8 rows.
   const double flops = 2.0 * 8 * (8 * 24 + 8 * 8 + 8 * 32 + 32 * 8);
-  EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}).flops, flops / 4);
-  EXPECT_DOUBLE_EQ(work({.layer = 0, .op = "linear", .backward = true}).flops, 2 * flops / 4);
-  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear"}).flops, 2.0 * 8 * 8 * 10);
-  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear_cross_entropy"}).flops, 6.0 * 8 * 8 * 10);
+  EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}, 4).flops, flops);
+  EXPECT_DOUBLE_EQ(work({.layer = 0, .op = "linear", .backward = true}, 1).flops, 2 * flops / 4);
+  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear"}, 1).flops, 2.0 * 8 * 8 * 10);
+  EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear_cross_entropy"}, 1).flops, 6.0 * 8 * 8 * 10);
 }
 
 TEST(CallWork, OfOpsThatOnlyMoveBytes) {
-  const WorkOfCall work = work_of_calls(small_config());
-  const LeastWork norm = work({.layer = 1, .op = "add_layer_norm"});
+  const WorkOfCalls work = work_of_calls(small_config());
+  const LeastWork norm = work({.layer = 1, .op = "add_layer_norm"}, 1);
   EXPECT_EQ(norm.flops, 0);
   EXPECT_GT(norm.bytes, 4 * 8 * 8 * 2);
-  EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}).bytes, 0) << "the first norm is a layer's";
-  double adamw = 0, parameters = 0;
+  EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}, 1).bytes, 0) << "the first norm is a layer's";
+  double parameters = 0;
   for (const UsedShape& used : used_shapes(small_config())) {
-    if (used.shape.op != "adamw") continue;
-    parameters += static_cast<double>(used.shape.width * used.uses());
-    adamw += static_cast<double>(used.uses()) * work({.op = "adamw"}).bytes;
+    if (used.shape.op == "adamw") parameters += static_cast<double>(used.shape.width * used.uses());
   }
-  EXPECT_DOUBLE_EQ(adamw, parameters * (24 + 4 + 2));
+  // The whole state once in a step, in however many calls.
+  for (const int64_t calls : {1, 26}) {
+    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "adamw"}, calls).bytes, parameters * (24 + 4 + 2));
+    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "global_norm"}, calls).bytes, parameters * 4);
+  }
 }
 
 TEST(CallWork, OfWhatIsNotKnownIsNothing) {
-  const WorkOfCall work = work_of_calls(small_config());
-  EXPECT_EQ(work({.op = "aten::add_"}).bytes, 0);
-  EXPECT_EQ(work({.op = "all_gather", .level = "collective"}).bytes, 0);
+  const WorkOfCalls work = work_of_calls(small_config());
+  EXPECT_EQ(work({.op = "aten::add_"}, 1).bytes, 0);
+  EXPECT_EQ(work({.op = "all_gather", .level = "collective"}, 1).bytes, 0);
 }
 
 TEST(UsedShapes, EveryLayerIsCounted) {

@@ -35,8 +35,11 @@ Step small_step(int64_t number = 3) {
 }
 
 Device device() {
-  return {.name = "NVIDIA H200", .peaks = {.bytes = 1e12, .flops = 100e12}, .work_of_call = [](const OpKey& key) {
-            return key.op == "linear" ? LeastWork{.bytes = 1e6, .flops = 1e11} : LeastWork{};
+  return {.name = "NVIDIA H200",
+          .peaks = {.bytes = 1e12, .flops = 100e12},
+          .work_of_calls = [](const OpKey& key, int64_t calls) {
+            return key.op == "linear" ? LeastWork{.bytes = 1e6 * double(calls), .flops = 1e11 * double(calls)}
+                                      : LeastWork{};
           }};
 }
 
