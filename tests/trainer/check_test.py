@@ -89,7 +89,8 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(output, r"steps +1200 +configs/quickstart.yaml:3\n")
         self.assertRegex(output, r"run.timeout +300 +default\n")
         self.assertIn("FLOPs per token, forward and backward: 5.333e+06 (5,332,992)\n", output)
-        self.assertRegex(output, r"sum +13,191,168 ")  # 16 bytes x 824,448 parameters, all aligned
+        for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes a parameter, all aligned
+            self.assertRegex(output, rf"{name} +{824448 * size:,} ")
 
     def test_print_gives_one_value(self):
         self.assertEqual(check("--print", "run.folder", QUICKSTART, "run.folder='a b'").stdout, "a b\n")
