@@ -66,7 +66,7 @@ class CheckTest(unittest.TestCase):
         self.assertIsNone(re.search("mpi|torch|c10|cuda|nccl", libraries), libraries)
 
     def test_validate_counts_parameters(self):
-        published = {"gpt2_124m": 124439808, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938}
+        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938}
         for name, count in published.items():
             result = check("--validate", f"configs/{name}.yaml")
             self.assertEqual(result.returncode, 0, result.stderr)
