@@ -16,11 +16,11 @@ constexpr int64_t kMaxRowBlocks = 128;
 
 dim3 threads() { return dim3(kColumnThreads, kRowThreads); }
 
-int64_t row_blocks(int64_t rows) { return std::min((rows + kRowThreads - 1) / kRowThreads, kMaxRowBlocks); }
+int64_t row_blocks(int64_t rows) { return std::min(ceil_divide<int64_t>(rows, kRowThreads), kMaxRowBlocks); }
 
 dim3 blocks(int64_t rows, int64_t width, int vector) {
   const int64_t columns = static_cast<int64_t>(kColumnThreads) * vector;
-  return dim3(static_cast<unsigned>((width + columns - 1) / columns), static_cast<unsigned>(row_blocks(rows)));
+  return dim3(static_cast<unsigned>(ceil_divide(width, columns)), static_cast<unsigned>(row_blocks(rows)));
 }
 
 // The first column of this thread.
@@ -97,25 +97,12 @@ __global__ void bias_gradient_kernel(T* grad_bias, bool add, const float* partia
   grad_bias[column] = from_float<T>(sum);
 }
 
-// Calls visit(T{}) for the element type, then with the activation as a constant.
-template <class Visit>
-cudaError_t visit_element(CudaType type, Visit visit) {
-  switch (type) {
-    case CudaType::float32:
-      return visit(float{});
-    case CudaType::bfloat16:
-      return visit(__nv_bfloat16{});
-    case CudaType::float16:
-      return visit(__half{});
-  }
-  return cudaErrorInvalidValue;
-}
-
 template <Activation kKind>
 struct Kind {
   static constexpr Activation kValue = kKind;
 };
 
+// Calls visit with the activation as a constant.
 template <class Visit>
 cudaError_t visit_kind(Activation activation, Visit visit) {
   switch (activation) {
@@ -136,7 +123,7 @@ cudaError_t visit_kind(Activation activation, Visit visit) {
 // Whether rows of 16-byte vectors can be read at all of these places; null is nothing to read.
 template <class T, class... Pointers>
 bool in_vectors(int64_t width, const Pointers*... pointers) {
-  return width % kVectorWidth<T> == 0 && ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+  return width % kVectorWidth<T> == 0 && are_aligned(pointers...);
 }
 
 }  // namespace
@@ -144,7 +131,7 @@ bool in_vectors(int64_t width, const Pointers*... pointers) {
 cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const void* bias, Activation activation,
                                    int64_t rows, int64_t width, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
-  return visit_element(type, [&]<class T>(T) {
+  return visit_type(type, [&]<class T>(T) {
     return visit_kind(activation, [&]<class K>(K) {
       const auto launch = [&]<int N>(std::integral_constant<int, N>) {
         bias_activation_kernel<K::kValue, T, N><<<blocks(rows, width, N), threads(), 0, stream>>>(
@@ -163,7 +150,7 @@ cudaError_t launch_activation_gradient(CudaType type, void* grad, float* partial
                                        const void* pre_activation, Activation activation, int64_t rows, int64_t width,
                                        cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
-  return visit_element(type, [&]<class T>(T) {
+  return visit_type(type, [&]<class T>(T) {
     return visit_kind(activation, [&]<class K>(K) {
       const auto launch = [&]<int N>(std::integral_constant<int, N>) {
         activation_gradient_kernel<K::kValue, T, N><<<blocks(rows, width, N), threads(), 0, stream>>>(
@@ -180,8 +167,8 @@ cudaError_t launch_activation_gradient(CudaType type, void* grad, float* partial
 cudaError_t launch_bias_gradient(CudaType type, void* grad_bias, bool add, const float* partials, int64_t count,
                                  int64_t width, cudaStream_t stream) {
   constexpr int kThreads = 64;
-  return visit_element(type, [&]<class T>(T) {
-    bias_gradient_kernel<T><<<static_cast<unsigned>((width + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+  return visit_type(type, [&]<class T>(T) {
+    bias_gradient_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(width, kThreads)), kThreads, 0, stream>>>(
         static_cast<T*>(grad_bias), add, partials, count, width);
     return cudaGetLastError();
   });

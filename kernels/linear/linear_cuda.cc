@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/gemm.h"
+#include "kernels/gradient_target.h"
 #include "kernels/launch_check.h"
 #include "kernels/linear/linear.h"
 
@@ -57,14 +58,11 @@ Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGr
 }
 
 Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const WeightGradient& where) {
-  const Tensor& into = where.into;
-  const bool direct = into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
-  const Tensor gradient = direct ? into : at::empty({grad_NO.size(1)}, grad_NO.options());
-  check_launch(launch_bias_gradient(cuda_type(kOp, "the bias's gradient", gradient), gradient.mutable_data_ptr(),
-                                    direct && where.add, partials.const_data_ptr<float>(), partials.size(0),
-                                    grad_NO.size(1), c10::cuda::getCurrentCUDAStream()),
+  const GradientTarget target(kOp, {grad_NO.size(1)}, grad_NO.options(), where);
+  check_launch(launch_bias_gradient(target.type(), target.data(), target.add(), partials.const_data_ptr<float>(),
+                                    partials.size(0), grad_NO.size(1), c10::cuda::getCurrentCUDAStream()),
                "linear_bias_gradient_cuda", grad_NO.size(0), grad_NO.size(1));
-  return direct ? Tensor() : deliver(gradient, where);
+  return target.deliver();
 }
 
 }  // namespace
