@@ -72,6 +72,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
+  if (loaded.config.kernels.default_level) return;
   apply_kernel_plan(loaded,
                     {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
   bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
