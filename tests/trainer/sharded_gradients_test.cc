@@ -8,15 +8,14 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <map>
 #include <string>
 
 #include "sharding/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/data/idx_files.h"
+#include "tests/trainer/data/token_files.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
@@ -27,23 +26,9 @@ namespace {
 
 using tests::bootstrap;
 
-// A token file of 37 different tokens, made by this process.
-std::string token_file() {
-  const std::string path = testing::TempDir() + "/tokens-" + std::to_string(::getpid()) + ".bin";
-  std::ofstream file(path, std::ios::binary);
-  constexpr int32_t kTokens = 600;
-  int32_t header[256] = {20240520, 1, kTokens};
-  file.write(reinterpret_cast<const char*>(header), sizeof header);
-  for (int32_t i = 0; i < kTokens; ++i) {
-    const auto token = static_cast<uint16_t>((i * i + 7 * i) % 37);
-    file.write(reinterpret_cast<const char*>(&token), sizeof token);
-  }
-  return path;
-}
-
 // Sizes that divide by no number of ranks; five layers, so that slots are taken in turn.
 TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
-  static const std::string path = token_file();
+  static const std::string path = write_own_tokens(/*count=*/600, /*vocabulary=*/37);
   const std::string text =
       "run: {folder: unused, seed: 3}\n"
       "steps: 1\n"

@@ -5,14 +5,13 @@
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/sharding/mpi_main.h"
+#include "tests/trainer/data/token_files.h"
 #include "trainer/allocation_meter.h"
 #include "trainer/layer_costs.h"
 #include "trainer/layer_trial.h"
@@ -25,21 +24,8 @@ namespace {
 
 using tests::bootstrap;
 
-std::string token_file() {
-  const std::string path = testing::TempDir() + "/tokens-" + std::to_string(::getpid()) + ".bin";
-  std::ofstream file(path, std::ios::binary);
-  constexpr int32_t kTokens = 3000;
-  int32_t header[256] = {20240520, 1, kTokens};
-  file.write(reinterpret_cast<const char*>(header), sizeof header);
-  for (int32_t i = 0; i < kTokens; ++i) {
-    const auto token = static_cast<uint16_t>((i * i + 7 * i) % 199);
-    file.write(reinterpret_cast<const char*>(&token), sizeof token);
-  }
-  return path;
-}
-
 TrainerConfig config_for(std::vector<std::string> overrides) {
-  static const std::string path = token_file();
+  static const std::string path = write_own_tokens(/*count=*/3000, /*vocabulary=*/199);
   const std::string text =
       "run: {folder: unused, seed: 3}\n"
       "steps: 1\n"

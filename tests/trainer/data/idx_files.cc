@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/trainer/data/idx_files.h"
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
@@ -37,7 +37,7 @@ std::string gzipped(const std::string& bytes) {
 
 std::string write_images(const std::string& name, uint32_t count, uint32_t size, uint32_t classes) {
   // Several processes of one test may write the same name.
-  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/" + name + "-" + std::to_string(::getpid());
+  const std::string path = testing::TempDir() + "/" + name + "-" + std::to_string(::getpid());
   std::vector<uint8_t> pixels(count * size * size), labels(count);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 7);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<uint8_t>(i % classes);

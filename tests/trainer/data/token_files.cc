@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "tests/trainer/data/token_files.h"
 
-#include <cstdlib>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <fstream>
 
 namespace strata::trainer {
 
 std::string write_bytes(const std::string& name, const std::string& bytes) {
-  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/" + name;
+  const std::string path = testing::TempDir() + "/" + name;
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
 }
@@ -26,6 +28,12 @@ std::vector<uint32_t> counting(int64_t count, int64_t vocabulary) {
   std::vector<uint32_t> ids(count);
   for (int64_t i = 0; i < count; ++i) ids[i] = static_cast<uint32_t>(i % vocabulary);
   return ids;
+}
+
+std::string write_own_tokens(int64_t count, int64_t vocabulary) {
+  std::vector<uint32_t> ids(count);
+  for (int64_t i = 0; i < count; ++i) ids[i] = static_cast<uint32_t>((i * i + 7 * i) % vocabulary);
+  return write_tokens("tokens-" + std::to_string(::getpid()) + ".bin", ids);
 }
 
 }  // namespace strata::trainer

@@ -21,4 +21,7 @@ std::string write_tokens(const std::string& name, const std::vector<uint32_t>& i
 // 0, 1, 2, ... modulo `vocabulary`
 std::vector<uint32_t> counting(int64_t count, int64_t vocabulary);
 
+// For tests of several ranks, a file of this process alone: i^2 + 7 i modulo `vocabulary`. Returns its path.
+std::string write_own_tokens(int64_t count, int64_t vocabulary);
+
 }  // namespace strata::trainer
