@@ -43,7 +43,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       bootstrap_(bootstrap),
       device_(bootstrap.device()),
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
-      world_(bootstrap.communicator(), timer_),
+      world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       fault_(config.fault, ranks_.rank, *mesh_.shard),

@@ -28,6 +28,24 @@ class GpuTrainingTest(TrainingRuns):
                 self.assertEqual(self.losses("graph-" + name), self.losses("eager-" + name))
                 self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
 
+    def test_every_way_to_gather_gives_the_same_bits(self):
+        """Also inside of a graph, with the parameters of a step gathered twice, once, and in groups of ranks."""
+        for name, overrides in {
+            "full": [],
+            "kept": ["sharding.reshard_after_forward=false"],
+            "fp32": ["precision={compute: float32, reduce: float32}"],
+            "hybrid": ["sharding.strategy=hybrid", "sharding.shard_ranks=%d" % max(MOST_RANKS // 2, 1)],
+        }.items():
+            self.train("shared-" + name, BFLOAT16, *overrides, ranks=MOST_RANKS, batch=32)
+            for gather in ("separate", "copy_engines"):
+                for graph in ("off", "on"):
+                    with self.subTest("%s %s, graph %s" % (gather, name, graph)):
+                        run = "%s-%s-%s" % (gather, name, graph)
+                        self.train(run, BFLOAT16, *overrides, "sharding.gather=" + gather, "cuda_graph=" + graph,
+                                   ranks=MOST_RANKS, batch=32)
+                        self.assertEqual(self.losses(run), self.losses("shared-" + name))
+                        self.assertEqual(self.hashes(run), self.hashes("shared-" + name))
+
     def test_replays_are_named_by_the_eager_step(self):
         """A profile of replays counts the kernels of each op and layer as one of eager steps does."""
         counted = {}
