@@ -2,6 +2,7 @@
 """Runs on GPUs against runs on CPUs and against themselves: steps as CUDA graphs, checkpoints that change the device, what happens to
 graphs when a rank goes wrong, memory that does not suffice, refused environments."""
 
+import collections
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import unittest
 
 from training_runs import MOST_RANKS, TrainingRuns, rank_processes
 
+NVTX_NAMES = os.environ.get("STRATA_TEST_NVTX") or os.path.abspath("tests/trainer/profile/libnvtx_names.so")
 RANKS = MOST_RANKS
 BATCH = 8 * RANKS  # one micro-batch for each rank
 BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
@@ -50,6 +52,18 @@ class GpuTrainingTest(TrainingRuns):
                               for op in lines if op.get("phase") in ("forward", "backward", "optimizer")]
         self.assertGreater(len(counted["on"]), 50)
         self.assertEqual(counted["on"], counted["off"])
+
+    def test_profiled_steps_have_ranges_of_nvtx(self):
+        """One for each step, phase, layer, op and collective, of the names that the profile has."""
+        names = os.path.join(self.folder, "names")
+        self.train("ranges", "cuda_graph=off", "steps=5", "profile.steps=3-4", "gradient_checkpointing=full", BFLOAT16,
+                   "kernels={default: cuda}", ranks=RANKS, batch=BATCH,
+                   environment={"NVTX_INJECTION64_PATH": NVTX_NAMES, "STRATA_TEST_NVTX_FILE": names})
+        with open(names, encoding="utf-8") as file:
+            opened = collections.Counter(file.read().splitlines())
+        for name, times in {"step 3": 1, "step 4": 1, "step 5": 0, "forward": 2, "optimizer": 2, "layer 1": 2, "attention/cuda": 12,
+                            "attention/cuda/backward": 6, "all_reduce loss and gradient norm": 2}.items():
+            self.assertEqual(opened[name], RANKS * times, (name, opened))
 
     def test_checkpointing_gives_the_bits_of_keeping_all(self):
         """In deterministic runs, as all of these are, also at levels with epilogues; on CPUs sharded_gradients_test has it."""

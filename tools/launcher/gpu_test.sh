@@ -10,6 +10,7 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/triton_capture_test tests/kernels/aot_inductor_capture_test)
 # Files of unittest cases, which start runs themselves: on 1, 2 and 4 GPUs; on as many as there are, up to 4; on one.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test)
+readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for one of them
 readonly LEVELS_PARTS=8        # in which levels_agree_gpu_test runs
 readonly HUGE_TEST_MIB=112640  # that huge_gpu_test needs
 readonly GPU_TEST_SECONDS=300  # of one test
@@ -21,12 +22,12 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local programs=("$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}")
-    bazel build //trainer:train //tools:export //kernels:sm_90_packages "${programs[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
+    bazel build //trainer:train //tools:export "//${NVTX_NAMES%/*}:${NVTX_NAMES##*/}" //kernels:sm_90_packages "${programs[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export)
+  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_NVTX OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
   outcomes=$(mktemp -d)
   # Small models hardly load a GPU: tests share it, as far as there are cores for their ranks.
   most_at_once=$(($(nproc) / 4 < 3 * gpus ? $(nproc) / 4 : 3 * gpus))
