@@ -24,8 +24,8 @@
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/profile/call_work.h"
-#include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
+#include "trainer/strict_step.h"
 #include "trainer/weights_hash.h"
 
 namespace strata::trainer {
@@ -211,16 +211,20 @@ void Trainer::fill_inputs() {
 }
 
 void Trainer::take_step() {
-  // The first step makes what is made once, and the plans of the ranks are compared on the host.
-  const RefuseWaits refuse_waits(device_.is_cuda() && step_ > first_step_ + 1);
+  const int64_t since_start = step_ - first_step_;
+  const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
+  // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
+  // out in which order memory comes back, and a graph has memory of its own.
+  const StrictStep strict(device_, /*may_wait=*/since_start <= 1, /*may_allocate=*/since_start <= 2 || captures);
   try {
-    if (!graph_ || step_ <= first_step_ + StepGraph::kWarmUpSteps) {
+    if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
       run_step();
     } else {
-      if (!graph_->captured()) graph_->capture([this] { run_step(); });
+      if (captures) graph_->capture([this] { run_step(); });
       sharding::set_position(step_, "captured step");
       graph_->replay();
     }
+    strict.check_allocations();
   } catch (const c10::OutOfMemoryError& error) {
     const std::string request = error.what_without_backtrace();
     throw Error(ExitCode::out_of_memory,
