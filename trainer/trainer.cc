@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
 
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/failure.h"
@@ -89,6 +90,7 @@ ExitCode Trainer::train() {
       const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
       evaluate_samples(wanted > 0 ? std::min(wanted, task_->evaluation_samples()) : task_->evaluation_samples());
     }
+    if (last || pauses || due(step_, config_.log.every)) tell_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step_, config_.checkpoint.every)) save();
     bootstrap_.end_step();
@@ -320,6 +322,25 @@ void Trainer::evaluate_samples(int64_t samples) {
   for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
   metrics_->evaluation(record);
+}
+
+void Trainer::tell_bad_samples() {
+  const std::optional<Task::BadSampleLimit> limit = task_->bad_sample_limit();
+  if (!limit) return;
+  std::string found;
+  for (const std::string& line : task_->take_bad_samples()) found += line + '\n';
+  for (const std::string& of_rank : bootstrap_.gather(found)) {
+    std::istringstream lines(of_rank);
+    for (std::string line; std::getline(lines, line);) {
+      // Another rank may have met it in another epoch.
+      if (bad_samples_.insert(line).second && metrics_) metrics_->bad_sample(step_, line);
+    }
+  }
+  const auto count = static_cast<int64_t>(bad_samples_.size());
+  if (count <= limit->most) return;
+  throw Error(ExitCode::data, std::to_string(count) + (count == 1 ? " sample" : " samples") +
+                                  " cannot be used, more than " + limit->rule +
+                                  "; each is named in metrics.jsonl, one is " + *bad_samples_.begin());
 }
 
 void Trainer::save() {

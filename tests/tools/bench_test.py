@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
+IMAGES = os.path.abspath("tools/bench/bench_images")
 TRAIN, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
@@ -65,6 +66,14 @@ class BenchTest(unittest.TestCase):
                                                     *arguments, expect=expect)
         with open(self.folder + "/rows", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
+
+    def test_images_are_timed_beside_libjpeg(self):
+        self.run_program(IMAGES, "--width", "90", "--height", "60", "--images", "6", "--size", "32", "--threads", "2", "--rounds", "2", "--json", self.folder + "/rows")
+        with open(self.folder + "/rows", encoding="utf-8") as file:
+            row = json.load(file)
+        self.assertEqual((row["width"], row["height"], row["size"], row["threads"]), (90, 60, 32, 2))
+        for key in ("bytes_per_image", "libjpeg_images_per_second", "augmented_images_per_second", "share_of_libjpeg"):
+            self.assertGreater(row[key], 0, key)
 
     def test_times_each_level_and_direction_of_what_is_asked_for(self):
         rows = self.rows("--op", "swiglu", "--op", "adamw", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")
