@@ -21,8 +21,11 @@ command_gpu_test() {
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then
-    local programs=("$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}")
-    bazel build //trainer:train //tools:export "//${NVTX_NAMES%/*}:${NVTX_NAMES##*/}" //kernels:sm_90_packages "${programs[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
+    local labels=(//kernels:sm_90_packages)
+    for program in trainer/train tools/export "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+      labels+=("//${program%/*}:${program##*/}")
+    done
+    bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
