@@ -29,10 +29,12 @@ class GpuTrainingTest(TrainingRuns):
             "recomputed": [BFLOAT16, "gradient_checkpointing=full"],
             "selective": [BFLOAT16, "gradient_checkpointing=[0-1 selective]", "precision.layers=[{only: 1, compute: float32}]"],
             "reduced": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
+            "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):
                 self.train("eager-" + name, "cuda_graph=off", "steps=12", *overrides, ranks=RANKS, batch=2 * BATCH)
                 self.train("graph-" + name, "cuda_graph=on", "steps=12", *overrides, ranks=RANKS, batch=2 * BATCH)
+                self.assertNotIn(None, self.losses("eager-" + name))
                 self.assertEqual(self.losses("graph-" + name), self.losses("eager-" + name))
                 self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
 
