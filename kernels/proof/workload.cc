@@ -179,6 +179,7 @@ Workload linear_cross_entropy_workload(const Maker& make) {
   Workload w;
   w.split_constants = 1;
   w.split_results = 0;
+  w.timed_whole = true;
   w.inputs.leaves = {make.random({s.rows, s.width}),
                      make.random({s.outputs, s.width}).div_(std::sqrt(double(s.width)))};
   w.inputs.constants = {make.indices(s.outputs), make.number(1.0 / double(std::max<int64_t>(s.rows, 1)))};
@@ -258,10 +259,11 @@ Inputs fresh_inputs(const Workload& workload) {
   return inputs;
 }
 
-// Warnings instead of errors: nothing is hindered by what LibTorch has in no deterministic form.
-DeterministicScope::DeterministicScope(const OpShape& shape) : before_(at::globalContext().deterministicAlgorithms()) {
+DeterministicScope::DeterministicScope(const OpShape& shape, Level level)
+    : before_(at::globalContext().deterministicAlgorithms()) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // it would be timed
-  if (shape.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  if (!shape.deterministic) return;
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/level == Level::torchscript);
 }
 
 DeterministicScope::~DeterministicScope() {

@@ -21,7 +21,7 @@ struct Results {
 
 // `result_gradients` are made where there are none yet.
 Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Tensor>& result_gradients, Level level) {
-  const DeterministicScope scope(workload.shape);
+  const DeterministicScope scope(workload.shape, level);
   const std::vector<Tensor> values = workload.run(inputs, level);
   Results results;
   for (const Tensor& value : values) results.values.push_back(value.detach());

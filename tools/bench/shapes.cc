@@ -21,7 +21,7 @@ std::vector<OpShape> common_shapes() {
       shapes.push_back({.op = op, .rows = rows, .width = width, .bias = true});
     }
   }
-  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 65536, .width = 768, .bias = true});
+  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 65536, .width = 1000, .bias = true});
   shapes.push_back({.op = "swiglu", .rows = 16384, .width = 14336});
   for (const Activation kind : {Activation::gelu, Activation::gelu_tanh}) {
     shapes.push_back({.op = "activation", .rows = 65536, .width = 3072, .activation = kind});
