@@ -16,6 +16,7 @@
 #include "modules/model_config.h"
 #include "sharding/device_choice.h"
 #include "sharding/sharding_config.h"
+#include "trainer/graph_data_config.h"
 
 namespace strata::trainer {
 
@@ -94,8 +95,8 @@ struct IdxDataConfig {
 };
 
 struct DataConfig {
-  std::variant<TextDataConfig, IdxDataConfig> type = {};
-  static constexpr std::array<const char*, 2> kTypes = {"text", "idx"};
+  std::variant<TextDataConfig, IdxDataConfig, GraphDataConfig, SyntheticGraphDataConfig> type = {};
+  static constexpr std::array<const char*, 4> kTypes = {"text", "idx", "graph", "synthetic_graph"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -333,8 +334,12 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
+  // Every rank has its part of every sample: those are whole graphs.
+  bool shares_samples() const { return std::holds_alternative<modules::GraphNetworkConfig>(model.type); }
+  // Of one micro-batch, over all ranks.
+  int64_t samples_at_once() const { return micro_batch * (shares_samples() ? 1 : run.ranks); }
   // Micro-batches of one step on one rank.
-  int64_t micro_batches() const { return batch / (micro_batch * run.ranks); }
+  int64_t micro_batches() const { return batch / samples_at_once(); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -375,6 +380,10 @@ template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
 template <>
 inline constexpr bool kFits<modules::VisionTransformerConfig, IdxDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, GraphDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, SyntheticGraphDataConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 
