@@ -3,8 +3,10 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -36,24 +38,31 @@ void check_range(std::string_view name, const Tensor& indices, int64_t count) {
   }
 }
 
-Tensor to_tensor(const std::vector<int32_t>& values) {
-  const Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
-  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int32_t>());
+template <class T>
+Tensor to_tensor(const std::vector<T>& values) {
+  const Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, c10::CppTypeToScalarType<T>::value);
+  std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<T>());
   return tensor;
 }
 
-void find_long_rows(Adjacency& adjacency) {
+void cut_long_rows(Adjacency& adjacency) {
   const int64_t* offsets = adjacency.offsets.const_data_ptr<int64_t>();
-  std::vector<int32_t> long_rows, first_pieces = {0};
+  std::vector<int32_t> long_rows, first_pieces = {0}, piece_rows;
+  std::vector<int64_t> piece_begins;
   for (int64_t row = 0; row < adjacency.rows(); ++row) {
-    const int64_t count = offsets[row + 1] - offsets[row];
-    if (count <= kLongRow) continue;
+    if (offsets[row + 1] - offsets[row] <= kLongRow) continue;
     long_rows.push_back(static_cast<int32_t>(row));
-    adjacency.pieces += (count + kLongRow - 1) / kLongRow;
-    first_pieces.push_back(static_cast<int32_t>(adjacency.pieces));
+    for (int64_t begin = offsets[row]; begin < offsets[row + 1]; begin += kLongRow) {
+      piece_rows.push_back(static_cast<int32_t>(row));
+      piece_begins.push_back(begin);
+    }
+    first_pieces.push_back(static_cast<int32_t>(piece_rows.size()));
   }
   adjacency.long_rows = to_tensor(long_rows);
   adjacency.first_pieces = to_tensor(first_pieces);
+  adjacency.piece_rows = to_tensor(piece_rows);
+  adjacency.piece_begins = to_tensor(piece_begins);
+  adjacency.pieces = static_cast<int64_t>(piece_rows.size());
 }
 
 // Where the edges of each row begin: [rows + 1].
@@ -91,15 +100,20 @@ NeighborGraph from_rows(Tensor offsets, const Tensor& neighbors, int64_t sources
       edge_of[place] = static_cast<int32_t>(edge);
     }
   }
-  find_long_rows(graph.by_target);
-  find_long_rows(graph.by_source);
+  cut_long_rows(graph.by_target);
+  cut_long_rows(graph.by_source);
   return graph;
 }
 
 Adjacency moved(const Adjacency& adjacency, c10::Device device, bool non_blocking) {
   const auto there = [&](const Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), non_blocking); };
-  return {there(adjacency.offsets), there(adjacency.neighbors), there(adjacency.long_rows),
-          there(adjacency.first_pieces), adjacency.pieces};
+  return {there(adjacency.offsets),
+          there(adjacency.neighbors),
+          there(adjacency.long_rows),
+          there(adjacency.first_pieces),
+          there(adjacency.piece_rows),
+          there(adjacency.piece_begins),
+          adjacency.pieces};
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ struct Adjacency {
   // Rows with more than kLongRow neighbors. GPUs sum them piece by piece: a warp for each kLongRow of their neighbors.
   Tensor long_rows;     // int32 [long rows], ascending
   Tensor first_pieces;  // int32 [long rows + 1]: which pieces are those of a long row
+  Tensor piece_rows;    // int32 [pieces]
+  Tensor piece_begins;  // int64 [pieces]: the place of a piece's first neighbor
   int64_t pieces = 0;
 
   int64_t rows() const { return offsets.size(0) - 1; }

@@ -44,7 +44,7 @@ NeighborAttentionOp::Gradient attention_backward_aten(const Tensor& grad_y_THF, 
 }
 
 Tensor target_of_edge(const NeighborGraph& graph) {
-  return at::repeat_interleave(at::diff(graph.by_target.offsets), graph.edges());
+  return at::repeat_interleave(at::diff(graph.by_target.offsets), std::optional<int64_t>(graph.edges()));
 }
 
 NeighborAggregateOp::Output aggregate_forward_torchscript(const Tensor& x_SF, const NeighborGraph& graph,
@@ -72,16 +72,16 @@ constinit const KernelTable<NeighborAggregateOp> NeighborAggregateOp::kKernels =
     .aten = {aggregate_forward_aten, aggregate_backward_aten},
     .torchscript = {aggregate_forward_torchscript, nullptr},
     .aot_inductor = kNoSegments,
-    .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .triton = {neighbor_aggregate_forward_triton, neighbor_aggregate_backward_triton},
+    .cuda = {neighbor_aggregate_forward_cuda, neighbor_aggregate_backward_cuda},
 };
 
 constinit const KernelTable<NeighborAttentionOp> NeighborAttentionOp::kKernels = {
     .aten = {attention_forward_aten, attention_backward_aten},
     .torchscript = {attention_forward_torchscript, nullptr},
     .aot_inductor = kNoSegments,
-    .triton = kNotWritten,
-    .cuda = kNotWritten,
+    .triton = {neighbor_attention_forward_triton, neighbor_attention_backward_triton},
+    .cuda = {neighbor_attention_forward_cuda, neighbor_attention_backward_cuda},
 };
 
 namespace {

@@ -9,21 +9,15 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <string_view>
 
 #include "kernels/kernel_table.h"
+#include "kernels/neighbor_aggregate/reduction.h"
 #include "kernels/neighbor_graph.h"
 #include "kernels/weight_gradient.h"
 
 // S sources, T targets, E edges, H heads, F features
 namespace strata::kernels {
-
-enum class Reduction { sum, mean, max };
-
-inline constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "mean", "max"};
-
-constexpr std::string_view name(Reduction reduction) { return kReductionNames[static_cast<size_t>(reduction)]; }
 
 // x [S, F], edge_weight [E] in the order of the graph's edges, in the type of x or fp32, or undefined -> [T, F]. The
 // mean is over the number of edges. x may be a weight: a sparse matrix [T, S] times a dense one [S, F].
@@ -69,5 +63,14 @@ struct NeighborAttentionOp {
                             const Tensor& y_THF, const Tensor& logsumexp_TH);
   static const KernelTable<NeighborAttentionOp> kKernels;
 };
+
+NeighborAggregateOp::Forward neighbor_aggregate_forward_triton;
+NeighborAggregateOp::Backward neighbor_aggregate_backward_triton;
+NeighborAttentionOp::Forward neighbor_attention_forward_triton;
+NeighborAttentionOp::Backward neighbor_attention_backward_triton;
+NeighborAggregateOp::Forward neighbor_aggregate_forward_cuda;
+NeighborAggregateOp::Backward neighbor_aggregate_backward_cuda;
+NeighborAttentionOp::Forward neighbor_attention_forward_cuda;
+NeighborAttentionOp::Backward neighbor_attention_backward_cuda;
 
 }  // namespace strata::kernels

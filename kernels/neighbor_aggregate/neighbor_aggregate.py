@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Definition of neighbor_aggregate and neighbor_attention. S sources, T targets, E edges, H heads, F features
+# torch.embedding picks rows as indexing does, and adds their gradients up in an order that is always the same.
 # The edges of target t are those from offsets[t] to offsets[t + 1]; rows[e] is the target of edge e, columns[e] its source.
 from typing import Optional
 
@@ -15,7 +16,7 @@ def neighbor_aggregate(
     x: torch.Tensor, offsets: torch.Tensor, columns: torch.Tensor, rows: torch.Tensor, edge_weight: Optional[torch.Tensor], reduction: str
 ) -> torch.Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
-    messages = x.to(wide)[columns]
+    messages = torch.embedding(x.to(wide), columns)
     if edge_weight is not None:
         messages = messages * edge_weight.to(wide).unsqueeze(1)
     if reduction == "sum":
@@ -40,10 +41,10 @@ def neighbor_attention(
     x: torch.Tensor, score_source: torch.Tensor, score_target: torch.Tensor, offsets: torch.Tensor, columns: torch.Tensor, rows: torch.Tensor, negative_slope: float
 ) -> torch.Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
-    score = score_source.to(wide)[columns] + score_target.to(wide)[rows]
+    score = torch.embedding(score_source.to(wide), columns) + torch.embedding(score_target.to(wide), rows)
     score = torch.where(score > 0, score, score * negative_slope)
     largest = torch.segment_reduce(score.detach(), "max", offsets=offsets, unsafe=True)
     share = torch.exp(score - largest[rows])
-    share = share / sum_over_edges(share, offsets)[rows]
-    messages = x.to(wide)[columns] * share.unsqueeze(2)
+    share = share / torch.embedding(sum_over_edges(share, offsets), rows)
+    messages = torch.embedding(x.to(wide).flatten(1), columns).view(-1, x.size(1), x.size(2)) * share.unsqueeze(2)
     return sum_over_edges(messages.flatten(1), offsets).view(-1, x.size(1), x.size(2)).to(x.dtype)

@@ -4,7 +4,6 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -57,10 +56,68 @@ void for_rows(const Rows& rows, int64_t width, const Body& body) {
   body(0, begins[1]);
 }
 
+// sum += factor * x
 template <class T, class A>
-void add_scaled(A* __restrict sum, const T* __restrict x, A factor, int64_t width) {
+[[gnu::always_inline]] inline void add_scaled_loop(A* __restrict sum, const T* __restrict x, A factor, int64_t width) {
   for (int64_t k = 0; k < width; ++k) sum[k] += factor * static_cast<A>(x[k]);
 }
+
+// The rest is compiled for every x86-64. With vectors of 32 bytes sums over a graph take 0.7 of the time.
+const bool kHasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+
+[[gnu::target("avx2,fma")]] void add_scaled_avx2(float* sum, const float* x, float factor, int64_t width) {
+  add_scaled_loop(sum, x, factor, width);
+}
+
+template <class T, class A>
+void add_scaled(A* sum, const T* x, A factor, int64_t width) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (kHasAvx2) return add_scaled_avx2(sum, x, factor, width);
+  }
+  add_scaled_loop(sum, x, factor, width);
+}
+
+// Rows are in no order that the processor could foresee. Eight edges ahead, half of the time.
+template <class T>
+void prefetch_neighbor(const Rows& rows, int64_t place, const T* x, int64_t width) {
+  constexpr int64_t kAhead = 8, kLine = 64 / sizeof(T);
+  if (place + kAhead >= rows.edges) return;
+  const T* row = x + rows.neighbors[place + kAhead] * width;
+  for (int64_t k = 0; k < width; k += kLine) __builtin_prefetch(row + k);
+}
+
+// The sum over many edges, taken for some of them at a time: the rounding errors of one long sum grow with its length.
+template <class A>
+class FoldedSum {
+ public:
+  explicit FoldedSum(int64_t width) : sum_(width), part_(width) {}
+
+  void clear() {
+    std::fill(sum_.begin(), sum_.end(), A{0});
+    added_ = 0;
+  }
+  // Where the next term is to be added.
+  A* next() {
+    if (added_ > 0 && added_ % kTerms == 0) fold();
+    return (added_++ < kTerms ? sum_ : part_).data();
+  }
+  const A* total() {
+    if (added_ > kTerms) fold();
+    return sum_.data();
+  }
+
+ private:
+  static constexpr int64_t kTerms = 64;
+  void fold() {
+    if (added_ > kTerms) {
+      for (size_t k = 0; k < sum_.size(); ++k) sum_[k] += part_[k];
+    }
+    std::fill(part_.begin(), part_.end(), A{0});
+  }
+
+  std::vector<A> sum_, part_;
+  int64_t added_ = 0;
+};
 
 template <class T, class U>
 double dot(const T* __restrict a, const U* __restrict b, int64_t width) {
@@ -83,15 +140,17 @@ template <class T, class FactorOf, class ScaleOf>
 void sum_rows(const Rows& rows, const T* x, T* y, int64_t width, const FactorOf& factor_of, const ScaleOf& scale_of) {
   using A = Sum<T>;
   for_rows(rows, width, [&](int64_t first, int64_t last) {
-    std::vector<A> sum(width);
+    FoldedSum<A> sum(width);
     for (int64_t row = first; row < last; ++row) {
-      std::fill(sum.begin(), sum.end(), A{0});
+      sum.clear();
       for (int64_t place = rows.offsets[row]; place < rows.offsets[row + 1]; ++place) {
         const int64_t neighbor = rows.neighbors[place];
-        add_scaled(sum.data(), x + neighbor * width, static_cast<A>(factor_of(place, neighbor)), width);
+        prefetch_neighbor(rows, place, x, width);
+        add_scaled(sum.next(), x + neighbor * width, static_cast<A>(factor_of(place, neighbor)), width);
       }
       const A scale = static_cast<A>(scale_of(row));
-      for (int64_t k = 0; k < width; ++k) y[row * width + k] = static_cast<T>(sum[k] * scale);
+      const A* total = sum.total();
+      for (int64_t k = 0; k < width; ++k) y[row * width + k] = static_cast<T>(total[k] * scale);
     }
   });
 }
@@ -138,19 +197,21 @@ void max_rows_backward(const Rows& by_source, const int32_t* edge_of, const T* g
                        const Sum<T>* weight, T* grad_x, int64_t width) {
   using A = Sum<T>;
   for_rows(by_source, width, [&](int64_t first, int64_t last) {
-    std::vector<A> sum(width);
+    FoldedSum<A> sum(width);
     for (int64_t row = first; row < last; ++row) {
-      std::fill(sum.begin(), sum.end(), A{0});
+      sum.clear();
       for (int64_t place = by_source.offsets[row]; place < by_source.offsets[row + 1]; ++place) {
         const int64_t target = by_source.neighbors[place];
         const int32_t edge = edge_of[place];
         const A factor = weight == nullptr ? A{1} : weight[edge];
+        A* into = sum.next();
         for (int64_t k = 0; k < width; ++k) {
           const bool is_taken = largest[target * width + k] == edge;
-          sum[k] += is_taken ? factor * static_cast<A>(grad_y[target * width + k]) : A{0};
+          into[k] += is_taken ? factor * static_cast<A>(grad_y[target * width + k]) : A{0};
         }
       }
-      for (int64_t k = 0; k < width; ++k) grad_x[row * width + k] = static_cast<T>(sum[k]);
+      const A* total = sum.total();
+      for (int64_t k = 0; k < width; ++k) grad_x[row * width + k] = static_cast<T>(total[k]);
     }
   });
 }
@@ -286,28 +347,31 @@ NeighborAttentionOp::Output attend_by_loops(const Tensor& x_SHF, const Tensor& s
     T* results = y.mutable_data_ptr<T>();
     A* log_sums = logsumexp.mutable_data_ptr<A>();
     for_rows(rows, heads * width, [&](int64_t first, int64_t last) {
-      std::vector<A> scores, sum(width);
+      std::vector<A> scores;
+      FoldedSum<A> sum(width);
       for (int64_t row = first; row < last; ++row) {
         const int64_t begin = rows.offsets[row], degree = rows.offsets[row + 1] - begin;
         scores.resize(degree);
         for (int64_t h = 0; h < heads; ++h) {
-          A most = -std::numeric_limits<A>::infinity(), total = 0;
+          A most = -std::numeric_limits<A>::infinity();
+          double total = 0;
           for (int64_t i = 0; i < degree; ++i) {
             const int64_t source = rows.neighbors[begin + i];
             scores[i] = leaky(source_score[source * heads + h] + target_score[row * heads + h], slope);
             most = std::max(most, scores[i]);
           }
-          std::fill(sum.begin(), sum.end(), A{0});
+          sum.clear();
           for (int64_t i = 0; i < degree; ++i) {
             const A factor = std::exp(scores[i] - most);
             total += factor;
-            add_scaled(sum.data(), values + (rows.neighbors[begin + i] * heads + h) * width, factor, width);
+            add_scaled(sum.next(), values + (rows.neighbors[begin + i] * heads + h) * width, factor, width);
           }
-          const A scale = degree == 0 ? A{0} : 1 / total;
+          const A scale = degree == 0 ? A{0} : static_cast<A>(1 / total);
+          const A* sums = sum.total();
           for (int64_t k = 0; k < width; ++k) {
-            results[(row * heads + h) * width + k] = static_cast<T>(sum[k] * scale);
+            results[(row * heads + h) * width + k] = static_cast<T>(sums[k] * scale);
           }
-          log_sums[row * heads + h] = most + std::log(total);
+          log_sums[row * heads + h] = static_cast<A>(most + std::log(total));
         }
       }
     });
@@ -327,8 +391,8 @@ NeighborAttentionOp::Gradient attend_backward_by_loops(const Tensor& grad_y_THF,
   const Rows by_target(graph.by_target), by_source(graph.by_source);
   const int32_t* edge_of = graph.edge_by_source.const_data_ptr<int32_t>();
   const Tensor grad_x = at::empty(x.sizes(), x.options());
-  const Tensor grad_source = at::zeros({graph.sources, heads}, wide_options);
-  const Tensor grad_target = at::zeros({graph.targets, heads}, wide_options);
+  const Tensor grad_source = at::empty({graph.sources, heads}, wide_options);
+  const Tensor grad_target = at::empty({graph.targets, heads}, wide_options);
   const Tensor grad_score = at::empty({graph.edges(), heads}, wide_options);  // before leaky_relu
   const Tensor along_y = at::empty({graph.targets, heads}, wide_options);     // grad_y . y
   visit_type(x.scalar_type(), [&]<class T>(T) {
@@ -340,32 +404,43 @@ NeighborAttentionOp::Gradient attend_backward_by_loops(const Tensor& grad_y_THF,
     T* to_x = grad_x.mutable_data_ptr<T>();
     A *to_source = grad_source.mutable_data_ptr<A>(), *to_target = grad_target.mutable_data_ptr<A>();
     A *to_score = grad_score.mutable_data_ptr<A>(), *products = along_y.mutable_data_ptr<A>();
-    for (int64_t i = 0; i < graph.targets * heads; ++i) {
-      products[i] = static_cast<A>(dot(grad + i * width, results + i * width, width));
-    }
+    for_rows(by_target, heads * width, [&](int64_t first, int64_t last) {
+      for (int64_t i = first * heads; i < last * heads; ++i) {
+        products[i] = static_cast<A>(dot(grad + i * width, results + i * width, width));
+      }
+    });
     for_rows(by_source, heads * width, [&](int64_t first, int64_t last) {
-      std::vector<A> sum(heads * width);
+      FoldedSum<A> sum(heads * width);
+      std::vector<double> to_scores(heads);
       for (int64_t source = first; source < last; ++source) {
-        std::fill(sum.begin(), sum.end(), A{0});
+        sum.clear();
+        std::fill(to_scores.begin(), to_scores.end(), 0.0);
         for (int64_t place = by_source.offsets[source]; place < by_source.offsets[source + 1]; ++place) {
+          A* into = sum.next();
           for (int64_t h = 0; h < heads; ++h) {
             const int64_t from = source * heads + h, to = by_source.neighbors[place] * heads + h;
             const A score = source_score[from] + target_score[to];
             const A share = std::exp(leaky(score, slope) - log_sums[to]);
-            add_scaled(sum.data() + h * width, grad + to * width, share, width);
+            add_scaled(into + h * width, grad + to * width, share, width);
             const A to_share = static_cast<A>(dot(grad + to * width, values + from * width, width));
             const A to_edge = share * (to_share - products[to]) * (score > 0 ? A{1} : slope);
-            to_source[from] += to_edge;
+            to_scores[h] += to_edge;
             to_score[edge_of[place] * heads + h] = to_edge;
           }
         }
-        for (int64_t k = 0; k < heads * width; ++k) to_x[source * heads * width + k] = static_cast<T>(sum[k]);
+        const A* total = sum.total();
+        for (int64_t k = 0; k < heads * width; ++k) to_x[source * heads * width + k] = static_cast<T>(total[k]);
+        for (int64_t h = 0; h < heads; ++h) to_source[source * heads + h] = static_cast<A>(to_scores[h]);
       }
     });
     for_rows(by_target, heads, [&](int64_t first, int64_t last) {
       for (int64_t target = first; target < last; ++target) {
-        for (int64_t place = by_target.offsets[target]; place < by_target.offsets[target + 1]; ++place) {
-          for (int64_t h = 0; h < heads; ++h) to_target[target * heads + h] += to_score[place * heads + h];
+        for (int64_t h = 0; h < heads; ++h) {
+          double sum = 0;
+          for (int64_t place = by_target.offsets[target]; place < by_target.offsets[target + 1]; ++place) {
+            sum += to_score[place * heads + h];
+          }
+          to_target[target * heads + h] = static_cast<A>(sum);
         }
       }
     });

@@ -44,7 +44,7 @@ Tensor segments(const Tensor& data, const char* reduction, const Tensor& offsets
 Tensor sums(const Tensor& data, const Tensor& offsets) { return segments(data, "sum", offsets, 0.0); }
 
 Tensor row_of_edge(const Adjacency& adjacency) {
-  return at::repeat_interleave(at::diff(adjacency.offsets), adjacency.neighbors.size(0));
+  return at::repeat_interleave(at::diff(adjacency.offsets), std::optional<int64_t>(adjacency.neighbors.size(0)));
 }
 
 Tensor inverse_degree(const Adjacency& adjacency, at::ScalarType type) {

@@ -68,6 +68,9 @@ TEST(NeighborGraph, CutsLongRowsIntoPieces) {
   EXPECT_TRUE(at::equal(graph.by_target.long_rows, longs({1, 3}).to(at::kInt)));
   EXPECT_TRUE(at::equal(graph.by_target.first_pieces, longs({0, 2, 5}).to(at::kInt)));
   EXPECT_EQ(graph.by_target.pieces, 5);
+  EXPECT_TRUE(at::equal(graph.by_target.piece_rows, longs({1, 1, 3, 3, 3}).to(at::kInt)));
+  EXPECT_TRUE(at::equal(graph.by_target.piece_begins,
+                        longs({kLongRow, 2 * kLongRow, 2 * kLongRow + 1, 3 * kLongRow + 1, 4 * kLongRow + 1})));
   EXPECT_EQ(graph.by_source.pieces, 6);
 }
 

@@ -252,7 +252,7 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
   const std::vector<LevelRow> rows = level_matrix();
-  EXPECT_EQ(rows.size(), 17u * 5u * 2u);
+  EXPECT_EQ(rows.size(), 19u * 5u * 2u);
   for (const LevelRow& row : rows) {
     SCOPED_TRACE(std::string(row.op) + "/" + std::string(name(row.level)));
     EXPECT_EQ(row.reason.empty(), row.forward && row.backward);
