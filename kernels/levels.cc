@@ -15,6 +15,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -40,6 +41,8 @@ void for_each_table(Visit visit) {
   visit(AddDropoutOp::kKernels);
   visit(CrossEntropyOp::kKernels);
   visit(LinearCrossEntropyOp::kKernels);
+  visit(NeighborAggregateOp::kKernels);
+  visit(NeighborAttentionOp::kKernels);
   visit(AdamwOp::kKernels);
   visit(GlobalNormOp::kKernels);
 }

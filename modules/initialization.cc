@@ -37,6 +37,14 @@ std::array<float, 4> normals(uint64_t seed, uint64_t stream, uint64_t quad, doub
   return result;
 }
 
+// The four numbers between -bound and bound that belong to elements 4 * quad ... 4 * quad + 3.
+std::array<float, 4> uniforms(uint64_t seed, uint64_t stream, uint64_t quad, double bound) {
+  at::Philox4_32 engine(seed, stream, quad);
+  std::array<float, 4> result;
+  for (float& value : result) value = static_cast<float>(bound * (2 * uniform(engine()) - 1));
+  return result;
+}
+
 }  // namespace
 
 void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t layers, int64_t offset, int64_t count,
@@ -59,13 +67,18 @@ void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t lay
       deviation = 1 / std::sqrt(3.0 * static_cast<double>(parameter.shape.back()));
       break;
     case Initialization::normal:
+    case Initialization::uniform:
       break;
   }
   const uint64_t stream = hash_of(parameter.name);
   std::array<float, 4> quad{};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t element = offset + i;
-    if (i == 0 || element % 4 == 0) quad = normals(seed, stream, static_cast<uint64_t>(element / 4), deviation);
+    if (i == 0 || element % 4 == 0) {
+      const auto index = static_cast<uint64_t>(element / 4);
+      quad = parameter.initialization == Initialization::uniform ? uniforms(seed, stream, index, parameter.constant)
+                                                                 : normals(seed, stream, index, deviation);
+    }
     values[i] = quad[static_cast<size_t>(element % 4)];
   }
 }

@@ -23,7 +23,7 @@ namespace strata::modules {
 template <class T>
 struct PerOp {
   T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},
-      linear_cross_entropy{}, adamw{}, global_norm{};
+      linear_cross_entropy{}, neighbor_aggregate{}, adamw{}, global_norm{};
 
   // visit(name, member) for each op.
   template <class Visit>
@@ -38,6 +38,7 @@ struct PerOp {
     visit("dropout", dropout);
     visit("cross_entropy", cross_entropy);
     visit("linear_cross_entropy", linear_cross_entropy);
+    visit("neighbor_aggregate", neighbor_aggregate);
     visit("adamw", adamw);
     visit("global_norm", global_norm);
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace strata::modules {
 
@@ -13,8 +14,10 @@ using at::Tensor;
 
 // The activation is residual + branch. A pending branch is added by the next layer's norm in one pass.
 struct Stream {
-  Tensor residual, branch;  // [B, T, D]; branch undefined: nothing pending
+  Tensor residual, branch;  // [B, T, D], of graphs [nodes, D]; branch undefined: nothing pending
 };
+
+struct GraphStep;
 
 // Needed by some layers in every step; made once per micro-batch by the task.
 struct StepContext {
@@ -22,6 +25,7 @@ struct StepContext {
   Tensor dropout_key;                 // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
   int64_t first_row = 0;           // global row (sequence x position) of this micro-batch: masks do not depend on ranks
   bool makes_cheap_again = false;  // outputs of norms and activations are not kept for the backward: see made_again.h
+  std::shared_ptr<const GraphStep> graph = {};  // of graph networks; see graph_step.h
 };
 
 using Layer = std::function<Stream(const Stream&, const StepContext&)>;

@@ -9,6 +9,7 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "modules/graph_network_config.h"
 #include "modules/vision_transformer_config.h"
 
 namespace strata::modules {
@@ -87,8 +88,8 @@ struct TransformerConfig {
 // Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
 // flops_per_item(): whoever asks for them visits `type`.
 struct ModelConfig {
-  std::variant<TransformerConfig, VisionTransformerConfig> type = {};
-  static constexpr std::array<const char*, 2> kTypes = {"transformer", "vision_transformer"};
+  std::variant<TransformerConfig, VisionTransformerConfig, GraphNetworkConfig> type = {};
+  static constexpr std::array<const char*, 3> kTypes = {"transformer", "vision_transformer", "graph_network"};
 
   template <class Fields>
   void describe(Fields& fields) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "modules/parameter_table.h"
 
+#include <cmath>
+
 #include "modules/block_config.h"
 
 namespace strata::modules {
@@ -36,6 +38,23 @@ class GroupBuilder {
     group_.parameters.back().constant = value;
   }
 
+  void uniform(const std::string& name, Shape shape, double bound) {
+    add(name, std::move(shape), Initialization::uniform);
+    group_.parameters.back().constant = bound;
+  }
+
+  // As torch.nn.Linear and PyG's Linear start.
+  void uniform_linear(const std::string& name, int64_t outputs, int64_t inputs) {
+    const double bound = 1 / std::sqrt(static_cast<double>(inputs));
+    uniform(name + ".weight", {outputs, inputs}, bound);
+    if (has_biases_) uniform(name + ".bias", {outputs}, bound);
+  }
+
+  // Glorot and Bengio 2010.
+  void glorot(const std::string& name, int64_t rows, int64_t columns) {
+    uniform(name, {rows, columns}, std::sqrt(6.0 / static_cast<double>(rows + columns)));
+  }
+
   ParameterGroup take() { return std::move(group_); }
 
  private:
@@ -65,6 +84,38 @@ ParameterGroup block(const BlockConfig& config, int64_t index) {
   }
   group.linear("mlp.down", width, inner, last_start);
   if (config.layer_scale > 0) group.constant("mlp_scale.weight", width, config.layer_scale);
+  ParameterGroup layer = group.take();
+  layer.is_layer = true;
+  return layer;
+}
+
+ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
+  const std::string name = "layers." + std::to_string(index);
+  const int64_t inputs = config.inputs_of(index), outputs = config.outputs_of(index);
+  GroupBuilder group(name, name + ".", /*has_biases=*/true);
+  if (config.norm && config.is_activated(index)) group.norm("norm", inputs);
+  const auto add_bias = [&] { group.add("neighbor.bias", {outputs}, Initialization::zeros); };
+  switch (config.convolution) {
+    case GraphConvolutionKind::sage:
+      group.uniform_linear("neighbor", outputs, inputs);
+      group.uniform("self.weight", {outputs, inputs}, 1 / std::sqrt(static_cast<double>(inputs)));
+      break;
+    case GraphConvolutionKind::gcn:
+      group.glorot("neighbor.weight", outputs, inputs);
+      add_bias();
+      break;
+    case GraphConvolutionKind::gin:
+      group.uniform_linear("mlp.up", config.width, inputs);
+      group.uniform_linear("mlp.down", outputs, config.width);
+      break;
+    case GraphConvolutionKind::gat: {
+      const int64_t of_head = config.is_last(index) ? outputs : outputs / config.heads;
+      group.glorot("neighbor.weight", config.heads * of_head, inputs);
+      group.glorot("attention.source", config.heads, of_head);
+      group.glorot("attention.target", config.heads, of_head);
+      add_bias();
+    }
+  }
   ParameterGroup layer = group.take();
   layer.is_layer = true;
   return layer;
@@ -127,6 +178,21 @@ std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& confi
   return table;
 }
 
+std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config) {
+  std::vector<ParameterGroup> table;
+  if (config.has_projection()) {
+    GroupBuilder root("root", "", /*has_biases=*/true);
+    const double bound = 1 / std::sqrt(static_cast<double>(config.features));
+    const bool sparse = config.projection == InputProjection::sparse;
+    root.uniform("projection.weight",
+                 sparse ? Shape{config.features, config.width} : Shape{config.width, config.features}, bound);
+    root.uniform("projection.bias", {config.width}, bound);
+    table.push_back(root.take());
+  }
+  for (int64_t index = 0; index < config.layers; ++index) table.push_back(graph_layer(config, index));
+  return table;
+}
+
 int64_t parameter_count(const std::vector<ParameterGroup>& table) {
   int64_t sum = 0;
   for (const ParameterGroup& group : table) sum += group.elements();
@@ -146,6 +212,17 @@ double flops_per_item(const VisionTransformerConfig& config) {
   const double matrices = tokens * elements_in_matrices_of_blocks(block_config(config)) + patch_embedding * width +
                           static_cast<double>(config.classes) * width;
   return 6 * matrices + 12 * tokens * tokens * width * static_cast<double>(config.layers);
+}
+
+double flops_per_item(const GraphNetworkConfig& config) {
+  int64_t in_matrices = 0;
+  for (const ParameterGroup& group : parameter_table(config)) {
+    if (!group.is_layer && config.projection == InputProjection::sparse) continue;
+    for (const Parameter& parameter : group.parameters) {
+      if (parameter.shape.size() == 2) in_matrices += parameter.elements();
+    }
+  }
+  return 6 * static_cast<double>(in_matrices);
 }
 
 }  // namespace strata::modules

@@ -12,8 +12,8 @@ namespace strata::modules {
 
 // normal: deviation 0.02. residual: 0.02 / sqrt(2 x layers), for projections that end a residual branch.
 // by_inputs: 1 / sqrt(3 x inputs), as PyTorch's linear layers start, and 0.02 at a width of 768. constant:
-// Parameter::constant.
-enum class Initialization { normal, residual, by_inputs, ones, zeros, constant };
+// Parameter::constant. uniform: between -Parameter::constant and Parameter::constant.
+enum class Initialization { normal, residual, by_inputs, ones, zeros, constant, uniform };
 
 struct Parameter {
   std::string name;  // blocks.3.norm1.weight
@@ -40,6 +40,9 @@ std::vector<ParameterGroup> parameter_table(const TransformerConfig& config);
 // The head of a vision transformer is a group of its own. Positions are not decayed, as in timm.
 std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config);
 
+// The projection of the features, if there is one, then a group for each layer. First values are those of PyG.
+std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config);
+
 int64_t parameter_count(const std::vector<ParameterGroup>& table);
 
 // For each token, forward and backward, without recomputation, causal attention counted half: 6 x (parameters that are
@@ -47,5 +50,7 @@ int64_t parameter_count(const std::vector<ParameterGroup>& table);
 double flops_per_item(const TransformerConfig& config);
 // For each image, in the same way; every patch sees every patch: 12 x tokens^2 x width x layers.
 double flops_per_item(const VisionTransformerConfig& config);
+// For each node that is computed, dense matrices only: sums over neighbors and sparse features are left out.
+double flops_per_item(const GraphNetworkConfig& config);
 
 }  // namespace strata::modules

@@ -21,6 +21,7 @@ DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config) {
                                              std::to_string(ranks));
   }
   DeviceMesh mesh;
+  mesh.all = &all;
   mesh.shard = all.split(all.rank() / shard_ranks);
   mesh.replicate = all.split(all.rank() % shard_ranks);
   return mesh;

@@ -13,6 +13,7 @@ namespace strata::sharding {
 struct DeviceMesh {
   std::unique_ptr<Communicator> shard;      // all_gather and reduce_scatter
   std::unique_ptr<Communicator> replicate;  // all_reduce of shards
+  Communicator* all = nullptr;              // that the mesh was made of, and which outlives it
 };
 
 // Collective over all ranks of `all`. Throws (configuration) when hybrid groups of shard_ranks do not divide the ranks.

@@ -56,7 +56,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                               const trainer::Measurement& measured, const Model& model) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
-  const double items = static_cast<double>(config.batch * model.items_per_sample()) / median * 1e3;
+  const double items = static_cast<double>(config.batch * measured.items_per_sample) / median * 1e3;
   const double per_rank = items / static_cast<double>(config.run.ranks);
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
   const double peak = peak_teraflops(bootstrap.device_name());
@@ -66,7 +66,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"communication", bootstrap.transport(config.sharding.gather)},
                                  {"batch", config.batch},
                                  {"micro_batch", config.micro_batch},
-                                 {std::string(Model::kItem) + "s_per_sample", model.items_per_sample()},
+                                 {std::string(Model::kItem) + "s_per_sample", measured.items_per_sample},
                                  {"deterministic", config.run.deterministic},
                                  {"cuda_graph", measured.captured},
                                  {"steps", measured.milliseconds.size()},
@@ -94,7 +94,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
     const int64_t before = request.warm_up + request.steps;
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
-  const tools::RandomData data(loaded.config.model);
+  const tools::RandomData data(loaded.config);
   loaded.config.data = data.config();
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
   // Each rank reads its own files: their names differ, the runs do not.
@@ -124,7 +124,8 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
 int main(int count, char** arguments) {
   using namespace strata;
   Request request;
-  CLI::App app("The time of a whole training step of a configuration, on random tokens or images.", "bench step");
+  CLI::App app("The time of a whole training step of a configuration, on random tokens, images or graphs.",
+               "bench step");
   app.add_option("CONFIG", request.config, "configuration")->required();
   app.add_option("OVERRIDES", request.overrides, "a.b.c=value ...");
   app.add_option("--warm-up", request.warm_up, "steps before those that count")

@@ -124,7 +124,7 @@ std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, 
 
 void import_weights(const Request& request) {
   const std::string config_path = request.from + "/config.json";
-  auto model = hf::read_config(trainer::read_text_file(config_path, kLargestConfig), config_path);
+  hf::ImportedModel model = hf::read_config(trainer::read_text_file(config_path, kLargestConfig), config_path);
   const WeightsFolder folder(request.from);
   const auto write = [&](auto& type) {
     const std::string written = write_weights(request.to, weights_for(type, folder, request), request.file_bytes);
@@ -133,7 +133,7 @@ void import_weights(const Request& request) {
     std::printf("%s\nto train from them (%s/model.yaml has the first line):\n%scheckpoint: {initial_weights: %s}\n",
                 written.c_str(), request.to.c_str(), section.c_str(), request.to.c_str());
   };
-  std::visit(write, model.type);
+  std::visit(write, model);
 }
 
 }  // namespace

@@ -79,13 +79,20 @@ trainer::IdxDataConfig write_data(const modules::VisionTransformerConfig& model,
   return data;
 }
 
+trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&, const std::string& /*folder*/) {
+  return {.nodes = 10'000, .edges = 100'000};
+}
+
 }  // namespace
 
-RandomData::RandomData(const modules::ModelConfig& model)
+RandomData::RandomData(const trainer::TrainerConfig& config)
     : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
   std::filesystem::create_directories(folder_);
-  config_.type = std::visit(
-      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.string()); }, model.type);
+  config_ = config.data;
+  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type)) return;
+  config_.type =
+      std::visit([&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.string()); },
+                 config.model.type);
 }
 
 RandomData::~RandomData() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Random data for a model, in a folder of its own that is there as long as this is. What is in it does not matter to
-// the time of a step.
+// the time of a step; how large a graph is does.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,9 @@ namespace strata::tools {
 
 class RandomData {
  public:
-  // Enough for 256 samples; fewer of very large ones.
-  explicit RandomData(const modules::ModelConfig& model);
+  // Enough for 256 samples; fewer of very large ones. A synthetic graph stays as it is; any other becomes one of 10,000
+  // nodes.
+  explicit RandomData(const trainer::TrainerConfig& config);
   ~RandomData();
   RandomData(const RandomData&) = delete;
   RandomData& operator=(const RandomData&) = delete;

@@ -22,7 +22,7 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
   model.reshard();
   world.all_reduce(sums, "evaluation").wait();
   sums = sums.cpu();
-  Evaluation result{{}, samples * task.items_per_sample()};
+  Evaluation result{{}, task.evaluation_items(samples)};
   for (int64_t i = 0; i < sums.size(0); ++i) {
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }

@@ -96,6 +96,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
       std::move(in_slots),
       sharding::ShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
+  task_.share_samples(*mesh_.all);
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (!config.precision.layers.empty())

@@ -134,12 +134,14 @@ class Step {
     }
   }
 
-  // A copy; and hashes of all elements, 8 bytes each and two at a time, where no kernel makes them in registers.
+  // A copy; and hashes of all elements, 8 bytes each and two at a time, where nothing makes them in registers.
   void dropout(const Part& part) {
     if (model_.dropout == 0) return;
-    if (is_traced(part.levels.dropout)) ledger_.need(16 * elements_);
+    const Level level = part.levels.dropout;
+    const bool stores_hashes = level == Level::torchscript || (level == Level::aten && on_gpu_);
+    if (stores_hashes) ledger_.need(16 * elements_);
     ledger_.take(part.stream);
-    if (is_traced(part.levels.dropout)) ledger_.need(9 * elements_);
+    if (stores_hashes) ledger_.need(9 * elements_);
   }
 
   // On CPUs ATen has rms_norm in several passes, in fp32.

@@ -15,6 +15,7 @@
 #include "modules/layer.h"
 #include "modules/parameter_table.h"
 #include "modules/parameters.h"
+#include "sharding/communicator.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {
@@ -32,6 +33,9 @@ class Task {
   virtual ~Task() = default;
 
   virtual std::vector<modules::ParameterGroup> parameter_table() const = 0;
+  // Called once, before build_model, with all ranks: a task of which they share each sample computes its part of it.
+  // The communicator outlives the task.
+  virtual void share_samples(sharding::Communicator& /*world*/) {}
   // Called once, before anything below.
   virtual void build_model(const modules::ParameterLookup& parameter, at::Device device) = 0;
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
@@ -44,6 +48,8 @@ class Task {
   virtual std::string item_name() const = 0;
 
   virtual int64_t evaluation_samples() const = 0;
+  // In the first `samples` of them.
+  virtual int64_t evaluation_items(int64_t samples) const { return samples * items_per_sample(); }
   // `count` samples from `first_sample` on; those from `end` on, at most evaluation_samples(), count nothing.
   virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;
   // fp64 [n], summed over the items of the batch: the losses in nats, then whatever else metrics() wants the mean of.

@@ -105,6 +105,7 @@ ExitCode Trainer::train() {
 Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
   using Clock = std::chrono::steady_clock;
   Measurement measured;
+  measured.items_per_sample = task_->items_per_sample();
   Clock::time_point last;
   const auto look = [&](bool all) {
     while (const std::optional<StepResult> result = results_.next(all)) {

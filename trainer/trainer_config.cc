@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace strata::trainer {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 std::string text(int64_t number) { return std::to_string(number); }
 
 void check_batch(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"batch", "micro_batch", "run.ranks"})) return;
-  const int64_t at_once = config.micro_batch * config.run.ranks;
+  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) || config.shares_samples()) return;
+  const int64_t at_once = config.samples_at_once();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
@@ -105,17 +106,23 @@ void check_images(const modules::VisionTransformerConfig& model, const EncodedIm
   }
 }
 
-void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
+void check_evaluates_all(const TrainerConfig& config, const std::string& what, configs::Checks& checks) {
   if (checks.can_check({"evaluation.tokens"}) && config.evaluation.tokens != 0) {
-    checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation images, got " +
+    checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation " + what + ", got " +
                                          text(config.evaluation.tokens));
   }
+}
+
+void check_has_no_fused_head(const TrainerConfig& config, const std::string& reason, configs::Checks& checks) {
   const std::string fused = "kernels.linear_cross_entropy";
   if (checks.can_check({fused}) && config.kernels.levels.linear_cross_entropy) {
-    checks.fail(fused,
-                "computes head and loss of language models together; expected none, because the head of a "
-                "vision_transformer has a bias");
+    checks.fail(fused, "computes head and loss of language models together; expected none, because " + reason);
   }
+}
+
+void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
+  check_evaluates_all(config, "images", checks);
+  check_has_no_fused_head(config, "the head of a vision_transformer has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {
     if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
@@ -124,6 +131,20 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
     }
   };
   std::visit(check_data, config.data.type);
+}
+
+void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&, configs::Checks& checks) {
+  check_evaluates_all(config, "nodes", checks);
+  check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
+  if (checks.can_check({"kernels.default"}) && !config.kernels.default_level) {
+    checks.fail("kernels.default",
+                "best is measured at shapes, and how many nodes a graph has is not in the configuration; expected a "
+                "level");
+  }
+  for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
+    if (!checks.can_check({key}) || value == 1) continue;
+    checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));
+  }
 }
 
 void check_task(const TrainerConfig& config, configs::Checks& checks) {

@@ -16,6 +16,7 @@
 #include "modules/model_config.h"
 #include "sharding/device_choice.h"
 #include "sharding/sharding_config.h"
+#include "trainer/graph_data_config.h"
 #include "trainer/image_data_config.h"
 
 namespace strata::trainer {
@@ -68,8 +69,11 @@ struct TextDataConfig {
 };
 
 struct DataConfig {
-  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig> type = {};
-  static constexpr std::array<const char*, 5> kTypes = {"text", "idx", "image_folder", "webdataset", "safetensors"};
+  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
+               SyntheticGraphDataConfig>
+      type = {};
+  static constexpr std::array<const char*, 7> kTypes = {
+      "text", "idx", "image_folder", "webdataset", "safetensors", "graph", "synthetic_graph"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -307,8 +311,12 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
+  // Every rank has its part of every sample: those are whole graphs.
+  bool shares_samples() const { return std::holds_alternative<modules::GraphNetworkConfig>(model.type); }
+  // Of one micro-batch, over all ranks.
+  int64_t samples_at_once() const { return micro_batch * (shares_samples() ? 1 : run.ranks); }
   // Micro-batches of one step on one rank.
-  int64_t micro_batches() const { return batch / (micro_batch * run.ranks); }
+  int64_t micro_batches() const { return batch / samples_at_once(); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -355,6 +363,10 @@ template <>
 inline constexpr bool kFits<modules::VisionTransformerConfig, WebDatasetConfig> = true;
 template <>
 inline constexpr bool kFits<modules::VisionTransformerConfig, ImageArraysConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, GraphDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, SyntheticGraphDataConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 

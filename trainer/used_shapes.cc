@@ -104,6 +104,9 @@ void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& c
   shapes.outside({.op = "cross_entropy", .rows = micro_batch, .width = m.classes});
 }
 
+// How many rows its ops have depends on the graph, which is not in the configuration.
+void add_model(const modules::GraphNetworkConfig&, int64_t /*micro_batch*/, UsedShapes&) {}
+
 }  // namespace
 
 std::vector<UsedShape> used_shapes(const TrainerConfig& config) {

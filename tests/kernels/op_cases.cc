@@ -26,6 +26,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -263,6 +264,56 @@ std::vector<OpCase> vocabulary_cases() {
   return cases;
 }
 
+// Rectangular; some edges are there twice, the last target and the last source have none, and where there are enough
+// edges every second one comes from source 0 and every third one goes to target 0, in several pieces.
+NeighborGraph random_graph(int64_t sources, int64_t targets, int64_t edges) {
+  const Tensor from = at::randint(0, std::max<int64_t>(sources - 1, 1), {edges}, at::kLong);
+  const Tensor to = at::randint(0, std::max<int64_t>(targets - 1, 1), {edges}, at::kLong);
+  if (edges > 3 * kLongRow) {
+    from.slice(0, 0, edges, /*step=*/2).fill_(0);
+    to.slice(0, 0, edges, /*step=*/3).fill_(0);
+  }
+  return NeighborGraph::from_edges(from, to, sources, targets);
+}
+
+std::vector<OpCase> graph_cases() {
+  struct Shape {
+    int64_t sources, targets, edges, width;
+  };
+  std::vector<OpCase> cases;
+  for (const Shape& s :
+       {Shape{9, 7, 30, 8}, Shape{50, 11, 70, 33}, Shape{11, 50, 70, 256}, Shape{40, 60, 800, 40},
+        Shape{30, 20, 800, 131}, Shape{6, 5, 9, 1}, Shape{5, 4, 0, 16}, Shape{3, 0, 0, 8}, Shape{25, 25, 100, 520}}) {
+    const NeighborGraph graph = random_graph(s.sources, s.targets, s.edges);
+    const std::string suffix = text({s.sources, s.targets, s.edges, s.width});
+    for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
+      for (const bool weighted : {false, true}) {
+        Leaves leaves = {random({s.sources, s.width})};
+        // With edge weights, x is a weight: that of a product with a sparse matrix.
+        if (weighted) leaves.insert(leaves.begin(), random({s.edges}));
+        cases.push_back(
+            {"neighbor_aggregate",
+             "neighbor_aggregate_" + std::string(name(reduction)) + (weighted ? "_weighted_" : "_") + suffix, leaves,
+             leaves.size() - 1, [graph, reduction](const Leaves& leaves, Level level) -> Leaves {
+               const Tensor edge_weight = leaves.size() > 1 ? leaves[0] : Tensor();
+               const NeighborGraph there = graph.to(leaves[0].device());
+               return {neighbor_aggregate(leaves.back(), there, edge_weight, reduction, level)};
+             }});
+      }
+    }
+    const int64_t heads = s.width % 4 == 0 ? 4 : 1, width = s.width / heads;
+    cases.push_back({"neighbor_attention",
+                     "neighbor_attention_" + suffix,
+                     {random({s.sources, heads, width}), random({s.sources, heads}), random({s.targets, heads})},
+                     0,
+                     [graph](const Leaves& leaves, Level level) -> Leaves {
+                       const NeighborGraph there = graph.to(leaves[0].device());
+                       return {neighbor_attention(leaves[0], leaves[1], leaves[2], there, 0.2, level)};
+                     }});
+  }
+  return cases;
+}
+
 std::vector<OpCase> optimizer_cases() {
   std::vector<OpCase> cases;
   for (const int64_t size : {1, 37, 4099}) {
@@ -303,7 +354,7 @@ std::vector<OpCase> op_cases() {
   at::manual_seed(1);  // the same numbers in every run and on every machine
   std::vector<OpCase> cases;
   for (const auto& make :
-       {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, optimizer_cases}) {
+       {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, optimizer_cases, graph_cases}) {
     for (OpCase& op_case : make()) cases.push_back(std::move(op_case));
   }
   return cases;

@@ -18,6 +18,7 @@
 #include "kernels/levels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -55,6 +56,7 @@ struct Refusal {
 TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
   const Tensor x = zeros({2, 8}), qkv = zeros({1, 4, 24}), table = zeros({4, 1}), scalar = zeros({});
   const Tensor key = zeros({1}, at::kLong), targets = zeros({2}, at::kLong);
+  const NeighborGraph graph = NeighborGraph::from_edges(key, key, /*sources=*/2, /*targets=*/3);
   const std::vector<Refusal> refusals = {
       {[&] {
          linear(x, zeros({3, 7}), {}, Activation::none, A);
@@ -155,6 +157,30 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "global_norm/aten: gradient 0 is Float on cpu and another is BFloat16 on cpu, expected one floating point type "
        "on "
        "one device"},
+      {[&] {
+         neighbor_aggregate(zeros({3, 8}), graph, {}, Reduction::sum, A);
+       },
+       "neighbor_aggregate/aten: x is Float [3, 8], expected floating point [2, features], a row for each source of "
+       "the graph"},
+      {[&] { neighbor_aggregate(x.to(at::kLong), graph, {}, Reduction::mean, A); },
+       "neighbor_aggregate/aten: x is Long [2, 8], expected floating point [2, features], a row for each source of "
+       "the graph"},
+      {[&] { neighbor_aggregate(x, graph, zeros({2}), Reduction::max, A); },
+       "neighbor_aggregate/aten: edge_weight is Float [2] on cpu, expected Float or the type of x, Float, [1] on cpu"},
+      {[&] { neighbor_aggregate(x, graph, zeros({1}, at::kHalf), Reduction::sum, Level::torchscript); },
+       "neighbor_aggregate/torchscript: edge_weight is Half [1] on cpu, expected Float or the type of x, Float, [1] on "
+       "cpu"},
+      {[&] {
+         neighbor_attention(x, zeros({2, 4}), zeros({3, 4}), graph, 0.2, A);
+       },
+       "neighbor_attention/aten: x is Float [2, 8], expected floating point [2, heads, features], a row for each "
+       "source "
+       "of the graph"},
+      {[&] {
+         neighbor_attention(x.view({2, 4, 2}), zeros({2, 4}), zeros({2, 4}), graph, 0.2, A);
+       },
+       "neighbor_attention/aten: score_target is Float [2, 4] on cpu, expected Float or the type of x, Float, [3, 4] "
+       "on cpu"},
       // Tensors of two devices.
       {[&] {
          linear(x, elsewhere({3, 8}), {}, Activation::none, A);
@@ -179,6 +205,8 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "embedding/aten: indices are Long on meta, expected Long on cpu like weight"},
       {[&] { dropout(x, 0.5, elsewhere({1}, at::kLong), 0, 0, A); },
        "dropout/aten: key is Long [1] on meta, expected Long [1] on cpu"},
+      {[&] { neighbor_aggregate(x, graph.to(at::kMeta), {}, Reduction::sum, A); },
+       "neighbor_aggregate/aten: x is on cpu and the graph on meta, expected one device"},
       {[&] { cross_entropy(x, elsewhere({2}, at::kLong), scalar, -100, 0, A); },
        "cross_entropy/aten: targets are Long [2] on meta, expected Long [2] on cpu"},
       {[&] { step(elsewhere({4}), scalar); },
@@ -224,7 +252,7 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
   const std::vector<LevelRow> rows = level_matrix();
-  EXPECT_EQ(rows.size(), 17u * 5u * 2u);
+  EXPECT_EQ(rows.size(), 19u * 5u * 2u);
   for (const LevelRow& row : rows) {
     SCOPED_TRACE(std::string(row.op) + "/" + std::string(name(row.level)));
     EXPECT_EQ(row.reason.empty(), row.forward && row.backward);

@@ -21,6 +21,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
 #include "kernels/linear/linear_triton_kernels.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
 #include "kernels/partial_sums_triton_kernels.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
@@ -55,6 +56,17 @@ const TritonKernel* const kEveryKernel[] = {
     &kLinearGradientTriton,
     &kLinearInputGradientTriton,
     &kLinearWeightGradientTriton,
+    &kNeighborAttentionSumTriton,
+    &kNeighborEdgeProductsTriton,
+    &kNeighborJoinLargestTriton,
+    &kNeighborJoinLogsumexpTriton,
+    &kNeighborJoinSumsTriton,
+    &kNeighborMaxTriton,
+    &kNeighborMaxBackwardTriton,
+    &kNeighborRowDotsTriton,
+    &kNeighborScoreGradientTriton,
+    &kNeighborScoreLogsumexpTriton,
+    &kNeighborSumTriton,
     &kRmsNormBackwardTriton,
     &kRmsNormForwardTriton,
     &kRotaryTriton,

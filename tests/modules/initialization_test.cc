@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -37,6 +38,18 @@ TEST(Initialization, IsNormalWithTheDeviationOfItsKind) {
   EXPECT_NEAR(deviation(values_of(kResidual, 1, 0, 20200)), 0.02 / std::sqrt(16.0), 0.02 * 0.02 / 4);
   const Parameter by_inputs{"patch_embedding.weight", {200, 101}, Initialization::by_inputs};
   EXPECT_NEAR(deviation(values_of(by_inputs, 1, 0, 20200)), 1 / std::sqrt(3 * 101.0), 0.02 / std::sqrt(3 * 101.0));
+}
+
+TEST(Initialization, IsUniformUpToItsBound) {
+  const std::vector<float> values =
+      values_of({"layers.0.self.weight", {200, 101}, Initialization::uniform, 0.3}, 1, 0, 20200);
+  EXPECT_NEAR(std::accumulate(values.begin(), values.end(), 0.0) / 20200, 0, 4 * 0.3 / std::sqrt(3 * 20200.0));
+  EXPECT_NEAR(deviation(values), 0.3 / std::sqrt(3.0), 0.005);
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  EXPECT_GE(*least, -0.3f);
+  EXPECT_LE(*most, 0.3f);
+  EXPECT_LT(*least, -0.299f);
+  EXPECT_GT(*most, 0.299f);
 }
 
 TEST(Initialization, OfAPieceIsThatPieceOfTheWhole) {

@@ -126,6 +126,34 @@ TEST(ParameterTable, EndsOfResidualBranchesAndNormsStartApart) {
   EXPECT_EQ(ones.size(), 9u);
 }
 
+TEST(ParameterTable, OfGraphNetworks) {
+  GraphNetworkConfig config{.convolution = GraphConvolutionKind::sage,
+                            .projection = InputProjection::sparse,
+                            .features = 2000,
+                            .layers = 2,
+                            .width = 128,
+                            .classes = 26,
+                            .norm = true};
+  const auto quickstart = parameter_table(config);
+  EXPECT_EQ(parameter_count(quickstart), 296218);
+  ASSERT_EQ(quickstart.size(), 3u);
+  EXPECT_FALSE(quickstart[0].is_layer);
+  EXPECT_TRUE(quickstart[2].is_layer);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : quickstart[1].parameters) names.push_back(parameter.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"layers.0.norm.weight", "layers.0.norm.bias", "layers.0.neighbor.weight",
+                                             "layers.0.neighbor.bias", "layers.0.self.weight"}));
+  // The models of PyG of these sizes, without a projection.
+  config = {.features = 128, .layers = 3, .width = 256, .classes = 40};
+  EXPECT_EQ(parameter_count(parameter_table(config)), 2 * (128 * 256 + 256 * 256 + 256 * 40) + 2 * 256 + 40);
+  config.convolution = GraphConvolutionKind::gcn;
+  EXPECT_EQ(parameter_count(parameter_table(config)), 128 * 256 + 256 * 256 + 256 * 40 + 2 * 256 + 40);
+  config.convolution = GraphConvolutionKind::gat;
+  config.heads = 4;
+  EXPECT_EQ(parameter_count(parameter_table(config)),
+            (128 * 256 + 3 * 256) + (256 * 256 + 3 * 256) + (256 * 4 * 40 + 2 * 4 * 40 + 40));
+}
+
 TEST(FlopsPerToken, FollowTheConvention) {
   // Llama-3-8B at 8192: 51.47 GFLOP per token.
   EXPECT_NEAR(flops_per_item(llama_3_8b()) / 1e9, 51.47, 0.01);

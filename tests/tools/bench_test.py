@@ -28,6 +28,7 @@ kernels: {{default: best}}
 """
 
 LANGUAGE = "type: transformer, family: %s, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37"
+GRAPH = "type: graph_network, convolution: gcn, layers: 2, width: 32, features: 20, classes: 7"
 VISION = "type: vision_transformer, layers: 2, width: 32, heads: 4, feed_forward: 48, image_size: 12, patch: 3, classes: 7, pooling: mean"
 
 
@@ -53,6 +54,8 @@ class BenchTest(unittest.TestCase):
             if family == "vision":
                 data = "type: idx, train_images: {0}/images, train_labels: {0}/labels, validation_images: {0}/images, validation_labels: {0}/labels"
             model = VISION if family == "vision" else LANGUAGE % family
+            if family == "graph":
+                model, data = GRAPH, "type: synthetic_graph, nodes: 50, edges: 300"
             file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
         return path
 
@@ -127,15 +130,16 @@ class BenchTest(unittest.TestCase):
         self.run_program(LEVELS, "--jsn", expect=2)
 
     def test_times_whole_steps_of_each_family(self):
-        for family, item in ("llama", "token"), ("vision", "image"):
-            self.run_program(STEP, self.write_config(family), "kernels.default=aten", "--warm-up", "5", "--steps", "3", "--json", f"{self.folder}/{family}.json")
+        for family, item in ("llama", "token"), ("vision", "image"), ("graph", "node"):
+            whole = ["batch=1", "micro_batch=1"] if family == "graph" else []
+            self.run_program(STEP, self.write_config(family), "kernels.default=aten", *whole, "--warm-up", "5", "--steps", "3", "--json", f"{self.folder}/{family}.json")
             with open(f"{self.folder}/{family}.json", encoding="utf-8") as file:
                 result = json.loads(file.read())
             self.assertEqual(result["steps"], 3)
             per_step = result[item + "s_per_second"] * result["milliseconds"] / 1e3
-            self.assertAlmostEqual(per_step, {"token": 32, "image": 2}[item], places=6)
+            self.assertAlmostEqual(per_step, {"token": 32, "image": 2, "node": 40}[item], places=6)
             self.assertGreater(result["model_teraflops_per_rank"], 0)
-            self.assertEqual(result["predicted_peak_memory_bytes"] is None, family == "vision")
+            self.assertEqual(result["predicted_peak_memory_bytes"] is None, family != "llama")
 
     def test_refuses_what_is_not_there(self):
         _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)

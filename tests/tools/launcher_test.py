@@ -265,6 +265,19 @@ class LauncherTest(unittest.TestCase):
         with open(self.archive.path("data/fashion-mnist/t10k-labels-idx1-ubyte.gz"), "rb") as file:
             self.assertEqual(file.read(), labels)
 
+    def test_graph_quick_start_brings_its_graph(self):
+        self.archive.write("bin/python", f"#!/bin/sh\nexec {os.environ['PYTHON']} \"$@\"\n", 0o755)
+        config = self.archive.config(data="", more=["data.file: data/wordnet/graph.npz"])
+        python = {"STRATA_PYTHON": self.archive.path("bin/python")}
+        code, _, errors = self.archive.run("train", config, environment={**python, "STRATA_WORDNET": self.archive.path("nowhere")})
+        self.assertEqual(code, 3)
+        self.assertIn("wordnet-base, which is not installed", errors)
+        code, output, errors = self.archive.run("train", config, environment=python)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(os.listdir(self.archive.path("data/wordnet")), ["graph.npz"])
+        self.assertIn("split 8312 8099 8129 8195 8144 8363 8022 8367 8278 8206", output)
+        self.assertNotIn("sample of", output)
+
     def test_quick_start_brings_its_text_and_shows_a_sample(self):
         self.archive.write("bin/python", f"#!/bin/sh\nexec {os.environ['PYTHON']} \"$@\"\n", 0o755)
         config = self.archive.config(data="data/bible/train.bin")

@@ -66,7 +66,7 @@ class CheckTest(unittest.TestCase):
         self.assertIsNone(re.search("mpi|torch|c10|cuda|nccl", libraries), libraries)
 
     def test_validate_counts_parameters(self):
-        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938}
+        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938, "quickstart_graph": 296218}
         for name, count in published.items():
             result = check("--validate", f"configs/{name}.yaml")
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -82,6 +82,12 @@ class CheckTest(unittest.TestCase):
         for size, count in (("tiny", 5717416), ("small", 22050664), ("base", 86567656), ("large", 304326632)):  # timm's numbers
             model = f"model={{type: vision_transformer, size: vit_{size}_patch16_224, classes: 1000}}"
             self.assertIn(f"parameters: {count:,}\n", check("--validate", config, model).stdout)
+
+    def test_validate_counts_nodes(self):
+        output = check("--validate", "configs/quickstart_graph.yaml").stdout
+        self.assertRegex(output, r"FLOPs per node, forward and backward: \S+ \(")
+        self.assertIn("samples per step: the whole graph, spread over 1 rank\n", output)
+        self.assertIn("sum without activations (not predicted)", output)
 
     def test_validate_prints_origins_and_memory(self):
         output = check("--validate", QUICKSTART, "--ranks", "1", "optimizer.learning_rate=1e-2").stdout

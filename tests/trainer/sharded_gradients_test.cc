@@ -59,6 +59,15 @@ std::vector<std::string> vision(const std::vector<std::string>& overrides) {
   return all;
 }
 
+// A graph network of this convolution, whose nodes are spread over the ranks.
+std::vector<std::string> graph(const std::string& convolution, const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"model={type: graph_network, convolution: " + convolution +
+                                      ", layers: 4, width: 24, features: 19, classes: 7, residual: true}",
+                                  "data={type: synthetic_graph, nodes: 331, edges: 2500}", "batch=1", "micro_batch=1"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
 struct Result {
   float loss = 0;
   std::map<std::string, Tensor> gradients;  // in full
@@ -187,6 +196,18 @@ TEST(ShardedGradients, OfVisionTransformers) {
   expect_close(on_all_ranks(vision({"sharding.accumulate=full", "gradient_checkpointing=full"})), one, kRounding);
 }
 
+TEST(ShardedGradients, OfGraphNetworks) {
+  for (const char* convolution : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 3"}) {
+    for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+             {"model.dropout=0.3"},  // the features go into the first convolution
+             {"model.projection=dense", "model.norm=true", "model.dropout=0.3"},
+             {"model.projection=sparse", "model.norm=true", "sharding.accumulate=full"}}) {
+      SCOPED_TRACE(std::string(convolution) + " " + more[0]);
+      expect_close(on_all_ranks(graph(convolution, more)), on_one_rank(graph(convolution, more)), kRounding);
+    }
+  }
+}
+
 TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
   const std::vector<std::string> mixup = vision({"data.mixup=1"});
   expect_close(on_all_ranks(mixup), on_one_rank(mixup), kRounding);
@@ -292,11 +313,14 @@ TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
 
 TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
   for (const std::vector<std::string>& family :
-       {std::vector<std::string>{"model.family=llama"}, std::vector<std::string>{"model.family=gpt2"},
-        vision({"model.stochastic_depth=0.5"})}) {
+       {std::vector<std::string>{"model.family=llama", two_micro_batches()},
+        std::vector<std::string>{"model.family=gpt2", two_micro_batches()},
+        vision({"model.stochastic_depth=0.5", two_micro_batches()}),
+        graph("sage", {"model.norm=true", "model.projection=dense", "model.layers=5"}),
+        graph("gat, heads: 2", {"model.layers=5"})}) {
     for (const char* type : {"precision.compute=float32", "precision.compute=bfloat16"}) {
       std::vector<std::string> plain = family;
-      plain.insert(plain.end(), {type, "model.dropout=0.1", two_micro_batches()});
+      plain.insert(plain.end(), {type, "model.dropout=0.1"});
       const Result without = on_all_ranks(plain);
       for (const char* layers : {"full", "selective", "[0-4, 1 none, 2-3 selective]"}) {
         SCOPED_TRACE(family[0] + " " + type + " " + layers);
@@ -322,7 +346,9 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                               "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
                                              {"sharding.accumulate=full"},
-                                             vision({"precision.compute=bfloat16"})}) {
+                                             vision({"precision.compute=bfloat16"}),
+                                             graph("sage", {"model.projection=dense"}),
+                                             graph("gcn", {"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
     int64_t predicted = 0;
     for (const MemoryClass& kind : memory_per_rank(config, make_task(config)->parameter_table())) {

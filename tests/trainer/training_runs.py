@@ -10,6 +10,8 @@ import tempfile
 import time
 import unittest
 
+import numpy
+
 TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
 # cpu, or cuda on a machine with STRATA_TEST_RANKS GPUs.
 DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
@@ -48,6 +50,22 @@ def write_images(path, first, count):
             file.write(struct.pack(">BBBB%dI" % len(sizes), 0, 0, 8, len(sizes), *sizes) + values)
 
 
+def write_graph(path, nodes=300, classes=4, features=30):
+    """Nodes whose edges lead to others of their class mostly, and of whose words a few say which class it is."""
+    random = numpy.random.default_rng(1)
+    labels = random.integers(classes, size=nodes)
+    near = labels[:, None] == labels[None, :]
+    adjacent = random.random((nodes, nodes)) < numpy.where(near, 0.05, 0.005)
+    words = random.random((nodes, features)) < numpy.where(numpy.arange(features) % classes == labels[:, None], 0.3, 0.1)
+    split = numpy.split(random.permutation(nodes), [nodes // 2, 3 * nodes // 4])
+    arrays = {"labels": labels, **dict(zip(("train", "validation", "test"), split))}
+    for name, matrix in (("adj", adjacent), ("attr", words)):
+        rows, columns = numpy.nonzero(matrix)
+        arrays.update({name + "_shape": numpy.array(matrix.shape), name + "_indices": columns, name + "_data": numpy.ones(len(columns), numpy.float32),
+                       name + "_indptr": numpy.concatenate([[0], numpy.cumsum(numpy.bincount(rows, minlength=nodes))])})
+    numpy.savez(path, **arrays)
+
+
 def rank_processes(mpirun):
     """Process ids of the ranks that an mpirun has started, by rank."""
     found = {}
@@ -75,6 +93,14 @@ FAMILIES = {
         "optimizer.moving_average=0.8",
         "evaluation.tokens=0",
     ],
+    "graph": [
+        "model={{type: graph_network, convolution: sage, projection: sparse, features: 30, layers: 3, width: 24, classes: 4, norm: true, residual: true,"
+        " dropout: 0.1}}",
+        "data={{type: graph, file: {data}/graph.npz, partition: %s}}" % ("metis" if DEVICE == "cpu" else "contiguous"),
+        "batch=1",
+        "micro_batch=1",
+        "evaluation.tokens=0",
+    ],
 }
 
 
@@ -98,6 +124,7 @@ class TrainingRuns(unittest.TestCase):
         os.mkdir(self.data)
         write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
         write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+        write_graph(self.data + "/graph.npz")
         write_images(self.data + "/train", 0, 500)
         write_images(self.data + "/validation", 500, 101)  # not a multiple of anything
 

@@ -191,6 +191,13 @@ class TrainingTest(TrainingRuns):
         self.assertIn("train.images: holds an array of 3 dimensions", self.errors)
         self.train("classes", *vision, "model.classes=3", expect=3)
         self.assertRegex(self.errors, r"train.labels: label \d+ is 3, outside of the 3 classes")
+        graph = [text.format(data=self.data) for text in FAMILIES["graph"]]
+        self.train("graph_classes", *graph, "model.classes=3", expect=3)
+        self.assertRegex(self.errors, r"graph.npz: the label of node \d+ is 3, outside of the 3 classes")
+        self.train("graph_features", *graph, "model.features=31", expect=3)
+        self.assertIn("graph.npz: nodes have 30 features, and model.features asks for 31", self.errors)
+        self.train("graph_dense", *graph, "model.projection=dense", expect=3)
+        self.assertIn("graph.npz: features are sparse, which only model.projection: sparse reads", self.errors)
         os.truncate(self.data + "/validation.images", 1000)
         self.train("truncated", *vision, expect=3)
         self.assertIn("validation.images: was truncated", self.errors)

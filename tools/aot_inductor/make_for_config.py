@@ -21,6 +21,9 @@ UNUSED = {
         "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/*relu*", "linear/linear_none",
         "rms_norm/*", "rotary/*", "swiglu/*",
     ),
+    "graph_network": (
+        "activation/*gelu*", "activation/*silu*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu*", "rms_norm/*", "rotary/*", "swiglu/*",
+    ),
 }  # fmt: skip
 # Those that take gradients, which may have a dtype of their own.
 OF_GRADIENTS = ("adamw/*", "global_norm/*")

@@ -139,7 +139,7 @@ std::string write_config(const TransformerConfig& model) {
   return json.dump(2) + "\n";
 }
 
-modules::ModelConfig read_config(const std::string& text, const std::string& path) {
+ImportedModel read_config(const std::string& text, const std::string& path) {
   Json json;
   try {
     json = Json::parse(text);
@@ -147,8 +147,8 @@ modules::ModelConfig read_config(const std::string& text, const std::string& pat
     throw Error(ExitCode::storage, path + ": not JSON: " + error.what());
   }
   const JsonSection section(json, path);
-  if (section.has("architecture")) return {read_timm_config(section)};
-  return {read_transformers_config(section)};
+  if (section.has("architecture")) return read_timm_config(section);
+  return read_transformers_config(section);
 }
 
 std::string model_section(const TransformerConfig& model) {

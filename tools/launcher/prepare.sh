@@ -13,7 +13,8 @@ command_prepare() {
       ;;
     bible) prepare_bible "$@" ;;
     fashion-mnist) prepare_fashion_mnist "$@" ;;
-    *) stop 2 "what? tools/strata prepare text --input FILE... --output FOLDER, or tools/strata prepare bible, or fashion-mnist" ;;
+    graph) prepare_graph "$@" ;;
+    *) stop 2 "what? tools/strata prepare text --input FILE... --output FOLDER, or tools/strata prepare bible, fashion-mnist or graph" ;;
   esac
 }
 
@@ -42,6 +43,19 @@ prepare_fashion_mnist() {
       stop 4 "$output/$name cannot be written"
   done
   say "$output has the images of the Debian package dataset-fashion-mnist"
+}
+
+prepare_graph() {
+  local output installed=${STRATA_WORDNET:-/usr/share/wordnet}/data.noun
+  output_option graph data/wordnet "$@"
+  if [[ -e $output/graph.npz ]]; then
+    say "$output has the graph already"
+    return
+  fi
+  setup
+  [[ -e $installed ]] || stop 3 "the graph comes from the Debian package wordnet-base, which is not installed: there is no $installed"
+  say "making the graph of WordNet's nouns in $output"
+  python "$ROOT/tools/prepare_graph.py" --input "$installed" --output "$output/graph.npz" || exit
 }
 
 prepare_bible() {

@@ -40,14 +40,15 @@ command_train() {
   [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
   make_packages_in_use "${arguments[@]}"
 
-  local ranks folder train_data images
+  local ranks folder train_data images graph
   {
     read -r ranks
     read -r folder
     read -r train_data
     read -r images
-  } < <(for key in run.ranks run.folder data.train data.train_images; do config_value "$key" "${arguments[@]}"; done)
-  prepare_missing_data "$train_data" "$images"
+    read -r graph
+  } < <(for key in run.ranks run.folder data.train data.train_images data.file; do config_value "$key" "${arguments[@]}"; done)
+  prepare_missing_data "$train_data" "$images" "$graph"
   run_ranks "$ranks" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
   if [[ -d $folder ]]; then
     [[ $train_data == data/bible/* ]] && show_sample "$folder"
@@ -78,10 +79,11 @@ config_value() {
   "$(binary trainer/check)" --print "$key" "$@" 2>/dev/null || echo
 }
 
-# prepare_missing_data TEXT IMAGES: the quick starts bring their own data.
+# prepare_missing_data TEXT IMAGES GRAPH: the quick starts bring their own data.
 prepare_missing_data() {
   if [[ $1 == data/bible/* && ! -e $1 ]]; then command_prepare bible --output data/bible; fi
   if [[ $2 == data/fashion-mnist/* && ! -e $2 ]]; then command_prepare fashion-mnist --output data/fashion-mnist; fi
+  if [[ $3 == data/wordnet/* && ! -e $3 ]]; then command_prepare graph --output data/wordnet; fi
 }
 
 show_sample() {

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/call.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_aten.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_formula.h"
+#include "kernels/torchscript_runtime.h"
+
+namespace strata::kernels {
+namespace {
+
+NeighborAggregateOp::Output aggregate_forward_aten(const Tensor& x_SF, const NeighborGraph& graph,
+                                                   const Tensor& edge_weight_E, Reduction reduction) {
+  return (x_SF.is_cpu() ? aggregate_by_loops : aggregate_by_segments)(x_SF, graph, edge_weight_E, reduction);
+}
+
+NeighborAggregateOp::Gradient aggregate_backward_aten(const Tensor& grad_y_TF, const Tensor& x_SF,
+                                                      const NeighborGraph& graph, const Tensor& edge_weight_E,
+                                                      Reduction reduction, const Tensor& largest_TF,
+                                                      const NeighborAggregateOp::Wanted& wanted,
+                                                      const WeightGradient& into) {
+  return (grad_y_TF.is_cpu() ? aggregate_backward_by_loops : aggregate_backward_by_segments)(
+      grad_y_TF, x_SF, graph, edge_weight_E, reduction, largest_TF, wanted, into);
+}
+
+NeighborAttentionOp::Output attention_forward_aten(const Tensor& x_SHF, const Tensor& score_source_SH,
+                                                   const Tensor& score_target_TH, const NeighborGraph& graph,
+                                                   double negative_slope) {
+  return (x_SHF.is_cpu() ? attend_by_loops : attend_by_segments)(x_SHF, score_source_SH, score_target_TH, graph,
+                                                                 negative_slope);
+}
+
+NeighborAttentionOp::Gradient attention_backward_aten(const Tensor& grad_y_THF, const Tensor& x_SHF,
+                                                      const Tensor& score_source_SH, const Tensor& score_target_TH,
+                                                      const NeighborGraph& graph, double negative_slope,
+                                                      const Tensor& y_THF, const Tensor& logsumexp_TH) {
+  return (x_SHF.is_cpu() ? attend_backward_by_loops : attend_backward_by_segments)(
+      grad_y_THF, x_SHF, score_source_SH, score_target_TH, graph, negative_slope, y_THF, logsumexp_TH);
+}
+
+Tensor target_of_edge(const NeighborGraph& graph) {
+  return at::repeat_interleave(at::diff(graph.by_target.offsets), std::optional<int64_t>(graph.edges()));
+}
+
+NeighborAggregateOp::Output aggregate_forward_torchscript(const Tensor& x_SF, const NeighborGraph& graph,
+                                                          const Tensor& edge_weight_E, Reduction reduction) {
+  static const Formula formula(kFormula, "neighbor_aggregate");
+  const Tensor y = formula(x_SF, graph.by_target.offsets, graph.by_target.neighbors, target_of_edge(graph),
+                           edge_weight_E, std::string(name(reduction)));
+  return {y, Tensor()};
+}
+
+NeighborAttentionOp::Output attention_forward_torchscript(const Tensor& x_SHF, const Tensor& score_source_SH,
+                                                          const Tensor& score_target_TH, const NeighborGraph& graph,
+                                                          double negative_slope) {
+  static const Formula formula(kFormula, "neighbor_attention");
+  const Tensor y = formula(x_SHF, score_source_SH, score_target_TH, graph.by_target.offsets, graph.by_target.neighbors,
+                           target_of_edge(graph), negative_slope);
+  return {y, Tensor()};
+}
+
+constexpr Absent kNoSegments{"Inductor knows no sum over rows of unequal length but scattering, which has no order"};
+
+}  // namespace
+
+constinit const KernelTable<NeighborAggregateOp> NeighborAggregateOp::kKernels = {
+    .aten = {aggregate_forward_aten, aggregate_backward_aten},
+    .torchscript = {aggregate_forward_torchscript, nullptr},
+    .aot_inductor = kNoSegments,
+    .triton = {neighbor_aggregate_forward_triton, neighbor_aggregate_backward_triton},
+    .cuda = {neighbor_aggregate_forward_cuda, neighbor_aggregate_backward_cuda},
+};
+
+constinit const KernelTable<NeighborAttentionOp> NeighborAttentionOp::kKernels = {
+    .aten = {attention_forward_aten, attention_backward_aten},
+    .torchscript = {attention_forward_torchscript, nullptr},
+    .aot_inductor = kNoSegments,
+    .triton = {neighbor_attention_forward_triton, neighbor_attention_backward_triton},
+    .cuda = {neighbor_attention_forward_cuda, neighbor_attention_backward_cuda},
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// A graph that waits for its backward: its tensors have no gradients.
+struct SavedGraph : torch::CustomClassHolder {
+  explicit SavedGraph(const NeighborGraph& graph) : graph(graph) {}
+  NeighborGraph graph;
+};
+
+void save(AutogradContext* context, const NeighborGraph& graph, Level level) {
+  context->saved_data["graph"] = at::IValue::make_capsule(c10::make_intrusive<SavedGraph>(graph));
+  context->saved_data["level"] = static_cast<int64_t>(level);
+}
+
+Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
+
+NeighborGraph saved_graph(AutogradContext* context) {
+  return c10::static_intrusive_pointer_cast<SavedGraph>(context->saved_data["graph"].toCapsule())->graph;
+}
+
+struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const NeighborGraph& graph,
+                        const std::optional<Tensor>& given_weight, Reduction reduction, Level level) {
+    const CallScope scope(NeighborAggregateOp::kName, level);
+    const Tensor edge_weight = given_weight.value_or(Tensor());
+    const auto [y, largest] = NeighborAggregateOp::kKernels.slot(level).forward(x, graph, edge_weight, reduction);
+    // Its values are needed for the gradient of edge_weight only; a leaf is asked where its own gradient goes.
+    const bool needs_x = x.is_leaf() || (edge_weight.defined() && edge_weight.requires_grad());
+    context->save_for_backward({needs_x ? x : Tensor(), edge_weight, largest});
+    context->saved_data["reduction"] = static_cast<int64_t>(reduction);
+    save(context, graph, level);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Level level = saved_level(context);
+    const CallScope scope(NeighborAggregateOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &edge_weight = saved[1], &largest = saved[2];
+    const NeighborAggregateOp::Wanted wanted = {context->needs_input_grad(0),
+                                                edge_weight.defined() && context->needs_input_grad(1)};
+    const WeightGradient into = wanted.x ? claim_weight_gradient(x) : WeightGradient();
+    const auto gradient = NeighborAggregateOp::kKernels.slot(level).backward(
+        gradients[0], x, saved_graph(context), edge_weight,
+        static_cast<Reduction>(context->saved_data["reduction"].toInt()), largest, wanted, into);
+    return {gradient.x, Tensor(), gradient.edge_weight, Tensor(), Tensor()};
+  }
+};
+
+struct NeighborAttentionFunction : torch::autograd::Function<NeighborAttentionFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& score_source,
+                        const Tensor& score_target, const NeighborGraph& graph, double negative_slope, Level level) {
+    const CallScope scope(NeighborAttentionOp::kName, level);
+    const auto [y, logsumexp] =
+        NeighborAttentionOp::kKernels.slot(level).forward(x, score_source, score_target, graph, negative_slope);
+    context->save_for_backward({x, score_source, score_target, y, logsumexp});
+    context->saved_data["negative_slope"] = negative_slope;
+    save(context, graph, level);
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Level level = saved_level(context);
+    const CallScope scope(NeighborAttentionOp::kName, level, kBackward);
+    const variable_list saved = context->get_saved_variables();
+    const auto gradient = NeighborAttentionOp::kKernels.slot(level).backward(
+        gradients[0], saved[0], saved[1], saved[2], saved_graph(context),
+        context->saved_data["negative_slope"].toDouble(), saved[3], saved[4]);
+    return {gradient.x, gradient.score_source, gradient.score_target, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+void check_graph(std::string_view op, const Tensor& x, const NeighborGraph& graph, Level level) {
+  require(graph.device() == x.device(), op, level, "x is on ", x.device(), " and the graph on ", graph.device(),
+          ", expected one device");
+}
+
+// In the type of x or fp32.
+void check_beside(std::string_view op, std::string_view name, const Tensor& tensor, at::IntArrayRef sizes,
+                  const Tensor& x, Level level) {
+  const at::ScalarType type = tensor.scalar_type();
+  require((type == x.scalar_type() || type == at::kFloat) && tensor.sizes() == sizes && tensor.device() == x.device(),
+          op, level, name, " is ", type, " ", tensor.sizes(), " on ", tensor.device(),
+          ", expected Float or the type of x, ", x.scalar_type(), ", ", sizes, " on ", x.device());
+}
+
+}  // namespace
+
+Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
+                          Reduction reduction, Level level) {
+  constexpr auto op = NeighborAggregateOp::kName;
+  const Kernel<NeighborAggregateOp>& kernel = NeighborAggregateOp::kKernels.at(level, x_SF.device());
+  require(x_SF.is_floating_point() && x_SF.dim() == 2 && x_SF.size(0) == graph.sources, op, level, "x is ",
+          x_SF.scalar_type(), " ", x_SF.sizes(), ", expected floating point [", graph.sources,
+          ", features], a row for each source of the graph");
+  check_graph(op, x_SF, graph, level);
+  if (edge_weight_E.defined()) check_beside(op, "edge_weight", edge_weight_E, {graph.edges()}, x_SF, level);
+  if (kernel.backward != nullptr) {
+    return NeighborAggregateFunction::apply(x_SF, graph, if_defined(edge_weight_E), reduction, level);
+  }
+  const CallScope scope(op, level);
+  return kernel.forward(deliver_weight_gradient(x_SF), graph, edge_weight_E, reduction).y;
+}
+
+Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,
+                          const NeighborGraph& graph, double negative_slope, Level level) {
+  constexpr auto op = NeighborAttentionOp::kName;
+  const Kernel<NeighborAttentionOp>& kernel = NeighborAttentionOp::kKernels.at(level, x_SHF.device());
+  require(x_SHF.is_floating_point() && x_SHF.dim() == 3 && x_SHF.size(0) == graph.sources, op, level, "x is ",
+          x_SHF.scalar_type(), " ", x_SHF.sizes(), ", expected floating point [", graph.sources,
+          ", heads, features], a row for each source of the graph");
+  check_graph(op, x_SHF, graph, level);
+  check_beside(op, "score_source", score_source_SH, {graph.sources, x_SHF.size(1)}, x_SHF, level);
+  check_beside(op, "score_target", score_target_TH, {graph.targets, x_SHF.size(1)}, x_SHF, level);
+  if (kernel.backward != nullptr) {
+    return NeighborAttentionFunction::apply(x_SHF, score_source_SH, score_target_TH, graph, negative_slope, level);
+  }
+  const CallScope scope(op, level);
+  return kernel.forward(x_SHF, score_source_SH, score_target_TH, graph, negative_slope).y;
+}
+
+}  // namespace strata::kernels

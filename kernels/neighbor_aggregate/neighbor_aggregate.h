@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// neighbor_aggregate: y[t] = the sum, mean or largest of weight[e] * x[s] over the edges e from s to t; and
+// neighbor_attention, where the factors are a softmax over the edges of t:
+//   score[e, h] = leaky_relu(score_source[s, h] + score_target[t, h], negative_slope)
+//   y[t, h] = sum over e of softmax(score[., h])[e] * x[s, h]
+// A target without edges gets 0. Sums are in fp32 or wider and in the same order every time; of equally large values
+// the first in the order of the edges has the gradient. Nothing of [edges, F] is ever stored.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+#include "kernels/kernel_table.h"
+#include "kernels/neighbor_aggregate/reduction.h"
+#include "kernels/neighbor_graph.h"
+#include "kernels/weight_gradient.h"
+
+// S sources, T targets, E edges, H heads, F features
+namespace strata::kernels {
+
+// x [S, F], edge_weight [E] in the order of the graph's edges, in the type of x or fp32, or undefined -> [T, F]. The
+// mean is over the number of edges. x may be a weight: a sparse matrix [T, S] times a dense one [S, F].
+Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
+                          Reduction reduction, Level level);
+
+// x [S, H, F], scores [S, H] and [T, H] in the type of x or fp32 -> [T, H, F].
+Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,
+                          const NeighborGraph& graph, double negative_slope, Level level);
+
+struct NeighborAggregateOp {
+  static constexpr std::string_view kName = "neighbor_aggregate";
+  struct Output {
+    Tensor y, largest;  // largest: int32 [T, F], the edge that max took, -1 for none; undefined for other reductions
+  };
+  struct Gradient {
+    Tensor x, edge_weight;  // undefined: not wanted; x also where it was written into a buffer
+  };
+  struct Wanted {
+    bool x, edge_weight;
+  };
+  using Forward = Output(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
+                         Reduction reduction);
+  // x_SF is undefined where nobody wants the gradient of edge_weight, `largest` where the reduction is not max.
+  using Backward = Gradient(const Tensor& grad_y_TF, const Tensor& x_SF, const NeighborGraph& graph,
+                            const Tensor& edge_weight_E, Reduction reduction, const Tensor& largest_TF,
+                            const Wanted& wanted, const WeightGradient& into);
+  static const KernelTable<NeighborAggregateOp> kKernels;
+};
+
+struct NeighborAttentionOp {
+  static constexpr std::string_view kName = "neighbor_attention";
+  struct Output {
+    Tensor y, logsumexp;  // logsumexp: fp32 or wider [T, H], of the scores of each target's edges
+  };
+  struct Gradient {
+    Tensor x, score_source, score_target;
+  };
+  using Forward = Output(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,
+                         const NeighborGraph& graph, double negative_slope);
+  using Backward = Gradient(const Tensor& grad_y_THF, const Tensor& x_SHF, const Tensor& score_source_SH,
+                            const Tensor& score_target_TH, const NeighborGraph& graph, double negative_slope,
+                            const Tensor& y_THF, const Tensor& logsumexp_TH);
+  static const KernelTable<NeighborAttentionOp> kKernels;
+};
+
+NeighborAggregateOp::Forward neighbor_aggregate_forward_triton;
+NeighborAggregateOp::Backward neighbor_aggregate_backward_triton;
+NeighborAttentionOp::Forward neighbor_attention_forward_triton;
+NeighborAttentionOp::Backward neighbor_attention_backward_triton;
+NeighborAggregateOp::Forward neighbor_aggregate_forward_cuda;
+NeighborAggregateOp::Backward neighbor_aggregate_backward_cuda;
+NeighborAttentionOp::Forward neighbor_attention_forward_cuda;
+NeighborAttentionOp::Backward neighbor_attention_backward_cuda;
+
+}  // namespace strata::kernels

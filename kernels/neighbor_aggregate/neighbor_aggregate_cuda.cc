@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Level cuda of neighbor_aggregate and neighbor_attention: tensors to the launchers of neighbor_aggregate.cu.
+#include "kernels/neighbor_aggregate/neighbor_aggregate_cuda.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/launch_check.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+
+namespace strata::kernels {
+namespace {
+
+GraphRows rows_of(const Adjacency& adjacency) {
+  return {.offsets = adjacency.offsets.const_data_ptr<int64_t>(),
+          .neighbors = adjacency.neighbors.const_data_ptr<int32_t>(),
+          .rows = adjacency.rows(),
+          .long_rows = adjacency.long_rows.const_data_ptr<int32_t>(),
+          .first_pieces = adjacency.first_pieces.const_data_ptr<int32_t>(),
+          .piece_rows = adjacency.piece_rows.const_data_ptr<int32_t>(),
+          .piece_begins = adjacency.piece_begins.const_data_ptr<int64_t>(),
+          .long_row_count = adjacency.long_rows.size(0),
+          .pieces = adjacency.pieces,
+          .piece_length = kLongRow};
+}
+
+// fp32 and contiguous, or undefined.
+Tensor wide(const Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor; }
+
+const float* floats(const Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr; }
+
+Tensor partials(const Adjacency& adjacency, int64_t width, const Tensor& like, at::ScalarType type = at::kFloat) {
+  return at::empty({adjacency.pieces, width}, like.options().dtype(type));
+}
+
+// y [rows, width] of the same type as x [neighbors, width]; both are contiguous.
+void sum(std::string_view kernel, const GraphRows& rows, const Adjacency& adjacency, const Tensor& x, const Tensor& y,
+         int64_t width, const EdgeFactor& factor, bool mean, const AttentionScores* scores = nullptr) {
+  const Tensor workspace = partials(adjacency, width, x);
+  const NeighborSum arguments = {.type = cuda_type(NeighborAggregateOp::kName, "x", x),
+                                 .graph = rows,
+                                 .x = x.data_ptr(),
+                                 .y = y.data_ptr(),
+                                 .width = width,
+                                 .factor = factor,
+                                 .mean = mean,
+                                 .partials = workspace.data_ptr<float>()};
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  check_launch(
+      scores == nullptr ? launch_neighbor_sum(arguments, stream) : launch_attention_sum(arguments, *scores, stream),
+      kernel, rows.rows, width);
+}
+
+}  // namespace
+
+NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, const NeighborGraph& graph,
+                                                            const Tensor& edge_weight_E, Reduction reduction) {
+  const c10::cuda::CUDAGuard device(x_SF.device());
+  const Tensor x = x_SF.contiguous(), weight = wide(edge_weight_E);
+  const int64_t width = x.size(1);
+  const GraphRows rows = rows_of(graph.by_target);
+  const EdgeFactor factor = {.weight = floats(weight), .edge_of = nullptr, .neighbor_offsets = nullptr};
+  const Tensor y = at::empty({graph.targets, width}, x.options());
+  if (reduction != Reduction::max) {
+    sum("neighbor_aggregate_forward_cuda", rows, graph.by_target, x, y, width, factor, reduction == Reduction::mean);
+    return {y, Tensor()};
+  }
+  const Tensor largest = at::empty({graph.targets, width}, x.options().dtype(at::kInt));
+  const Tensor values = partials(graph.by_target, width, x), edges = partials(graph.by_target, width, x, at::kInt);
+  const NeighborMax arguments = {.type = cuda_type(NeighborAggregateOp::kName, "x", x),
+                                 .graph = rows,
+                                 .x = x.data_ptr(),
+                                 .y = y.data_ptr(),
+                                 .largest = largest.data_ptr<int32_t>(),
+                                 .width = width,
+                                 .factor = factor,
+                                 .partials = values.data_ptr<float>(),
+                                 .partial_largest = edges.data_ptr<int32_t>()};
+  check_launch(launch_neighbor_max(arguments, c10::cuda::getCurrentCUDAStream()), "neighbor_max_forward_cuda",
+               graph.targets, width);
+  return {y, largest};
+}
+
+NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& grad_y_TF, const Tensor& x_SF,
+                                                               const NeighborGraph& graph, const Tensor& edge_weight_E,
+                                                               Reduction reduction, const Tensor& largest_TF,
+                                                               const NeighborAggregateOp::Wanted& wanted,
+                                                               const WeightGradient& into) {
+  const c10::cuda::CUDAGuard device(grad_y_TF.device());
+  const Tensor grad_y = grad_y_TF.contiguous(), weight = wide(edge_weight_E);
+  const int64_t width = grad_y.size(1);
+  const bool mean = reduction == Reduction::mean;
+  const int32_t* largest = largest_TF.defined() ? largest_TF.const_data_ptr<int32_t>() : nullptr;
+  NeighborAggregateOp::Gradient gradient;
+  if (wanted.x) {
+    const Tensor grad_x = at::empty({graph.sources, width}, grad_y.options());
+    const GraphRows rows = rows_of(graph.by_source);
+    const EdgeFactor factor = {.weight = floats(weight),
+                               .edge_of = graph.edge_by_source.const_data_ptr<int32_t>(),
+                               .neighbor_offsets = mean ? graph.by_target.offsets.const_data_ptr<int64_t>() : nullptr};
+    if (largest == nullptr) {
+      sum("neighbor_aggregate_backward_cuda", rows, graph.by_source, grad_y, grad_x, width, factor, /*mean=*/false);
+    } else {
+      const Tensor workspace = partials(graph.by_source, width, grad_y);
+      const NeighborMaxBackward arguments = {.sum = {.type = cuda_type(NeighborAggregateOp::kName, "grad_y", grad_y),
+                                                     .graph = rows,
+                                                     .x = grad_y.data_ptr(),
+                                                     .y = grad_x.data_ptr(),
+                                                     .width = width,
+                                                     .factor = factor,
+                                                     .mean = false,
+                                                     .partials = workspace.data_ptr<float>()},
+                                             .largest = largest};
+      check_launch(launch_neighbor_max_backward(arguments, c10::cuda::getCurrentCUDAStream()),
+                   "neighbor_max_backward_cuda", graph.sources, width);
+    }
+    gradient.x = deliver(grad_x, into);
+  }
+  if (wanted.edge_weight) {
+    const Tensor x = x_SF.contiguous();
+    const Tensor products = at::empty({graph.edges()}, grad_y.options().dtype(at::kFloat));
+    const EdgeProducts arguments = {.type = cuda_type(NeighborAggregateOp::kName, "grad_y", grad_y),
+                                    .graph = rows_of(graph.by_target),
+                                    .row = grad_y.data_ptr(),
+                                    .neighbor = x.data_ptr(),
+                                    .products = products.data_ptr<float>(),
+                                    .heads = 1,
+                                    .width = width,
+                                    .mean = mean,
+                                    .largest = largest,
+                                    .of_target = nullptr,
+                                    .of_source = nullptr,
+                                    .negative_slope = 0};
+    check_launch(launch_edge_products(arguments, c10::cuda::getCurrentCUDAStream()), "edge_weight_gradient_cuda",
+                 graph.edges(), width);
+    gradient.edge_weight = products.to(edge_weight_E.scalar_type());
+  }
+  return gradient;
+}
+
+NeighborAttentionOp::Output neighbor_attention_forward_cuda(const Tensor& x_SHF, const Tensor& score_source_SH,
+                                                            const Tensor& score_target_TH, const NeighborGraph& graph,
+                                                            double negative_slope) {
+  const c10::cuda::CUDAGuard device(x_SHF.device());
+  const Tensor x = x_SHF.contiguous(), of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const int64_t heads = x.size(1), width = x.size(2);
+  const GraphRows rows = rows_of(graph.by_target);
+  const Tensor y = at::empty({graph.targets, heads, width}, x.options());
+  const Tensor logsumexp = at::empty({graph.targets, heads}, of_source.options());
+  const Tensor of_pieces = partials(graph.by_target, heads, of_source);
+  AttentionScores scores = {.of_row = floats(of_target),
+                            .of_neighbor = floats(of_source),
+                            .logsumexp_of_row = nullptr,
+                            .logsumexp_of_neighbor = nullptr,
+                            .heads = heads,
+                            .negative_slope = static_cast<float>(negative_slope)};
+  check_launch(launch_score_logsumexp(rows, scores, logsumexp.data_ptr<float>(), of_pieces.data_ptr<float>(),
+                                      c10::cuda::getCurrentCUDAStream()),
+               "score_logsumexp_cuda", graph.targets, heads);
+  scores.logsumexp_of_row = floats(logsumexp);
+  sum("neighbor_attention_forward_cuda", rows, graph.by_target, x, y, heads * width, {}, /*mean=*/false, &scores);
+  return {y, logsumexp};
+}
+
+NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& grad_y_THF, const Tensor& x_SHF,
+                                                               const Tensor& score_source_SH,
+                                                               const Tensor& score_target_TH,
+                                                               const NeighborGraph& graph, double negative_slope,
+                                                               const Tensor& y_THF, const Tensor& logsumexp_TH) {
+  const c10::cuda::CUDAGuard device(grad_y_THF.device());
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
+  const Tensor of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const int64_t heads = x.size(1), width = x.size(2);
+  const auto numbers = of_source.options();
+  const GraphRows by_target = rows_of(graph.by_target), by_source = rows_of(graph.by_source);
+  const auto slope = static_cast<float>(negative_slope);
+
+  const Tensor memory = at::empty({graph.targets, heads, int64_t{sizeof(TargetStatistics) / sizeof(float)}}, numbers);
+  auto* const statistics = static_cast<TargetStatistics*>(memory.data_ptr());
+  const CudaType type = cuda_type(NeighborAttentionOp::kName, "x", x);
+  check_launch(launch_target_statistics(type, grad_y.data_ptr(), y_THF.data_ptr(), floats(of_target),
+                                        floats(logsumexp_TH), statistics, graph.targets * heads, width, stream),
+               "target_statistics_cuda", graph.targets * heads, width);
+
+  // Of the edges' scores: fp32 [edges, heads].
+  const Tensor grad_score = at::empty({graph.edges(), heads}, numbers);
+  const Tensor grad_x = at::empty(x.sizes(), x.options());
+  const Tensor grad_source = at::empty(of_source.sizes(), numbers), grad_target = at::empty(of_target.sizes(), numbers);
+  const Tensor of_pieces = partials(graph.by_source, heads * width, of_source);
+  const Tensor sources_of_pieces = partials(graph.by_source, heads, of_source);
+  const AttentionBackward backward = {.type = type,
+                                      .graph = by_source,
+                                      .edge_of = graph.edge_by_source.const_data_ptr<int32_t>(),
+                                      .grad_y = grad_y.data_ptr(),
+                                      .x = x.data_ptr(),
+                                      .of_source = floats(of_source),
+                                      .of_target = statistics,
+                                      .grad_x = grad_x.data_ptr(),
+                                      .grad_source = grad_source.data_ptr<float>(),
+                                      .grad_score = grad_score.data_ptr<float>(),
+                                      .partials = of_pieces.data_ptr<float>(),
+                                      .partial_of_sources = sources_of_pieces.data_ptr<float>(),
+                                      .heads = heads,
+                                      .width = width,
+                                      .negative_slope = slope};
+  if (attention_backward_is_one_pass(backward)) {
+    check_launch(launch_attention_backward(backward, stream), "neighbor_attention_backward_cuda", graph.sources,
+                 heads * width);
+  } else {
+    const AttentionScores scores = {.of_row = floats(of_source),
+                                    .of_neighbor = floats(of_target),
+                                    .logsumexp_of_row = nullptr,
+                                    .logsumexp_of_neighbor = floats(logsumexp_TH),
+                                    .heads = heads,
+                                    .negative_slope = slope};
+    sum("neighbor_attention_backward_cuda", by_source, graph.by_source, grad_y, grad_x, heads * width, {},
+        /*mean=*/false, &scores);
+    const EdgeProducts products = {.type = type,
+                                   .graph = by_target,
+                                   .row = grad_y.data_ptr(),
+                                   .neighbor = x.data_ptr(),
+                                   .products = grad_score.data_ptr<float>(),
+                                   .heads = heads,
+                                   .width = width,
+                                   .mean = false,
+                                   .largest = nullptr,
+                                   .of_target = statistics,
+                                   .of_source = floats(of_source),
+                                   .negative_slope = slope};
+    check_launch(launch_edge_products(products, stream), "score_gradient_cuda", graph.edges(), heads * width);
+    GraphRows edges_of_source = by_source;  // the rows of grad_score in their order
+    edges_of_source.neighbors = graph.edge_by_source.const_data_ptr<int32_t>();
+    sum("score_source_gradient_cuda", edges_of_source, graph.by_source, grad_score, grad_source, heads, {}, false);
+  }
+  GraphRows edges_of_target = by_target;
+  edges_of_target.neighbors = nullptr;
+  sum("score_target_gradient_cuda", edges_of_target, graph.by_target, grad_score, grad_target, heads, {}, false);
+  return {grad_x, grad_source.to(score_source_SH.scalar_type()), grad_target.to(score_target_TH.scalar_type())};
+}
+
+}  // namespace strata::kernels

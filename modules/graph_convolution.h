@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// One graph convolution: what a node becomes from itself and its neighbors.
+#pragma once
+
+#include <string>
+
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+#include "modules/graph_network_config.h"
+#include "modules/graph_step.h"
+#include "modules/kernel_selection.h"
+#include "modules/parameters.h"
+
+namespace strata::modules {
+
+//   sage  self.weight x[t] + neighbor.weight * (mean or max of x[s]) + neighbor.bias
+//   gcn   neighbor.weight * (sum of x[s] / sqrt(degree[s] degree[t])) + neighbor.bias, t among its own neighbors
+//   gin   mlp(x[t] + sum of x[s]), mlp(x) = down(relu(up(x)))
+//   gat   sum of softmax(leaky_relu(source . h[s] + target . h[t])) h[s] + neighbor.bias, h = neighbor.weight x, for
+//   each
+//         head, t among its own neighbors; heads side by side, in the last layer their mean
+class GraphConvolution {
+ public:
+  GraphConvolution(const ParameterLookup& parameter, const std::string& name, const GraphNetworkConfig& config,
+                   int64_t layer, const KernelSelection& kernels);
+
+  // x [S, D] -> [T, outputs]. Where the graph is spread over ranks, x has the own nodes only, but for features, of
+  // which every rank has those that it needs.
+  Tensor operator()(const Tensor& x, const GraphStep& step) const;
+
+ private:
+  Tensor sage(const Tensor& x, const GraphStep& step) const;
+  Tensor gcn(const Tensor& x, const GraphStep& step) const;
+  Tensor gin(const Tensor& x, const GraphStep& step) const;
+  Tensor gat(const Tensor& x, const GraphStep& step) const;
+  Tensor targets_of(const Tensor& x, const GraphStep& step) const;
+  Tensor sources_of(const Tensor& x, const GraphStep& step) const;
+  Tensor aggregate(const Tensor& x, const GraphStep& step) const;
+  Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) const;
+
+  int64_t layer_;
+  bool takes_features_;
+  GraphConvolutionKind kind_;
+  kernels::Reduction reduction_;
+  bool narrows_;  // has fewer outputs than inputs: sums of neighbors are cheaper behind the product
+  bool averages_heads_;
+  int64_t heads_;
+  Tensor neighbor_weight_, neighbor_bias_, self_weight_;
+  Tensor source_, target_;  // [H, outputs of a head]
+  Tensor up_weight_, up_bias_, down_weight_, down_bias_;
+  kernels::Level linear_level_, aggregate_level_;
+};
+
+}  // namespace strata::modules

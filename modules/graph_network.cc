@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "modules/graph_network.h"
+
+#include <ATen/ops/add.h>
+
+#include <optional>
+#include <string>
+
+#include "kernels/activation/activation.h"
+#include "kernels/linear/linear.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+#include "kernels/weight_gradient.h"
+#include "modules/dropout.h"
+#include "modules/graph_convolution.h"
+#include "modules/made_again.h"
+#include "modules/norm.h"
+
+namespace strata::modules {
+namespace {
+
+// Norm, dropout, relu, convolution. Dropout stands in front of the relu, whose output is then all that has to be kept:
+// both orders give the same numbers.
+class GraphLayer {
+ public:
+  GraphLayer(const ParameterLookup& parameter, int64_t index, const GraphNetworkConfig& config,
+             const KernelSelection& kernels)
+      : is_activated_(config.is_activated(index)),
+        adds_input_(config.adds_input(index)),
+        dropout_(config.dropout, index + 1, kernels.dropout),
+        convolution_(parameter, name_of(index), config, index, kernels),
+        activation_level_(kernels.activation) {
+    if (is_activated_ && config.norm) {
+      norm_.emplace(parameter, name_of(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
+    }
+  }
+
+  Stream operator()(const Stream& stream, const StepContext& context) const {
+    const auto convolve = [&](const Tensor& x) { return convolution_(x, *context.graph); };
+    const auto [normed, sum] = norm_ ? (*norm_)(stream) : without_norm(stream);
+    if (!is_activated_) return {convolve(sum), {}};
+    const Tensor active = activated(normed, context);
+    Tensor result;
+    if (context.makes_cheap_again) {
+      const auto again = [*this, context](const Tensor& source) {
+        return activated(norm_ ? norm_->of_sum(source) : source, context);
+      };
+      result = use_without_keeping({active, sum, again}, convolve);
+    } else {
+      result = convolve(active);
+    }
+    if (!adds_input_) return {result, {}};
+    return {sum.narrow(0, 0, result.size(0)), result};
+  }
+
+ private:
+  static std::string name_of(int64_t index) { return "layers." + std::to_string(index); }
+
+  static Norm::Output without_norm(const Stream& stream) {
+    const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+    return {sum, sum};
+  }
+
+  Tensor activated(const Tensor& normed, const StepContext& context) const {
+    return kernels::activation(dropout_(normed, context), kernels::Activation::relu, activation_level_);
+  }
+
+  bool is_activated_, adds_input_;
+  std::optional<Norm> norm_;
+  Dropout dropout_;
+  GraphConvolution convolution_;
+  kernels::Level activation_level_;
+};
+
+}  // namespace
+
+GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig& kernels,
+                           const ParameterLookup& parameter)
+    : projection_(config.projection),
+      projection_weight_(config.has_projection() ? parameter("projection.weight") : Tensor()),
+      projection_bias_(config.has_projection() ? parameter("projection.bias") : Tensor()),
+      linear_level_(kernels_for_root(kernels).linear),
+      aggregate_level_(kernels_for_root(kernels).neighbor_aggregate) {
+  for (int64_t i = 0; i < config.layers; ++i) {
+    layers_.emplace_back(GraphLayer(parameter, i, config, kernels_for_layer(kernels, i)));
+  }
+}
+
+void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i] = wrap(static_cast<int64_t>(i), std::move(layers_[i]));
+}
+
+Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
+  Stream stream{projected(features, context), {}};
+  for (const Layer& layer : layers_) stream = layer(stream, context);
+  return stream.residual;
+}
+
+Tensor GraphNetwork::projected(const Tensor& features, const StepContext& context) const {
+  switch (projection_) {
+    case InputProjection::none:
+      return features;
+    case InputProjection::dense:
+      return kernels::linear(features, projection_weight_, projection_bias_, kernels::Activation::none, linear_level_);
+    case InputProjection::sparse:
+      break;
+  }
+  const auto& [graph, values] = context.graph->features;
+  return at::add(
+      kernels::neighbor_aggregate(projection_weight_, graph, values, kernels::Reduction::sum, aggregate_level_),
+      kernels::deliver_weight_gradient(projection_bias_));
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// A classifier of nodes: graph convolutions with norm, dropout and relu in front of them.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "modules/graph_network_config.h"
+#include "modules/graph_step.h"
+#include "modules/kernel_selection.h"
+#include "modules/layer.h"
+#include "modules/parameters.h"
+
+namespace strata::modules {
+
+class GraphNetwork {
+ public:
+  GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter);
+
+  // Replaces each layer by what `wrap` makes of it: recomputation, timing, sharding.
+  void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap);
+
+  // features [sources of the first layer, features], undefined where they are sparse and the context has them ->
+  // logits [targets of the last layer, classes]. The context has a graph.
+  Tensor operator()(const Tensor& features, const StepContext& context) const;
+
+ private:
+  Tensor projected(const Tensor& features, const StepContext& context) const;
+
+  InputProjection projection_;
+  Tensor projection_weight_, projection_bias_;  // dense: [D, features]; sparse: [features, D]
+  kernels::Level linear_level_, aggregate_level_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#include "modules/graph_network_config.h"
+
+#include <string>
+
+#include "modules/divisors.h"
+
+namespace strata::modules {
+
+void check(const GraphNetworkConfig& model, configs::Checks& checks) {
+  if (!checks.can_check({"convolution"})) return;
+  const bool attends = model.convolution == GraphConvolutionKind::gat;
+  if (checks.can_check({"heads"}) && !attends && model.heads != 1) {
+    checks.fail("heads", "expected 1, because only convolution: gat has heads, got " + std::to_string(model.heads));
+  }
+  if (checks.can_check({"heads", "width"}) && attends && model.width % model.heads != 0) {
+    checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
+  }
+  if (checks.can_check({"reduction"}) && model.convolution != GraphConvolutionKind::sage &&
+      model.reduction != SageReduction::mean) {
+    checks.fail("reduction", "expected none, because only convolution: sage has a choice, got max");
+  }
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// `model: {type: graph_network}`: a node classifier of graph convolutions, which are those of PyG by the same names.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "configs/checks.h"
+#include "configs/limits.h"
+
+namespace strata::modules {
+
+// PyG's SAGEConv, GCNConv, GINConv (of two linear layers with relu in between) and GATConv.
+enum class GraphConvolutionKind { sage, gcn, gin, gat };
+constexpr std::array<std::string_view, 4> names(GraphConvolutionKind) { return {"sage", "gcn", "gin", "gat"}; }
+
+// What sage makes of the neighbors of a node.
+enum class SageReduction { mean, max };
+constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean", "max"}; }
+
+// What stands between the features of the nodes and the first layer.
+enum class InputProjection { none, dense, sparse };
+constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none", "dense", "sparse"}; }
+
+struct GraphNetworkConfig {
+  static constexpr std::string_view kItem = "node";
+
+  GraphConvolutionKind convolution = GraphConvolutionKind::sage;
+  SageReduction reduction = SageReduction::mean;
+  InputProjection projection = InputProjection::none;
+  int64_t features = 0;
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t classes = 0;
+  int64_t heads = 1;
+  bool norm = false;
+  bool residual = false;
+  double dropout = 0;
+  double norm_epsilon = 1e-5;
+
+  int64_t items_per_sample() const { return 1; }
+  bool is_last(int64_t layer) const { return layer + 1 == layers; }
+  bool has_projection() const { return projection != InputProjection::none; }
+  int64_t inputs_of(int64_t layer) const { return layer == 0 && !has_projection() ? features : width; }
+  int64_t outputs_of(int64_t layer) const { return is_last(layer) ? classes : width; }
+  // Norm, dropout and relu stand in front of a convolution: not where the features are its input.
+  bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
+  bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !is_last(layer); }
+  // Convolutions over a node and its neighbors alike.
+  bool wants_self_loops() const {
+    return convolution == GraphConvolutionKind::gcn || convolution == GraphConvolutionKind::gat;
+  }
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("convolution", convolution, "sage, gcn, gin or gat, as PyG defines SAGEConv, GCNConv, ...");
+    fields.add("reduction", reduction, "of the neighbors of a node (sage): mean or max");
+    fields.add("projection", projection,
+               "a linear layer in front of the first convolution: none; dense; sparse: of features in a sparse matrix");
+    fields.require("features", features, "of a node, as the data have them", configs::between(1, 1e8));
+    fields.require("layers", layers, "graph convolutions", configs::between(1, 1000));
+    fields.require("width", width, "of a node between convolutions", configs::between(1, 1e6));
+    fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
+    fields.add("heads", heads, "attention heads (gat); they divide the width, and the last layer takes their mean",
+               configs::between(1, 1e5));
+    fields.add("norm", norm, "layer norm in front of each relu");
+    fields.add("residual", residual, "convolutions between layers of the same width add to their input");
+    fields.add("dropout", dropout, "in front of each relu", configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+  }
+};
+
+void check(const GraphNetworkConfig& model, configs::Checks& checks);
+
+}  // namespace strata::modules

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The graph that the layers of a step see.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "kernels/neighbor_graph.h"
+
+namespace strata::modules {
+
+using at::Tensor;
+
+// A sparse matrix: from the sources in its columns to the targets in its rows.
+struct WeightedGraph {
+  kernels::NeighborGraph graph;
+  Tensor edge_weight;  // [edges], in the order of the graph's edges; undefined: 1
+};
+
+struct GraphStep {
+  WeightedGraph features;             // nodes x features, where those are sparse
+  std::vector<WeightedGraph> layers;  // the same for all layers, or one for each: targets are the first of its sources
+
+  // Of a graph that is spread over ranks: [own nodes, D] -> [sources, D], the own ones first.
+  std::function<Tensor(const Tensor&)> with_halo;
+
+  const WeightedGraph& of_layer(int64_t layer) const {
+    return layers.size() == 1 ? layers.front() : layers.at(static_cast<size_t>(layer));
+  }
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Graph convolutions against those of PyG with the same weights: outputs, gradients, and how parameters start.
+#include "modules/graph_convolution.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "modules/initialization.h"
+#include "modules/parameter_table.h"
+#include "trainer/data/graph_rows.h"
+
+namespace strata::modules {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& reference() {
+  static const Json json = Json::parse(std::ifstream("tests/modules/pyg_reference.json"));
+  return json;
+}
+
+GraphConvolutionKind kind_of(const std::string& word) {
+  const auto all = names(GraphConvolutionKind{});
+  return static_cast<GraphConvolutionKind>(std::find(all.begin(), all.end(), word) - all.begin());
+}
+
+Tensor tensor_of(const Json& numbers, std::vector<int64_t> shape) {
+  return at::tensor(numbers.get<std::vector<float>>(), at::kFloat).view(shape);
+}
+
+// A network whose first layer has these sizes. It is the last one too, but for gat, whose last layer takes the mean of
+// its heads.
+GraphNetworkConfig network_for(const Json& json) {
+  GraphNetworkConfig config{.convolution = kind_of(json["kind"]),
+                            .features = json["inputs"],
+                            .layers = 1,
+                            .width = json.value("width", json["outputs"].get<int64_t>()),
+                            .classes = json["outputs"],
+                            .heads = json["heads"]};
+  if (json.value("reduction", "mean") == "max") config.reduction = SageReduction::max;
+  if (config.convolution == GraphConvolutionKind::gat && !json.value("last", false)) {
+    config.layers = 2;
+    config.width = json["outputs"];
+  }
+  return config;
+}
+
+GraphStep step_for(const GraphNetworkConfig& config) {
+  trainer::GraphData data{.name = "reference", .nodes = reference()["nodes"]};
+  std::vector<int64_t> sources, targets;
+  for (const auto& edge : reference()["edges"]) sources.push_back(edge[0]), targets.push_back(edge[1]);
+  trainer::set_edges(data, at::tensor(sources, at::kLong), at::tensor(targets, at::kLong), /*undirected=*/false);
+  const trainer::SparseRows rows = trainer::rows_for(config, data);
+  GraphStep step;
+  step.layers = {{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}};
+  return step;
+}
+
+double relative_error(const Tensor& ours, const Tensor& theirs) {
+  return (at::abs(ours - theirs).max() / at::abs(theirs).max()).item<double>();
+}
+
+TEST(GraphConvolution, IsThatOfPyG) {
+  for (const Json& json : reference()["cases"]) {
+    SCOPED_TRACE(json["kind"].get<std::string>() + " " + json["reduction"].get<std::string>() + " " +
+                 json["inputs"].dump() + " to " + json["outputs"].dump() + ", heads " + json["heads"].dump());
+    const GraphNetworkConfig config = network_for(json);
+    std::map<std::string, Tensor> parameters;
+    for (const ParameterGroup& group : parameter_table(config)) {
+      for (const Parameter& parameter : group.parameters) {
+        const std::string prefix = "layers.0.";
+        if (!parameter.name.starts_with(prefix)) continue;
+        const Json& values = json["parameters"].at(parameter.name.substr(prefix.size()))["value"];
+        parameters[parameter.name] = tensor_of(values, parameter.shape).requires_grad_(true);
+      }
+    }
+    ASSERT_EQ(parameters.size(), json["parameters"].size());
+    const GraphConvolution convolution([&](const std::string& name) { return parameters.at(name); }, "layers.0", config,
+                                       /*layer=*/0, KernelSelection());
+    const int64_t nodes = reference()["nodes"];
+    const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
+    const Tensor y = convolution(x, step_for(config));
+    EXPECT_LT(relative_error(y, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
+    y.backward(tensor_of(json["y_gradient"], {nodes, json["outputs"]}));
+    EXPECT_LT(relative_error(x.grad(), tensor_of(json["x_gradient"], {nodes, json["inputs"]})), 2e-6);
+    for (const auto& [name, parameter] : parameters) {
+      const Json& gradient = json["parameters"].at(name.substr(9))["gradient"];
+      EXPECT_LT(relative_error(parameter.grad(), tensor_of(gradient, parameter.sizes().vec())), 2e-6) << name;
+    }
+  }
+}
+
+TEST(GraphConvolution, StartsAsInPyG) {
+  for (const Json& json : reference()["first_values"]) {
+    const std::vector<ParameterGroup> table = parameter_table(network_for(json));
+    for (const Parameter& parameter : table[0].parameters) {
+      SCOPED_TRACE(json["kind"].get<std::string>() + " " + parameter.name);
+      const Json& theirs = json["parameters"].at(parameter.name.substr(9));
+      std::vector<float> values;
+      for (uint64_t seed = 1; seed <= 40; ++seed) {
+        std::vector<float> some(static_cast<size_t>(parameter.elements()));
+        initialize_parameter(parameter, seed, /*layers=*/1, 0, parameter.elements(), some.data());
+        values.insert(values.end(), some.begin(), some.end());
+      }
+      double largest = 0, squares = 0;
+      for (const float value : values) {
+        largest = std::max<double>(largest, std::abs(value));
+        squares += static_cast<double>(value) * value;
+      }
+      EXPECT_NEAR(largest, theirs["largest"].get<double>(), 0.01 * theirs["largest"].get<double>());
+      EXPECT_NEAR(std::sqrt(squares / static_cast<double>(values.size())), theirs["deviation"].get<double>(),
+                  0.04 * theirs["deviation"].get<double>());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::modules

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// What can be wrong with a graph network and its data: the message, word for word, with its place.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int kBatch = 3, kModel = 5, kData = 6, kKernels = 11, kEvaluation = 13;  // lines of the configuration
+
+const std::string kNetwork = "model: {type: graph_network, features: 9, layers: 4, width: 64, classes: 7";
+
+// A good configuration of a graph network with one line replaced.
+std::string graph_config_with(int number, const std::string& line) {
+  std::vector<std::string> lines = good_lines();
+  const auto set = [&](int at, const std::string& text) { lines[static_cast<size_t>(at) - 1] = text; };
+  set(kBatch, "batch: 1");
+  set(4, "micro_batch: 1");
+  set(kModel, kNetwork + ", convolution: sage}");
+  set(kData, "data: {type: graph, file: a.npz}");
+  set(kEvaluation, "evaluation: {every: 50}");
+  if (number > 0) set(number, line);
+  std::string text;
+  for (const std::string& each : lines) text += each + "\n";
+  return text;
+}
+
+struct BadLine {
+  std::string name;
+  int number;
+  std::string line, message;
+};
+
+class BadGraphLine : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadGraphLine, IsReportedAlone) {
+  const std::string report = report_of(graph_config_with(GetParam().number, GetParam().line));
+  EXPECT_EQ(first_line(report), GetParam().message);
+  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadGraphLine,
+    testing::Values(
+        BadLine{"unknown_convolution", kModel, kNetwork + ", convolution: sgae}",
+                "run.yaml:5:90: model.convolution: expected sage, gcn, gin or gat, got 'sgae'; did you mean 'sage'?"},
+        BadLine{"no_convolution", kModel, kNetwork + "}",
+                "run.yaml:5:1: model.convolution: missing; expected sage, gcn, gin or gat"},
+        BadLine{"heads_of_gcn", kModel, kNetwork + ", convolution: gcn, heads: 4}",
+                "run.yaml:5:95: model.heads: expected 1, because only convolution: gat has heads, got 4"},
+        BadLine{"heads_do_not_divide", kModel, kNetwork + ", convolution: gat, heads: 5}",
+                "run.yaml:5:95: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 "
+                "and 8"},
+        BadLine{"reduction_of_gcn", kModel, kNetwork + ", convolution: gcn, reduction: max}",
+                "run.yaml:5:95: model.reduction: expected none, because only convolution: sage has a choice, got max"},
+        BadLine{"key_of_language_models", kModel, kNetwork + ", convolution: gin, sequence: 9}",
+                "run.yaml:5:95: model.sequence: unknown key here; it belongs to type: transformer"},
+        BadLine{"data_of_language_models", kData, "data: {type: text, train: a, validation: b}",
+                "run.yaml:6:8: data.type: a model of type graph_network is not trained on data of type text"},
+        BadLine{"no_file", kData, "data: {type: graph}", "run.yaml:6:1: data.file: missing; expected text"},
+        BadLine{"no_nodes", kData, "data: {type: synthetic_graph, edges: 9}",
+                "run.yaml:6:1: data.nodes: missing; expected an integer, at least 5, at most 2000000000"},
+        BadLine{"several_graphs", kBatch, "batch: 2",
+                "run.yaml:3:1: batch: expected 1, because a sample is the whole graph, got 2"},
+        BadLine{"evaluation_of_tokens", kEvaluation, "evaluation: {tokens: 64}",
+                "run.yaml:13:14: evaluation.tokens: expected 0, because an evaluation visits all validation nodes, "
+                "got 64"},
+        BadLine{"head_with_the_loss", kKernels, "kernels: {default: aten, linear_cross_entropy: aten}",
+                "run.yaml:11:26: kernels.linear_cross_entropy: computes head and loss of language models together; "
+                "expected none, because a graph_network ends with a convolution"},
+        BadLine{"best", kKernels, "kernels: {default: best}",
+                "run.yaml:11:11: kernels.default: best is measured at shapes, and how many nodes a graph has is not in "
+                "the configuration; expected a level"},
+        BadLine{"layer_past_the_model", kKernels, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
+                "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got "
+                "2-4"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(GraphConfig, SharesItsSampleBetweenRanks) {
+  const TrainerConfig config = parse_trainer_config("run.yaml", graph_config_with(0, ""), {"run.ranks=3"}).config;
+  EXPECT_TRUE(config.shares_samples());
+  EXPECT_EQ(config.micro_batches(), 1);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/graph_data.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "configs/errors.h"
+#include "trainer/data/permutation.h"
+
+namespace strata::trainer {
+namespace {
+
+[[noreturn]] void fail(const GraphData& graph, const std::string& what) {
+  throw Error(ExitCode::data, graph.name + ": " + what);
+}
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
+
+void check_finite(const GraphData& graph) {
+  const Tensor& values = graph.is_sparse() ? graph.sparse_features.values : graph.dense_features;
+  const float* value = values.const_data_ptr<float>();
+  const float* const bad = std::find_if(value, value + values.numel(), [](float x) { return !std::isfinite(x); });
+  const int64_t place = bad - value;
+  if (place == values.numel()) return;
+  int64_t node = 0, feature = 0;
+  if (graph.is_sparse()) {
+    const int64_t* offset = integers(graph.sparse_features.offsets);
+    node = std::upper_bound(offset, offset + graph.nodes + 1, place) - offset - 1;
+    feature = integers(graph.sparse_features.columns)[place];
+  } else {
+    node = place / graph.features, feature = place % graph.features;
+  }
+  fail(graph, "feature " + text(feature) + " of node " + text(node) + " is " + (std::isnan(*bad) ? "nan" : "infinite") +
+                  "; expected a number");
+}
+
+using Split = std::pair<const char*, const Tensor*>;
+
+void check_disjoint(const GraphData& graph, const Split& first, const Split& second) {
+  if (!first.second->defined() || !second.second->defined()) return;
+  const int64_t* a = integers(*first.second);
+  const int64_t* b = integers(*second.second);
+  std::vector<int64_t> both;
+  std::set_intersection(a, a + first.second->numel(), b, b + second.second->numel(), std::back_inserter(both));
+  if (both.empty()) return;
+  const auto count = static_cast<int64_t>(both.size());
+  fail(graph, text(count) + (count == 1 ? " node is" : " nodes are") + " in " + first.first + " and in " +
+                  second.first + ", the first is node " + text(both[0]));
+}
+
+uint64_t hash_of(uint64_t hash, const Tensor& tensor) {
+  if (!tensor.defined()) return mix(hash, 0);
+  const char* bytes = static_cast<const char*>(tensor.const_data_ptr());
+  const size_t count = tensor.nbytes();
+  hash = mix(hash, count);
+  for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + i, std::min(sizeof word, count - i));
+    hash = mix(hash, word);
+  }
+  return hash;
+}
+
+}  // namespace
+
+void set_edges(GraphData& graph, const Tensor& sources, const Tensor& targets, bool undirected) {
+  const int64_t* source = integers(sources);
+  const int64_t* target = integers(targets);
+  const auto each = [&](const auto& visit) {
+    for (int64_t e = 0; e < sources.numel(); ++e) {
+      if (source[e] == target[e]) continue;
+      visit(source[e], target[e]);
+      if (undirected) visit(target[e], source[e]);
+    }
+  };
+  std::vector<int64_t> end(static_cast<size_t>(graph.nodes) + 1);
+  each([&](int64_t, int64_t to) { ++end[static_cast<size_t>(to) + 1]; });
+  for (size_t i = 1; i < end.size(); ++i) end[i] += end[i - 1];
+  std::vector<int64_t> begin(end.begin(), end.end() - 1), from_nodes(static_cast<size_t>(end.back()));
+  std::vector<int64_t> place = begin;
+  each([&](int64_t from, int64_t to) { from_nodes[static_cast<size_t>(place[static_cast<size_t>(to)]++)] = from; });
+
+  graph.offsets = at::zeros({graph.nodes + 1}, at::kLong);
+  int64_t* offset = graph.offsets.mutable_data_ptr<int64_t>();
+  int64_t kept = 0;
+  for (int64_t node = 0; node < graph.nodes; ++node) {
+    const auto row = from_nodes.begin() + begin[static_cast<size_t>(node)];
+    const auto row_end = from_nodes.begin() + end[static_cast<size_t>(node) + 1];
+    std::sort(row, row_end);
+    const auto unique_end = std::unique(row, row_end);
+    kept += std::copy(row, unique_end, from_nodes.begin() + kept) - (from_nodes.begin() + kept);
+    offset[node + 1] = kept;
+  }
+  graph.neighbors = at::empty({kept}, at::kLong);
+  std::copy_n(from_nodes.begin(), kept, graph.neighbors.mutable_data_ptr<int64_t>());
+}
+
+Tensor sorted_split(const GraphData& graph, const std::string& split, const Tensor& nodes) {
+  if (nodes.numel() == 0) fail(graph, split + " is empty; expected at least one node");
+  const Tensor sorted = nodes.clone();
+  int64_t* node = sorted.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < nodes.numel(); ++i) {
+    if (node[i] >= 0 && node[i] < graph.nodes) continue;
+    fail(graph, split + "[" + text(i) + "] is node " + text(node[i]) + ", which is not there; there are " +
+                    text(graph.nodes) + " nodes");
+  }
+  std::sort(node, node + nodes.numel());
+  const int64_t* twice = std::adjacent_find(node, node + nodes.numel());
+  if (twice != node + nodes.numel()) fail(graph, split + " has node " + text(*twice) + " twice");
+  return sorted;
+}
+
+void check(const GraphData& graph, int64_t classes) {
+  check_finite(graph);
+  const int64_t* label = integers(graph.labels);
+  for (int64_t node = 0; node < graph.nodes; ++node) {
+    if (label[node] >= 0 && label[node] < classes) continue;
+    fail(graph, "the label of node " + text(node) + " is " + text(label[node]) + ", outside of the " + text(classes) +
+                    " classes of the model (model.classes)");
+  }
+  const std::array<Split, 3> splits = {
+      {{"train", &graph.train}, {"validation", &graph.validation}, {"test", &graph.test}}};
+  for (size_t i = 0; i < splits.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) check_disjoint(graph, splits[j], splits[i]);
+  }
+}
+
+std::string fingerprint_of(const GraphData& graph) {
+  uint64_t hash = mix(static_cast<uint64_t>(graph.nodes), static_cast<uint64_t>(graph.features));
+  for (const Tensor& part :
+       {graph.offsets, graph.neighbors, graph.dense_features, graph.sparse_features.offsets,
+        graph.sparse_features.columns, graph.sparse_features.values, graph.labels, graph.train, graph.validation}) {
+    hash = hash_of(hash, part);
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// A graph whose nodes have features and labels: what every reader of graphs makes, and the rules that hold for all.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+namespace strata::trainer {
+
+using at::Tensor;
+
+// Rows of a sparse matrix one after another: int64 [rows + 1], int64 [entries], fp32 [entries].
+struct SparseRows {
+  Tensor offsets, columns, values;
+};
+
+struct GraphData {
+  std::string name = {};  // for messages
+  int64_t nodes = 0, features = 0;
+  // The nodes from which edges lead to each node: int64 [nodes + 1] and [edges].
+  Tensor offsets = {}, neighbors = {};
+  Tensor dense_features = {};                     // fp32 [nodes, features]; undefined: they are sparse
+  SparseRows sparse_features = {};                // undefined: they are dense
+  Tensor labels = {};                             // int64 [nodes]
+  Tensor train = {}, validation = {}, test = {};  // nodes, int64, ascending; test may be undefined
+
+  int64_t edges() const { return neighbors.size(0); }
+  bool is_sparse() const { return !dense_features.defined(); }
+};
+
+// Fills in offsets and neighbors, which are ascending then. Edge e leads from sources[e] to targets[e], int64, both
+// below `nodes`; `undirected`: and back. An edge that is there several times counts once, one to the node itself never.
+void set_edges(GraphData& graph, const Tensor& sources, const Tensor& targets, bool undirected);
+
+// Sorts the nodes of a split that a file calls `split`. Throws Error (data) where a node is not there, is twice in it,
+// or where it is empty.
+Tensor sorted_split(const GraphData& graph, const std::string& split, const Tensor& nodes);
+
+// Throws Error (data) for what no model can learn from: features that are not finite, a label outside of the classes, a
+// node in two splits.
+void check(const GraphData& graph, int64_t classes);
+
+// The same for the same content in any file: 16 hexadecimal digits.
+std::string fingerprint_of(const GraphData& graph);
+
+}  // namespace strata::trainer
