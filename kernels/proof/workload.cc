@@ -2,6 +2,7 @@
 #include "kernels/proof/workload.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
@@ -25,6 +26,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -162,6 +164,55 @@ Workload cross_entropy_workload(const Maker& make) {
   return w;
 }
 
+// As many sources as targets; sources of small numbers have most of the edges, as in graphs of people and papers.
+NeighborGraph skewed_graph(const OpShape& shape) {
+  const Tensor from = at::rand({shape.edges}).pow_(3).mul_(double(shape.rows)).to(at::kLong).clamp_max_(shape.rows - 1);
+  return NeighborGraph::from_edges(from, at::randint(0, shape.rows, {shape.edges}, at::kLong), shape.rows, shape.rows);
+}
+
+// The graph of some of its targets. Formulas, which parts are made for, read it from that side only.
+NeighborGraph part_of(const NeighborGraph& graph, int64_t first, int64_t count) {
+  if (count == graph.targets) return graph;
+  NeighborGraph part = graph;
+  const Tensor offsets = graph.by_target.offsets.narrow(0, first, count + 1);
+  const int64_t begin = offsets[0].item<int64_t>(), end = offsets[count].item<int64_t>();
+  part.targets = count;
+  part.by_target = {};
+  part.by_target.offsets = offsets.sub(begin);
+  part.by_target.neighbors = graph.by_target.neighbors.narrow(0, begin, end - begin);
+  return part;
+}
+
+// Split by targets, which the constant stands for.
+Workload aggregate_workload(const Maker& make) {
+  const OpShape& s = make.shape;
+  Workload w;
+  w.split_leaves = 0;
+  w.split_constants = 1;
+  w.inputs.leaves = {make.random({s.rows, s.width})};
+  w.inputs.constants = {at::arange(s.rows, make.options.dtype(at::kLong))};
+  const NeighborGraph graph = skewed_graph(s).to(make.options.device());
+  w.run = [graph, reduction = s.reduction](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const NeighborGraph part = part_of(graph, in.first_row, in.constants[0].size(0));
+    return {neighbor_aggregate(in.leaves[0], part, {}, reduction, level)};
+  };
+  return w;
+}
+
+// Split by targets: their scores come first.
+Workload neighbor_attention_workload(const Maker& make) {
+  const OpShape& s = make.shape;
+  Workload w;
+  w.inputs.leaves = {make.random({s.rows, s.heads}), make.random({s.rows, s.heads}),
+                     make.random({s.rows, s.heads, s.width})};
+  const NeighborGraph graph = skewed_graph(s).to(make.options.device());
+  w.run = [graph](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const NeighborGraph part = part_of(graph, in.first_row, in.leaves[0].size(0));
+    return {neighbor_attention(in.leaves[2], in.leaves[1], in.leaves[0], part, /*negative_slope=*/0.2, level)};
+  };
+  return w;
+}
+
 // fp32 master and moments, gradient and compute copy in the dtype.
 Workload adamw_workload(const Maker& make) {
   const int64_t n = make.shape.width;
@@ -196,13 +247,22 @@ Workload global_norm_workload(const Maker& make) {
 
 Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device) {
   static const std::map<std::string, Workload (*)(const Maker&)> kMakers = {
-      {"linear", linear_workload},       {"layer_norm", norm_workload},
-      {"add_layer_norm", norm_workload}, {"rms_norm", norm_workload},
-      {"add_rms_norm", norm_workload},   {"activation", activation_workload},
-      {"swiglu", swiglu_workload},       {"rotary", rotary_workload},
-      {"attention", attention_workload}, {"embedding", embedding_workload},
-      {"dropout", dropout_workload},     {"cross_entropy", cross_entropy_workload},
-      {"adamw", adamw_workload},         {"global_norm", global_norm_workload},
+      {"linear", linear_workload},
+      {"layer_norm", norm_workload},
+      {"add_layer_norm", norm_workload},
+      {"rms_norm", norm_workload},
+      {"add_rms_norm", norm_workload},
+      {"activation", activation_workload},
+      {"swiglu", swiglu_workload},
+      {"rotary", rotary_workload},
+      {"attention", attention_workload},
+      {"embedding", embedding_workload},
+      {"dropout", dropout_workload},
+      {"cross_entropy", cross_entropy_workload},
+      {"adamw", adamw_workload},
+      {"global_norm", global_norm_workload},
+      {"neighbor_aggregate", aggregate_workload},
+      {"neighbor_attention", neighbor_attention_workload},
   };
   const auto maker = kMakers.find(shape.op);
   TORCH_CHECK(maker != kMakers.end(), "no workload is known of op ", shape.op);

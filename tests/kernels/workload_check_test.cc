@@ -26,6 +26,9 @@ std::vector<OpShape> one_of_each() {
       {.op = "cross_entropy", .rows = 40, .width = 33},
       {.op = "adamw", .rows = 1, .width = 1000},
       {.op = "global_norm", .rows = 1, .width = 1000},
+      {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
+      {.op = "neighbor_aggregate", .rows = 40, .width = 16, .edges = 150, .reduction = Reduction::max},
+      {.op = "neighbor_attention", .rows = 40, .width = 8, .heads = 2, .edges = 150},
   };
 }
 
