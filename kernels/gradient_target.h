@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a CUDA kernel writes the gradient of a weight: straight into the buffer that it was routed to, where the kernel
+// Where a kernel writes the gradient of a weight: straight into the buffer that it was routed to, where the kernel
 // knows its dtype; otherwise into a tensor of its own, which is delivered afterwards.
 #pragma once
 
@@ -11,13 +11,19 @@
 
 namespace strata::kernels {
 
+// Whether kernels write into the buffer itself.
+inline bool is_written_directly(const WeightGradient& gradient) {
+  const Tensor& into = gradient.into;
+  return into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
+}
+
 class GradientTarget {
  public:
   // `sizes` and `options` are those of the weight.
   GradientTarget(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
                  const WeightGradient& into)
       : into_(into),
-        direct_(into.into.defined() && into.into.is_contiguous() && into.into.scalar_type() != at::kDouble),
+        direct_(is_written_directly(into)),
         tensor_(direct_ ? into.into : at::empty(sizes, options)),
         type_(cuda_type(op, "the weight's gradient", tensor_)) {}
 

@@ -86,9 +86,9 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
     next_mean = mean_of(row + range.step);
     next_rstd = rstd_of(row + range.step);
     const unsigned x = ring.wait(team), grad_y = x + ring.tensor_bytes(), grad_sum = grad_y + ring.tensor_bytes();
+    // Both passes read the row in shared memory: the registers are for the sums over rows.
+    float sums[kSums] = {};
     if (row < range.end) {
-      // Both passes read the row in shared memory: the registers are for the sums over rows.
-      float sums[kSums] = {};
       Part::visit(team, vectors_in_row, [&](int v, int step) {
         const auto bytes = static_cast<unsigned>(step * sizeof(uint4));
         const Packed<T> values{load_shared(x + bytes)}, gradients{load_shared(grad_y + bytes)};
@@ -108,7 +108,10 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
           weight_sums.values[v][k] = fmaf(gradient, normalized, weight_sums.values[v][k]);
         }
       });
-      team.sum(sums);
+    }
+    // Teams without a row too: racecheck loses the block's barriers once some warps alone have met at a numbered one.
+    team.sum(sums);
+    if (row < range.end) {
       const float along = sums[0] * inverse_width;
       const float mean_gradient = Norm::kCentered ? sums[kSums - 1] * inverse_width : 0.0f;
       uint4* grad_x = static_cast<uint4*>(a.grad_x) + row * vectors_in_row + team.lane();

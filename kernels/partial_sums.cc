@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/gradient_target.h"
 #include "kernels/partial_sums_triton_kernels.h"
 
 namespace strata::kernels {
@@ -15,8 +16,7 @@ int64_t partial_sum_programs(int64_t rows, int64_t width) {
 }
 
 Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGradient& into) {
-  // The sums go straight into the buffer where the kernel knows its dtype.
-  const bool direct = into.into.defined() && into.into.is_contiguous() && into.into.scalar_type() != at::kDouble;
+  const bool direct = is_written_directly(into);
   const Tensor sums = direct ? into.into : at::empty({partials.size(1)}, like.options());
   launch_sum_partials_triton(partials, sums, partials.size(0), partials.size(1), direct && into.add);
   return direct ? Tensor() : deliver(sums, into);

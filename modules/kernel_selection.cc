@@ -2,6 +2,7 @@
 #include "modules/kernel_selection.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,16 +12,47 @@
 namespace strata::modules {
 namespace {
 
-void apply(OpLevels levels, KernelSelection& selection) {
-  std::vector<std::optional<kernels::Level>> chosen;
-  levels.each([&](const char*, std::optional<kernels::Level>& level) { chosen.push_back(level); });
-  auto next = chosen.begin();
-  selection.each([&](const char*, kernels::Level& level) { level = next++->value_or(level); });
+// Absent: nobody asks for the op. For what is outside of the layers where there is no layer.
+OpLevels levels_for(const KernelsConfig& config, std::optional<int64_t> layer) {
+  if (!config.default_level && !config.planned) {
+    throw Error(ExitCode::configuration, "kernels.default: best needs a measured plan, and none was read");
+  }
+  OpLevels result;
+  result.each([&](const char*, std::optional<kernels::Level>& level) { level = config.default_level; });
+  // Not a level of head and loss but another way to compute them: only a line of its own asks for it.
+  result.linear_cross_entropy.reset();
+  const auto apply = [&](OpLevels levels) {
+    std::vector<std::optional<kernels::Level>> chosen;
+    levels.each([&](const char*, std::optional<kernels::Level>& level) { chosen.push_back(level); });
+    auto next = chosen.begin();
+    result.each([&](const char*, std::optional<kernels::Level>& level) {
+      if (*next) level = *next;
+      ++next;
+    });
+  };
+  apply(config.levels);
+  for (const LayerKernels& line : config.layers) {
+    if (layer && line.only.contains(*layer)) apply(line.levels);
+  }
+  return result;
 }
 
-std::vector<std::string_view> names_of(KernelSelection selection) {
+KernelSelection selection_of(OpLevels levels) {
+  std::vector<kernels::Level> chosen;
+  levels.each([&](const char*, std::optional<kernels::Level>& level) {
+    chosen.push_back(level.value_or(kernels::Level::aten));
+  });
+  KernelSelection selection;
+  auto next = chosen.begin();
+  selection.each([&](const char*, kernels::Level& level) { level = *next++; });
+  return selection;
+}
+
+std::vector<std::string_view> names_of(OpLevels levels) {
   std::vector<std::string_view> names;
-  selection.each([&](const char*, kernels::Level& level) { names.push_back(kernels::name(level)); });
+  levels.each([&](const char*, std::optional<kernels::Level>& level) {
+    names.push_back(level ? kernels::name(*level) : std::string_view("-"));
+  });
   return names;
 }
 
@@ -32,29 +64,10 @@ std::string padded(std::string_view text, size_t width) {
 
 }  // namespace
 
-KernelSelection kernels_for_root(const KernelsConfig& config) {
-  KernelSelection selection;
-  if (config.default_level) {
-    selection.each([&](const char*, kernels::Level& level) { level = *config.default_level; });
-  } else {
-    OpLevels levels = config.levels;
-    levels.each([](const char* op, std::optional<kernels::Level>& level) {
-      if (level) return;
-      throw Error(
-          ExitCode::configuration,
-          std::string("kernels.default: best needs a measured plan, and none was read that has a level of ") + op);
-    });
-  }
-  apply(config.levels, selection);
-  return selection;
-}
+KernelSelection kernels_for_root(const KernelsConfig& config) { return selection_of(levels_for(config, std::nullopt)); }
 
 KernelSelection kernels_for_layer(const KernelsConfig& config, int64_t layer) {
-  KernelSelection selection = kernels_for_root(config);
-  for (const LayerKernels& line : config.layers) {
-    if (line.only.contains(layer)) apply(line.levels, selection);
-  }
-  return selection;
+  return selection_of(levels_for(config, layer));
 }
 
 std::string kernel_table(const KernelsConfig& config, int64_t layers) {
@@ -62,11 +75,11 @@ std::string kernel_table(const KernelsConfig& config, int64_t layers) {
     std::string layers;
     std::vector<std::string_view> levels;
   };
-  std::vector<Row> rows = {{"root", names_of(kernels_for_root(config))}};
+  std::vector<Row> rows = {{"root", names_of(levels_for(config, std::nullopt))}};
   for (int64_t first = 0, last = 0; first < layers; first = last + 1) {
-    const std::vector<std::string_view> levels = names_of(kernels_for_layer(config, first));
+    const std::vector<std::string_view> levels = names_of(levels_for(config, first));
     last = first;
-    while (last + 1 < layers && names_of(kernels_for_layer(config, last + 1)) == levels) ++last;
+    while (last + 1 < layers && names_of(levels_for(config, last + 1)) == levels) ++last;
     rows.push_back(
         {first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last), levels});
   }

@@ -12,6 +12,7 @@ namespace strata::modules {
 
 using KernelSelection = PerOp<kernels::Level>;
 
+// Ops that nobody asks for are at aten here, and "-" in the table.
 KernelSelection kernels_for_layer(const KernelsConfig& config, int64_t layer);
 // For what is outside of the layers: embedding, final norm, head and loss, optimizer.
 KernelSelection kernels_for_root(const KernelsConfig& config);

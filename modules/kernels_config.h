@@ -49,7 +49,8 @@ using OpLevels = PerOp<std::optional<kernels::Level>>;  // absent: what the line
 template <class Fields>
 void describe(OpLevels& levels, Fields& fields) {
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
-    fields.add_optional(op, level, std::string("level of ") + op);
+    const bool is_two = &level == &levels.linear_cross_entropy;
+    fields.add_optional(op, level, std::string("level of ") + op + (is_two ? ", the head and the loss as one op" : ""));
   });
 }
 
@@ -66,14 +67,16 @@ struct LayerKernels {
 
 struct KernelsConfig {
   std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
-  std::string plan = {};                                               // file that says what `best` is
-  OpLevels levels = {};                                                // all layers
-  std::vector<LayerKernels> layers = {};                               // later lines win
+  bool planned = false;   // the levels of that plan are in `levels`; an op without one is not in the model
+  std::string plan = {};  // file that says what `best` is
+  OpLevels levels = {};   // all layers
+  std::vector<LayerKernels> layers = {};  // later lines win
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.add_or_word("default", default_level, "best",
-                       "level of every op that no other line names; best: the fastest of a measured plan");
+                       "level of every op that no other line names, but for linear_cross_entropy; best: the fastest of "
+                       "a measured plan");
     fields.add("plan", plan, "file with the plan of best, made by tools/strata plan CONFIG");
     modules::describe(levels, fields);
     fields.sections("layers", layers, "levels for some layers; later lines win");

@@ -168,17 +168,22 @@ std::string Bootstrap::choose_device(DeviceWish wish) {
   return choice.reason;
 }
 
-std::unique_ptr<Communicator> Bootstrap::communicator() {
+std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
   if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
   if (device_.is_cuda()) {
-    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_), host_group_);
+    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather), host_group_);
+  }
+  if (gather != Gather::shared) {
+    throw Error(ExitCode::configuration, "sharding.gather is " +
+                                             std::string(names(gather)[static_cast<size_t>(gather)]) +
+                                             ", which is for GPUs, and this run is on CPUs; expected shared");
   }
   return plan_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }
 
-std::string Bootstrap::transport() const {
+std::string Bootstrap::transport(Gather gather) const {
   if (ranks() == 1) return "one rank: nothing travels";
-  return device_.is_cuda() ? NcclCommunicator::description() : "MPI, tensors of CPUs, sums in rank order";
+  return device_.is_cuda() ? NcclCommunicator::description(gather) : "MPI, tensors of CPUs, sums in rank order";
 }
 
 std::vector<std::string> Bootstrap::gather(const std::string& text) const {

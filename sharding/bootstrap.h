@@ -10,6 +10,7 @@
 #include "sharding/communicator.h"
 #include "sharding/device_choice.h"
 #include "sharding/host_group.h"
+#include "sharding/sharding_config.h"
 
 namespace strata::sharding {
 
@@ -45,10 +46,11 @@ class Bootstrap {
   at::Device device() const { return device_; }
   const std::string& device_name() const { return device_name_; }  // "NVIDIA H200"
 
-  // All ranks, for tensors on device(). Collectives are compared between ranks and watched.
-  std::unique_ptr<Communicator> communicator();
+  // All ranks, for tensors on device(). Collectives are compared between ranks and watched. Throws (configuration) when
+  // CPUs are asked for another way to gather than `shared`.
+  std::unique_ptr<Communicator> communicator(Gather gather = Gather::shared);
   // How they travel: a sentence for the log.
-  std::string transport() const;
+  std::string transport(Gather gather = Gather::shared) const;
 
   // Host-side messages; all ranks call them in the same order. gather gives all texts in rank order to every rank.
   std::vector<std::string> gather(const std::string& text) const;

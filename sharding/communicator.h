@@ -55,6 +55,9 @@ class Communicator {
   // Sends input[counts] to each rank in turn and receives output[counts] from each: elements, in rank order.
   virtual PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
                                        const std::vector<int64_t>& input_counts, std::string_view label) = 0;
+  // Zeros, in the memory that all_gather moves best: for its inputs and outputs, whole or in part. Collective over all
+  // ranks of this communicator, of the same size on each.
+  virtual Tensor gather_buffer(int64_t elements, at::TensorOptions options) = 0;
   // The ranks with the same color, ordered by rank. Collective over all ranks of this communicator.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 };

@@ -31,6 +31,10 @@ std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& 
   return outputs;
 }
 
+void ShardedLayers::start_forward() {
+  if (!groups_.empty()) groups_.front()->start_unshard();
+}
+
 void ShardedLayers::before_backward(size_t index) {
   groups_[index]->start_unshard();
   const size_t ahead = std::min(index, static_cast<size_t>(options_.prefetch));

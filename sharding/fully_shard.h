@@ -30,6 +30,9 @@ class ShardedLayers {
 
   void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
 
+  // Starts gathering the first layer, before anything runs.
+  void start_forward();
+
   // After backward(): a layer whose inputs need no gradient never told that it was done. Does for every group, last to
   // first, what was not done. After the last micro-batch it also waits for all gradients.
   void finish_backward();

@@ -2,6 +2,7 @@
 #include "sharding/local_communicator.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include "sharding/collective.h"
 
@@ -41,6 +42,10 @@ PendingCollective LocalCommunicator::all_to_all(Tensor output, const std::vector
                                                 std::string_view label) {
   all_to_all_of(output, output_counts, input, input_counts, 1, label);
   return copy(output, input);
+}
+
+Tensor LocalCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {
+  return at::zeros({elements}, options);
 }
 
 std::unique_ptr<Communicator> LocalCommunicator::split(int) { return std::make_unique<LocalCommunicator>(device_); }

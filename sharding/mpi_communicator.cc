@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/mpi_communicator.h"
 
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -210,6 +211,10 @@ PendingCollective MpiCommunicator::all_to_all(Tensor output, const std::vector<i
                              bytes_of(output) + to[i] * job.element_bytes);
                  exchange.complete();
                });
+}
+
+Tensor MpiCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {
+  return at::zeros({elements}, options);
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color) {

@@ -23,6 +23,7 @@ class MpiCommunicator : public Communicator {
   PendingCollective broadcast(Tensor tensor, int root, std::string_view label) override;
   PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
                                const std::vector<int64_t>& input_counts, std::string_view label) override;
+  Tensor gather_buffer(int64_t elements, at::TensorOptions options) override;
   std::unique_ptr<Communicator> split(int color) override;
 
  private:

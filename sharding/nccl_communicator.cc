@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/nccl_communicator.h"
 
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -12,6 +15,7 @@
 #include "configs/errors.h"
 #include "sharding/collective.h"
 #include "sharding/local_communicator.h"
+#include "sharding/window_memory.h"
 
 namespace strata::sharding {
 namespace {
@@ -36,6 +40,12 @@ ncclDataType_t type_of(at::ScalarType dtype) {
     default:
       TORCH_CHECK(false, "collectives of ", dtype, " are not known");
   }
+}
+
+ncclConfig_t config_for(bool copy_engines) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (copy_engines) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  return config;
 }
 
 // Rank 0's id, on all ranks of the group.
@@ -101,23 +111,47 @@ NcclHandle::~NcclHandle() {
   if (std::uncaught_exceptions() == exceptions_at_start_) ncclCommDestroy(comm_);
 }
 
-NcclCommunicator::NcclCommunicator(HostGroup group, GpuWatch& watch)
-    : NcclCommunicator(std::move(group), watch, c10::cuda::getStreamFromPool(/*isHighPriority=*/true)) {
-  const ncclUniqueId id = common_id(group_);
-  const Watched watched(watch_.watchdog(), {"", group_.name() + ": the start of NCCL"});
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  ncclComm_t comm = nullptr;
-  check(ncclCommInitRankConfig(&comm, size(), id, rank(), &config), group_.name() + ": the start of NCCL");
-  handle_ = std::make_shared<NcclHandle>(comm, group_.name(), watch_);
+Tensor NcclHandle::window(int64_t elements, at::TensorOptions options) {
+  const size_t bytes = static_cast<size_t>(elements) * options.dtype().itemsize();
+  const std::string what = std::to_string(bytes) + " bytes that all ranks can reach";
+  void* memory = nullptr;
+  TORCH_CHECK_WITH(OutOfMemoryError, ncclMemAlloc(&memory, bytes) == ncclSuccess, "NCCL could not allocate ", what);
+  window_memory() += static_cast<int64_t>(bytes);
+  ncclWindow_t window = nullptr;
+  check(ncclCommWindowRegister(comm_, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC), what);
+  const auto release = [self = shared_from_this(), window, bytes](void* data) {
+    if (std::uncaught_exceptions() > self->exceptions_at_start_) return;  // the others may never come
+    ncclCommWindowDeregister(self->comm_, window);
+    ncclMemFree(data);
+    window_memory() -= static_cast<int64_t>(bytes);
+  };
+  return at::from_blob(memory, {elements}, release, options).zero_();
 }
 
-NcclCommunicator::NcclCommunicator(HostGroup group, GpuWatch& watch, c10::cuda::CUDAStream stream)
-    : group_(std::move(group)), watch_(watch), stream_(stream) {
+NcclCommunicator::NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather)
+    : group_(std::move(group)),
+      watch_(watch),
+      gather_(gather),
+      all_(new_lane(/*copy_engines=*/false)),
+      gathers_(gather == Gather::shared ? all_ : new_lane(gather == Gather::copy_engines)) {}
+
+NcclCommunicator::NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather, Lane all, Lane gathers)
+    : group_(std::move(group)), watch_(watch), gather_(gather), all_(std::move(all)), gathers_(std::move(gathers)) {}
+
+NcclCommunicator::Lane NcclCommunicator::new_lane(bool copy_engines) {
   TORCH_CHECK(group_.size() > 1, "a communicator of NCCL is for two ranks or more");
+  const ncclUniqueId id = common_id(group_);
+  const Watched watched(watch_.watchdog(), {"", group_.name() + ": the start of NCCL"});
+  ncclConfig_t config = config_for(copy_engines);
+  ncclComm_t comm = nullptr;
+  check(ncclCommInitRankConfig(&comm, size(), id, rank(), &config), group_.name() + ": the start of NCCL");
+  return {c10::cuda::getStreamFromPool(/*isHighPriority=*/true), copy_engines,
+          std::make_shared<NcclHandle>(comm, group_.name(), watch_)};
 }
 
 template <typename Call>
-PendingCollective NcclCommunicator::start(const Collective& collective, std::vector<Tensor> tensors, Call call) {
+PendingCollective NcclCommunicator::start(const Lane& lane, const Collective& collective, std::vector<Tensor> tensors,
+                                          Call call) {
   for (const Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.device() == device(), collective.text(), ": a tensor is on ", tensor.device(),
                 ", this rank's communicator is on ", device());
@@ -129,51 +163,51 @@ PendingCollective NcclCommunicator::start(const Collective& collective, std::vec
   C10_CUDA_CHECK(cudaStreamIsCapturing(current, &capturing));
   const std::shared_ptr<GpuEvent> ready = watch_.take_event(), done = watch_.take_event();
   ready->record(current);
-  ready->hold_back(stream_);
+  ready->hold_back(lane.stream);
   const bool watches = capturing == cudaStreamCaptureStatusNone;
   // NCCL may wait for other ranks on the host too, when it connects to them.
   Watched watched(watch_.watchdog(),
                   {watches ? group_.name() + ", collective " + std::to_string(sequence_) : "", collective.text()});
-  call(stream_.stream());
-  done->record(stream_);
+  call(lane.handle->get(), lane.stream.stream());
+  done->record(lane.stream);
   if (watches) watch_.end_at(watched.release(), done);
   return PendingCollective(std::make_shared<PendingOnGpu>(done, std::move(tensors)));
 }
 
 PendingCollective NcclCommunicator::all_gather(Tensor output, const Tensor& input, std::string_view label) {
   const Collective collective = all_gather_of(output, input, size(), label);
-  return start(collective, {output, input}, [&](cudaStream_t stream) {
+  return start(gathers_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
     check(ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), static_cast<size_t>(input.numel()),
-                        type_of(input.scalar_type()), handle_->get(), stream),
+                        type_of(input.scalar_type()), comm, stream),
           collective.text());
   });
 }
 
 PendingCollective NcclCommunicator::reduce_scatter(Tensor output, const Tensor& input, std::string_view label) {
   const Collective collective = reduce_scatter_of(output, input, size(), label);
-  return start(collective, {output, input}, [&](cudaStream_t stream) {
+  return start(all_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
     check(ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), static_cast<size_t>(output.numel()),
-                            type_of(input.scalar_type()), ncclSum, handle_->get(), stream),
+                            type_of(input.scalar_type()), ncclSum, comm, stream),
           collective.text());
   });
 }
 
 PendingCollective NcclCommunicator::all_reduce(Tensor tensor, std::string_view label) {
   const Collective collective = all_reduce_of(tensor, label);
-  return start(collective, {tensor}, [&](cudaStream_t stream) {
+  return start(all_, collective, {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const data = tensor.mutable_data_ptr();
-    check(ncclAllReduce(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), ncclSum,
-                        handle_->get(), stream),
+    check(ncclAllReduce(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), ncclSum, comm,
+                        stream),
           collective.text());
   });
 }
 
 PendingCollective NcclCommunicator::broadcast(Tensor tensor, int root, std::string_view label) {
   const Collective collective = broadcast_of(tensor, root, size(), label);
-  return start(collective, {tensor}, [&](cudaStream_t stream) {
+  return start(all_, collective, {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const data = tensor.mutable_data_ptr();
-    check(ncclBroadcast(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), root,
-                        handle_->get(), stream),
+    check(ncclBroadcast(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), root, comm,
+                        stream),
           collective.text());
   });
 }
@@ -182,7 +216,7 @@ PendingCollective NcclCommunicator::all_to_all(Tensor output, const std::vector<
                                                const Tensor& input, const std::vector<int64_t>& input_counts,
                                                std::string_view label) {
   const Collective collective = all_to_all_of(output, output_counts, input, input_counts, size(), label);
-  return start(collective, {output, input}, [&](cudaStream_t stream) {
+  return start(all_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
     const ncclDataType_t type = type_of(input.scalar_type());
     const int64_t width = input.element_size();
     const char* from = static_cast<const char*>(input.const_data_ptr());
@@ -191,10 +225,10 @@ PendingCollective NcclCommunicator::all_to_all(Tensor output, const std::vector<
     for (int peer = 0; peer < size(); ++peer) {
       const int64_t sent = input_counts[static_cast<size_t>(peer)], received = output_counts[static_cast<size_t>(peer)];
       if (sent > 0) {
-        check(ncclSend(from, static_cast<size_t>(sent), type, peer, handle_->get(), stream), collective.text());
+        check(ncclSend(from, static_cast<size_t>(sent), type, peer, comm, stream), collective.text());
       }
       if (received > 0) {
-        check(ncclRecv(to, static_cast<size_t>(received), type, peer, handle_->get(), stream), collective.text());
+        check(ncclRecv(to, static_cast<size_t>(received), type, peer, comm, stream), collective.text());
       }
       from += sent * width;
       to += received * width;
@@ -203,32 +237,43 @@ PendingCollective NcclCommunicator::all_to_all(Tensor output, const std::vector<
   });
 }
 
-std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
-  HostGroup part = group_.split(color);
-  const bool all = part.size() == size(), alone = part.size() == 1;
-  std::shared_ptr<NcclHandle> handle = handle_;
-  if (!all) {
-    const Watched watched(watch_.watchdog(), {"", group_.name() + ": the split of NCCL's communicator"});
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.splitShare = 1;  // buffers and connections of the whole group
-    ncclComm_t comm = nullptr;
-    check(ncclCommSplit(handle_->get(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
-          group_.name() + ": the split of NCCL's communicator");
-    if (alone) return std::make_unique<LocalCommunicator>(device());
-    handle = std::make_shared<NcclHandle>(comm, part.name(), watch_);
-  }
-  auto communicator = std::unique_ptr<NcclCommunicator>(new NcclCommunicator(std::move(part), watch_, stream_));
-  communicator->handle_ = std::move(handle);
-  return communicator;
+Tensor NcclCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {
+  if (gather_ != Gather::copy_engines || elements == 0) return at::zeros({elements}, options);
+  const Watched watched(watch_.watchdog(), {"", group_.name() + ": memory that all ranks can reach"});
+  return gathers_.handle->window(elements, options);
 }
 
-std::string NcclCommunicator::description() {
+std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
+  HostGroup part = group_.split(color);
+  Lane all = split(all_, part, color);
+  Lane gathers = gather_ == Gather::shared ? all : split(gathers_, part, color);
+  if (part.size() == 1) return std::make_unique<LocalCommunicator>(device());
+  return std::unique_ptr<NcclCommunicator>(
+      new NcclCommunicator(std::move(part), watch_, gather_, std::move(all), std::move(gathers)));
+}
+
+NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, const HostGroup& part, int color) {
+  if (part.size() == size()) return lane;
+  const bool alone = part.size() == 1;
+  const Watched watched(watch_.watchdog(), {"", group_.name() + ": the split of NCCL's communicator"});
+  ncclConfig_t config = config_for(lane.copy_engines);
+  config.splitShare = 1;  // buffers and connections of the whole group
+  ncclComm_t comm = nullptr;
+  check(ncclCommSplit(lane.handle->get(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
+        group_.name() + ": the split of NCCL's communicator");
+  return {lane.stream, lane.copy_engines, alone ? nullptr : std::make_shared<NcclHandle>(comm, part.name(), watch_)};
+}
+
+std::string NcclCommunicator::description(Gather gather) {
   int version = 0;
   ncclGetVersion(&version);
   const char* multicast = std::getenv("NCCL_NVLS_ENABLE");
+  constexpr std::array<const char*, 3> streams = {
+      "one high-priority stream", "a high-priority stream and one for all-gathers",
+      "a high-priority stream and one for all-gathers, which copy engines move"};
   return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100) + ", one high-priority stream, reductions in NVLink switches " +
-         (multicast != nullptr && std::strcmp(multicast, "0") == 0 ? "off" : "on");
+         std::to_string(version % 100) + ", " + streams[static_cast<size_t>(gather)] +
+         ", reductions in NVLink switches " + (multicast != nullptr && std::strcmp(multicast, "0") == 0 ? "off" : "on");
 }
 
 }  // namespace strata::sharding

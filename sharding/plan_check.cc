@@ -122,6 +122,9 @@ class ComparedCommunicator : public Communicator {
     check_counts(sends, output_counts, label);
     return inner_->all_to_all(output, output_counts, input, input_counts, label);
   }
+  Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {
+    return inner_->gather_buffer(elements, options);
+  }
   std::unique_ptr<Communicator> split(int color) override {
     return check_.compared(inner_->split(color), plan_->group().split(color));
   }

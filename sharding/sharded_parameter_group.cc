@@ -56,9 +56,12 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
               ranks);
   const auto master_options = at::TensorOptions(at::kFloat).device(options_.device);
   const auto compute_options = master_options.dtype(options_.precision.compute);
-  master_ = at::zeros({layout_.shard_elements()}, master_options);
-  gradient_ = at::zeros({layout_.shard_elements()}, master_options);
-  if (options_.precision.compute != at::kFloat) compute_copy_ = at::zeros({layout_.shard_elements()}, compute_options);
+  const int64_t shard_elements = layout_.shard_elements();
+  const bool copied = options_.precision.compute != at::kFloat;
+  master_ =
+      copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
+  gradient_ = at::zeros({shard_elements}, master_options);
+  if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
 
   if (sharded()) {
     full_ = tensor_without_data(layout_.elements(), compute_options);

@@ -20,12 +20,18 @@ constexpr std::array<std::string_view, 3> names(Strategy) { return {"none", "ful
 enum class Accumulate { reduced, full };
 constexpr std::array<std::string_view, 2> names(Accumulate) { return {"reduced", "full"}; }
 
+// How full parameters come together. shared: in the queue of all collectives. separate: on a communicator and a stream
+// of their own. copy_engines: so, and moved by the GPUs' copy engines, which take no multiprocessor from the compute.
+enum class Gather { shared, separate, copy_engines };
+constexpr std::array<std::string_view, 3> names(Gather) { return {"shared", "separate", "copy_engines"}; }
+
 struct ShardingConfig {
   Strategy strategy = Strategy::full;
   int64_t shard_ranks = 0;
   bool reshard_after_forward = true;
   int64_t prefetch = 1;
   Accumulate accumulate = Accumulate::reduced;
+  Gather gather = Gather::shared;
 
   // Ranks that share one copy of the parameters.
   int64_t ranks_per_copy(int64_t ranks) const {
@@ -43,6 +49,9 @@ struct ShardingConfig {
                "layers");
     fields.add("accumulate", accumulate,
                "reduced: reduce every micro-batch; full: keep full gradients and reduce once a step");
+    fields.add("gather", gather,
+               "all-gathers share a queue with the reductions, have a communicator of their own (separate), or also go "
+               "by copy engines instead of kernels (GPUs only)");
   }
 };
 

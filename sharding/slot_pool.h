@@ -18,6 +18,8 @@ class SlotPool {
  public:
   // `slots` buffers of `elements`. With `poison`, released slots are filled with NaN: whoever reads one is found out.
   SlotPool(int64_t slots, int64_t elements, at::TensorOptions options, bool poison = false);
+  // In memory that `make` gives, a buffer a call.
+  SlotPool(int64_t slots, const std::function<Tensor()>& make, bool poison);
 
   // The lowest free slot. If none is free but some wait for a collective to leave them, finishes the first of these.
   // Throws when every slot is in use: the plan asks for more layers at once than the pool was made for.

@@ -3,10 +3,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <string>
 
 #include "configs/errors.h"
 
@@ -32,10 +30,5 @@ void install_stop_handlers() {
 }
 
 bool stop_requested_here() { return requested; }
-
-bool stop_requested(const Bootstrap& bootstrap) {
-  const auto answers = bootstrap.gather(requested ? "stop" : "");
-  return std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return !answer.empty(); });
-}
 
 }  // namespace strata::sharding

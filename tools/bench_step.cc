@@ -63,7 +63,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   const std::string rate = std::string(Model::kItem) + "s_per_second";
   nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
                                  {"ranks", config.run.ranks},
-                                 {"communication", bootstrap.transport()},
+                                 {"communication", bootstrap.transport(config.sharding.gather)},
                                  {"batch", config.batch},
                                  {"micro_batch", config.micro_batch},
                                  {std::string(Model::kItem) + "s_per_sample", model.items_per_sample()},

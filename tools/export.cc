@@ -18,7 +18,7 @@
 #include "tools/weights_writer.h"
 #include "trainer/checked_file.h"
 #include "trainer/checkpoint_loader.h"
-#include "trainer/data/idx_file.h"
+#include "trainer/data/labelled_images.h"
 #include "trainer/data/normalization.h"
 #include "trainer/load_config.h"
 
@@ -81,11 +81,25 @@ struct Request {
   uint64_t file_bytes = tools::kDefaultFileBytes;
 };
 
-// What the training images were normalized by.
-hf::PixelValues pixels_of(const trainer::DataConfig& data) {
-  const auto& files = std::get<trainer::IdxDataConfig>(data.type);
-  const auto [mean, deviation] = trainer::normalization_of(trainer::read_idx(files.train_images, 3, 4).values);
-  return {mean, deviation};
+// What images were made of before the model saw them.
+hf::PixelValues pixels_of(const trainer::EncodedImagesConfig& data, int64_t channels) {
+  return {{data.mean.begin(), data.mean.begin() + channels},
+          {data.deviation.begin(), data.deviation.begin() + channels},
+          data.crop};
+}
+
+hf::PixelValues pixels_of(const std::vector<uint8_t>& training_pixels, int64_t channels) {
+  const auto [mean, deviation] = trainer::normalization_of(training_pixels);
+  const auto count = static_cast<size_t>(channels);
+  return {std::vector<double>(count, mean), std::vector<double>(count, deviation)};
+}
+
+hf::PixelValues pixels_of(const trainer::IdxDataConfig& data, int64_t channels) {
+  return pixels_of(trainer::read_idx_images(data.train_images, data.train_labels).pixels, channels);
+}
+
+hf::PixelValues pixels_of(const trainer::ImageArraysConfig& data, int64_t channels) {
+  return pixels_of(trainer::read_safetensors_images(data.train).pixels, channels);
 }
 
 std::string config_for(const modules::TransformerConfig& model, const trainer::DataConfig&) {
@@ -93,7 +107,13 @@ std::string config_for(const modules::TransformerConfig& model, const trainer::D
 }
 
 std::string config_for(const modules::VisionTransformerConfig& model, const trainer::DataConfig& data) {
-  return hf::write_config(model, pixels_of(data));
+  const auto write = [&]<class Data>(const Data& images) -> std::string {
+    if constexpr (std::is_base_of_v<trainer::ImageMixingConfig, Data>) {
+      return hf::write_config(model, pixels_of(images, model.channels));
+    }
+    throw Error(ExitCode::internal, "a configuration was not checked: its data are no images");
+  };
+  return std::visit(write, data.type);
 }
 
 template <class Model>

@@ -73,7 +73,10 @@ trainer::IdxDataConfig write_data(const modules::VisionTransformerConfig& model,
   const int64_t count = std::clamp<int64_t>(kMostNumbers / pixels, 1, kSamples);
   write_bytes(images, {count, model.channels, model.image_size, model.image_size}, 256);
   write_bytes(labels, {count}, std::min<int64_t>(model.classes, 256));
-  return {images, labels, images, labels};
+  trainer::IdxDataConfig data;
+  data.train_images = data.validation_images = images;
+  data.train_labels = data.validation_labels = labels;
+  return data;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "sharding/window_memory.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/resident_memory.h"
 
@@ -18,7 +19,9 @@ inline DeviceMemory device_memory(c10::Device device) {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
-  return {static_cast<int64_t>(total), stats.allocated_bytes[kAll].peak, stats.reserved_bytes[kAll].peak};
+  const int64_t windows = sharding::window_memory();
+  return {static_cast<int64_t>(total), stats.allocated_bytes[kAll].peak + windows,
+          stats.reserved_bytes[kAll].peak + windows};
 }
 
 // Calls of cudaMalloc so far; 0 on CPUs.
@@ -26,11 +29,13 @@ inline int64_t device_allocations(c10::Device device) {
   return device.is_cpu() ? 0 : c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).num_device_alloc;
 }
 
-// GPUs: the most that tensors have taken at once, in bytes. CPUs: the resident set now.
+// GPUs: the most that tensors have taken at once, windows of the communication included, in bytes. CPUs: the resident
+// set now.
 inline int64_t memory_bytes(c10::Device device) {
   if (device.is_cpu()) return resident_bytes();
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[kAll].peak +
+         sharding::window_memory();
 }
 
 }  // namespace strata::trainer

@@ -17,7 +17,6 @@ class FaultInjection {
   // `communicator` is where an additional collective goes.
   FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator);
 
-  bool armed() const { return armed_; }  // on this rank
   void begin_step(int64_t step) { now_ = armed_ && step == step_; }
 
   // In the middle of the forward of a layer: kill, hang, exception, an additional collective.
@@ -30,7 +29,7 @@ class FaultInjection {
 
   Fault kind_;
   sharding::Communicator& communicator_;
-  bool armed_ = false, now_ = false;
+  bool armed_ = false, now_ = false;  // on this rank; in this step
   int64_t step_ = 0;
 };
 

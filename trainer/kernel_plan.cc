@@ -2,11 +2,13 @@
 #include "trainer/kernel_plan.h"
 
 #include <cstdio>
+#include <set>
 
 #include "configs/document.h"
 #include "configs/errors.h"
 #include "configs/reader.h"
 #include "trainer/digest.h"
+#include "trainer/used_shapes.h"
 
 namespace strata::trainer {
 namespace {
@@ -41,6 +43,13 @@ std::string file_of(const configs::Places& places) {
     if (place.source && !place.source->is_override) return place.source->name;
   }
   return "CONFIG";
+}
+
+// The keys of `kernels:` that choose what the model computes.
+std::set<std::string> used_keys(const TrainerConfig& config) {
+  std::set<std::string> keys;
+  for (const UsedShape& used : used_shapes(config)) keys.emplace(kernels_key(used.shape.op));
+  return keys;
 }
 
 [[noreturn]] void refuse(const std::string& sentence, const std::string& config_path) {
@@ -111,11 +120,15 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   auto next = chosen.begin();
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     const std::optional<kernels::Level> best = *next++;
-    if (level) return;
-    if (!best) refuse("cannot use " + kernels.plan + ": it has no level of " + op, config_path);
+    if (level || !best) return;
     level = best;
     loaded.places["kernels." + std::string(op)] = {source, 1, 1};
   });
+  const std::set<std::string> used = used_keys(loaded.config);
+  kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
+    if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, config_path);
+  });
+  kernels.planned = true;
 }
 
 }  // namespace strata::trainer

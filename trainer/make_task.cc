@@ -12,7 +12,7 @@ std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::Trans
   return std::make_unique<LanguageModeling>(config);
 }
 std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::VisionTransformerConfig&,
-                               const IdxDataConfig&) {
+                               const ImageMixingConfig&) {
   return std::make_unique<ImageClassification>(config);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace strata::trainer {
 namespace {
@@ -135,6 +136,16 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
   append_member(json, "step", json_number(step));
   append_member(json, "weights_sha256", "\"" + std::string(weights_sha256) + "\"");
   json_.append(json + "}\n");
+}
+
+void Metrics::bad_sample(int64_t step, const std::string& line) {
+  const std::string text =
+      nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  append_member(json, "bad_sample", text);
+  json_.append(json + "}\n");
+  warn(text);
 }
 
 std::string Metrics::phase_table() const {

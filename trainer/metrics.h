@@ -51,6 +51,9 @@ class Metrics {
   void evaluation(const EvaluationRecord& record);
   void weights(int64_t step, std::string_view weights_sha256);
 
+  // A sample that cannot be used: file and reason, in whatever bytes the file's name has.
+  void bad_sample(int64_t step, const std::string& line);
+
   // Any other line for the console, which the progress line must not disturb.
   void note(std::string_view line) { console_.line(line); }
   void warn(std::string_view line) { console_.warning(line); }

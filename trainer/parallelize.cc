@@ -11,6 +11,7 @@
 #include "kernels/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
+#include "sharding/run_in_backward.h"
 #include "trainer/group_layout.h"
 #include "trainer/slot_plan.h"
 
@@ -103,7 +104,8 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
-    return fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
+    layer = fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
+    return index + 1 == layers ? before_the_head(std::move(layer)) : layer;
   });
 }
 
@@ -115,13 +117,22 @@ ShardedModel::~ShardedModel() {
 
 void ShardedModel::add_pools(const TrainerConfig& config) {
   const SlotPlan plan = slot_plan(config, task_.parameter_table());
-  const auto add = [&](const Slots& slots) {
-    const auto options = at::TensorOptions().device(options_.device).dtype(scalar_type(slots.type));
-    pools_.push_back(std::make_unique<SlotPool>(slots.count, slots.elements, options, options_.poison_slots));
-    return pools_.back().get();
-  };
-  for (const Slots& slots : plan.weights) weight_slots_[slots.type] = add(slots);
-  for (const Slots& slots : plan.gradients) gradient_slots_[slots.type] = add(slots);
+  for (const Slots& slots : plan.weights) {
+    weight_slots_[slots.type] = add_weight_pool(slots.count, slots.elements, scalar_type(slots.type));
+  }
+  for (const Slots& slots : plan.gradients) {
+    gradient_slots_[slots.type] = add_gradient_pool(slots.count, slots.elements, scalar_type(slots.type));
+  }
+}
+
+SlotPool* ShardedModel::add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type) {
+  const auto make = [&] { return mesh_.shard->gather_buffer(elements, at::device(options_.device).dtype(type)); };
+  return pools_.emplace_back(std::make_unique<SlotPool>(slots, make, options_.poison_slots)).get();
+}
+
+SlotPool* ShardedModel::add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type) {
+  const auto options = at::device(options_.device).dtype(type);
+  return pools_.emplace_back(std::make_unique<SlotPool>(slots, elements, options, options_.poison_slots)).get();
 }
 
 void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer) {
@@ -130,17 +141,15 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   const FloatType reduce = parameters.is_layer ? config.precision.reduce_of(layer) : config.precision.reduce;
   const sharding::MixedPrecisionPolicy precision{scalar_type(compute), scalar_type(reduce)};
   const bool sharded = mesh_.shard->size() > 1;
-  const auto own_buffer = [&](at::ScalarType type) {
-    const auto options = at::TensorOptions().device(options_.device).dtype(type);
-    pools_.push_back(std::make_unique<SlotPool>(1, layout.elements(), options, options_.poison_slots));
-    return pools_.back().get();
-  };
   SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_.at(compute) : nullptr;
   SlotPool* gradient_slots = nullptr;
   // A group whose gradient has a buffer of its own is reduced once a step.
   const bool own_gradient = !parameters.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
-  if (sharded && !parameters.is_layer) weight_slots = own_buffer(precision.compute);
-  if (sharded) gradient_slots = own_gradient ? own_buffer(precision.reduce) : gradient_slots_.at(reduce);
+  if (sharded && !parameters.is_layer) weight_slots = add_weight_pool(1, layout.elements(), precision.compute);
+  if (sharded) {
+    gradient_slots =
+        own_gradient ? add_gradient_pool(1, layout.elements(), precision.reduce) : gradient_slots_.at(reduce);
+  }
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
       ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout, *mesh_.shard,
@@ -155,6 +164,22 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   }
 }
 
+modules::Layer ShardedModel::before_the_head(modules::Layer layer) {
+  return [this, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+    for (auto* group : always_full_) group->wait_for_unshard();
+    const Stream output = layer(stream, context);
+    const auto outputs =
+        sharding::run_in_backward({output.residual, output.branch}, [this] { start_reduce_of_the_head(); });
+    return Stream{outputs[0], outputs[1]};
+  };
+}
+
+void ShardedModel::start_reduce_of_the_head() {
+  if (head_is_reduced_) return;
+  for (size_t i = 1; i < always_full_.size(); ++i) always_full_[i]->start_reduce(last_micro_batch_);
+  head_is_reduced_ = true;
+}
+
 Tensor ShardedModel::parameter(const std::string& name) const {
   for (const auto* group : groups_) {
     const auto& entries = group->layout().entries();
@@ -167,13 +192,18 @@ Tensor ShardedModel::parameter(const std::string& name) const {
 
 void ShardedModel::begin_step() {
   for (auto* group : groups_) group->begin_step();
+  // In the order of their use: what is not needed before the layers, an untied head, comes behind the first layer.
+  if (!always_full_.empty()) always_full_.front()->start_unshard();
+  layers_->start_forward();
   for (auto* group : always_full_) group->start_unshard();
-  for (auto* group : always_full_) group->wait_for_unshard();
+  if (!always_full_.empty()) always_full_.front()->wait_for_unshard();
 }
 
 void ShardedModel::finish_backward() {
   layers_->finish_backward();
-  for (auto* group : always_full_) group->start_reduce(last_micro_batch_);
+  start_reduce_of_the_head();  // unless the backward did
+  head_is_reduced_ = false;
+  if (!always_full_.empty()) always_full_.front()->start_reduce(last_micro_batch_);
   if (!last_micro_batch_) return;
   for (auto* group : always_full_) group->wait_for_reduce();
   for (auto& pool : pools_) pool->finish_all();

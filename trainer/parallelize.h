@@ -54,8 +54,14 @@ class ShardedModel {
 
  private:
   void add_pools(const TrainerConfig& config);
+  sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
+  sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
   // `layer`: how many came before it.
   void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer);
+  // Around the last layer: behind it comes an untied head, whose weight was on its way meanwhile, and whose gradient is
+  // complete when the backward comes back here.
+  modules::Layer before_the_head(modules::Layer layer);
+  void start_reduce_of_the_head();
   Tensor parameter(const std::string& name) const;
 
   Task& task_;
@@ -66,7 +72,7 @@ class ShardedModel {
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
   std::unique_ptr<sharding::ShardedLayers> layers_;
-  bool last_micro_batch_ = true;
+  bool last_micro_batch_ = true, head_is_reduced_ = false;
 };
 
 }  // namespace strata::trainer

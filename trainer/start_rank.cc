@@ -40,7 +40,8 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   const bool was_automatic = device == sharding::DeviceWish::automatic;
   const std::string reason = bootstrap.choose_device(device);
   if (bootstrap.rank() == 0) {
-    std::printf("device: %s\ncommunication: %s\n", reason.c_str(), bootstrap.transport().c_str());
+    const std::string transport = bootstrap.transport(loaded.config.sharding.gather);
+    std::printf("device: %s\ncommunication: %s\n", reason.c_str(), transport.c_str());
   }
   if (!was_automatic) return;
   device = bootstrap.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;

@@ -3,8 +3,10 @@
 #include "trainer/step_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "kernels/linear_cross_entropy/head_chunks.h"
 #include "modules/kernel_selection.h"
 
 namespace strata::trainer {
@@ -156,7 +158,9 @@ class Step {
   }
 
   void attention_backward(const Part& part) {
-    if (part.levels.attention == Level::cuda) {
+    if (part.levels.attention == Level::cuda && config_.run.deterministic) {
+      ledger_.need(2 * tokens_ * model_.heads * model_.sequence);
+    } else if (part.levels.attention == Level::cuda) {
       ledger_.need(elements_ * 4);  // gradients of queries are summed in fp32
     } else if (is_traced(part.levels.attention)) {
       ledger_.need(on_gpu_ ? 3 * part.packed : part.packed);  // parts, which are then put together
@@ -227,7 +231,8 @@ class Step {
     norm_forward(outside_);
     ledger_.give((is_full(layers_.size() - 1) ? 2 : 1) * layers_.back().stream);
     ledger_.at("the loss");
-    config_.kernels.levels.linear_cross_entropy ? fused_loss() : loss();
+    const std::optional<Level> fused = config_.kernels.levels.linear_cross_entropy;
+    fused ? fused_loss(*fused) : loss(outside_.levels.cross_entropy);
     ledger_.give(outside_.stream);  // what the head keeps
     ledger_.at("the backward of the final norm");
     ledger_.take(outside_.stream);
@@ -235,9 +240,8 @@ class Step {
     ledger_.give(2 * outside_.stream + outside_.statistics);
   }
 
-  void loss() {
+  void loss(Level level) {
     const int64_t logits = tokens_ * model_.vocabulary * outside_.bytes, wide = tokens_ * model_.vocabulary * 4;
-    const Level level = outside_.levels.cross_entropy;
     ledger_.take(logits);
     if (is_traced(level)) {
       ledger_.take(wide);  // log p, whose memory the gradient takes
@@ -253,17 +257,29 @@ class Step {
     ledger_.give(logits);
   }
 
-  // As linear_cross_entropy takes its rows in turn.
-  void fused_loss() {
-    const int64_t rows = std::max<int64_t>((int64_t{1} << (on_gpu_ ? 29 : 24)) / model_.vocabulary / 128, 1) * 128;
-    const int64_t chunk = std::min(rows, tokens_) * model_.vocabulary, weight = model_.vocabulary * model_.width;
-    ledger_.take(outside_.stream + 4 * weight);
+  // Head and loss in one, for some rows at a time: both gradients are made with the logits.
+  void fused_loss(Level level) {
+    if (level == Level::torchscript) return loss(level);
+    const bool cuda = level == Level::cuda;
+    const int64_t classes = cuda ? kernels::classes_of_whole_rows(model_.vocabulary) : model_.vocabulary;
+    const int64_t rows = std::min(kernels::rows_at_a_time(tokens_, classes, on_gpu_), tokens_);
+    const int64_t chunk = rows * classes, weight = classes * model_.width;
+    const int64_t gradients = outside_.stream + 4 * weight;
+    const int64_t filled_up = classes > model_.vocabulary ? (weight + classes) * outside_.bytes : 0;
+    ledger_.take(gradients + filled_up);
     ledger_.take(chunk * outside_.bytes);
-    ledger_.need(outside_.bytes == 2 ? std::max(chunk * 10, chunk * 2 + weight * 2) : chunk * 4);
-    ledger_.give(chunk * outside_.bytes);
+    if (cuda) {  // the gradient takes the place of the logits; a product that adds is timed on an output of its own
+      if (rows < tokens_ && !config_.run.deterministic) ledger_.need(4 * weight);
+    } else {  // the gradient beside the logits, then a product in their type beside it
+      const int64_t wide = outside_.bytes == 2 ? 2 * chunk * 4 : 0;  // ATen's copy of the logits, and log p
+      const int64_t product = outside_.bytes == 2 ? weight * 2 : 0;
+      ledger_.need(chunk * outside_.bytes + std::max(level == Level::aten ? wide : 0, product));
+    }
+    ledger_.give(chunk * outside_.bytes + filled_up);
     ledger_.at("the backward of the head");
     ledger_.take(outside_.stream);
-    ledger_.give(outside_.stream + 4 * weight);
+    if (sharded_ && config_.precision.reduce != FloatType::float32) ledger_.need(4 * weight);  // times that of the loss
+    ledger_.give(gradients);
   }
 
   // Comes with the gradient of the stream, one tensor for residual and branch, and leaves with that of its inputs.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ using at::Tensor;
 struct MicroBatch {
   Tensor inputs, targets;
   int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
-  Tensor share = {};         // fp32 0-dim: targets are [2, ...], the first ones count this and the second ones the rest
+  Tensor share = {};         // fp32 [H, W]: images are mixed in pairs, see data/image_mixing.h; undefined: they are not
 };
 
 class Task {
@@ -53,6 +54,15 @@ class Task {
 
   // scale * sum of the losses of the items; `dropout_key` undefined: no dropout.
   virtual Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const = 0;
+
+  // What this rank has found in the data that cannot be used, and has not been told: a line for each sample. They are
+  // left out, until they are too many on all ranks; nothing: the data were checked as a whole.
+  virtual std::vector<std::string> take_bad_samples() const { return {}; }
+  struct BadSampleLimit {
+    int64_t most = 0;
+    std::string rule;  // what the limit comes from, for the message
+  };
+  virtual std::optional<BadSampleLimit> bad_sample_limit() const { return {}; }
 
   // Identifies the data: equal on all ranks, kept in checkpoints.
   virtual std::string data_fingerprint() const = 0;

@@ -42,6 +42,9 @@ class TimedCommunicator : public sharding::Communicator {
     return timed("all_to_all", label,
                  [&] { return inner_->all_to_all(std::move(output), output_counts, input, input_counts, label); });
   }
+  at::Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {
+    return inner_->gather_buffer(elements, options);
+  }
   std::unique_ptr<Communicator> split(int color) override {
     return std::make_unique<TimedCommunicator>(inner_->split(color), timer_);
   }

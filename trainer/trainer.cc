@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
 
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/failure.h"
@@ -24,8 +25,8 @@
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/profile/call_work.h"
-#include "trainer/refuse_waits.h"
 #include "trainer/resume.h"
+#include "trainer/strict_step.h"
 #include "trainer/weights_hash.h"
 
 namespace strata::trainer {
@@ -43,7 +44,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       bootstrap_(bootstrap),
       device_(bootstrap.device()),
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
-      world_(bootstrap.communicator(), timer_),
+      world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       fault_(config.fault, ranks_.rank, *mesh_.shard),
@@ -89,6 +90,7 @@ ExitCode Trainer::train() {
       const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
       evaluate_samples(wanted > 0 ? std::min(wanted, task_->evaluation_samples()) : task_->evaluation_samples());
     }
+    if (last || pauses || due(step_, config_.log.every)) tell_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step_, config_.checkpoint.every)) save();
     bootstrap_.end_step();
@@ -211,16 +213,20 @@ void Trainer::fill_inputs() {
 }
 
 void Trainer::take_step() {
-  // The first step makes what is made once, and the plans of the ranks are compared on the host.
-  const RefuseWaits refuse_waits(device_.is_cuda() && step_ > first_step_ + 1);
+  const int64_t since_start = step_ - first_step_;
+  const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
+  // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
+  // out in which order memory comes back, and a graph has memory of its own.
+  const StrictStep strict(device_, /*may_wait=*/since_start <= 1, /*may_allocate=*/since_start <= 2 || captures);
   try {
-    if (!graph_ || step_ <= first_step_ + StepGraph::kWarmUpSteps) {
+    if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
       run_step();
     } else {
-      if (!graph_->captured()) graph_->capture([this] { run_step(); });
+      if (captures) graph_->capture([this] { run_step(); });
       sharding::set_position(step_, "captured step");
       graph_->replay();
     }
+    strict.check_allocations();
   } catch (const c10::OutOfMemoryError& error) {
     const std::string request = error.what_without_backtrace();
     throw Error(ExitCode::out_of_memory,
@@ -316,6 +322,25 @@ void Trainer::evaluate_samples(int64_t samples) {
   for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
   metrics_->evaluation(record);
+}
+
+void Trainer::tell_bad_samples() {
+  const std::optional<Task::BadSampleLimit> limit = task_->bad_sample_limit();
+  if (!limit) return;
+  std::string found;
+  for (const std::string& line : task_->take_bad_samples()) found += line + '\n';
+  for (const std::string& of_rank : bootstrap_.gather(found)) {
+    std::istringstream lines(of_rank);
+    for (std::string line; std::getline(lines, line);) {
+      // Another rank may have met it in another epoch.
+      if (bad_samples_.insert(line).second && metrics_) metrics_->bad_sample(step_, line);
+    }
+  }
+  const auto count = static_cast<int64_t>(bad_samples_.size());
+  if (count <= limit->most) return;
+  throw Error(ExitCode::data, std::to_string(count) + (count == 1 ? " sample" : " samples") +
+                                  " cannot be used, more than " + limit->rule +
+                                  "; each is named in metrics.jsonl, one is " + *bad_samples_.begin());
 }
 
 void Trainer::save() {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ class Trainer {
   void look_at_results(bool all);
   void look_at(const StepResult& result);
   void evaluate_samples(int64_t samples);
+  // Those of all ranks, once each; throws Error (data) when they are too many. Collective.
+  void tell_bad_samples();
   void save();
   void finish_save(bool wait);
   [[noreturn]] void explain_skipped_update(int64_t step);
@@ -104,6 +107,7 @@ class Trainer {
   const Tensor one_;                // fp32, 0-dim
   int64_t step_ = 0, first_step_ = 0, last_step_;
   bool stop_ = false;
+  std::set<std::string> bad_samples_;  // that were told
 };
 
 }  // namespace strata::trainer

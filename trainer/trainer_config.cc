@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 
 namespace strata::trainer {
 namespace {
@@ -76,6 +77,34 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
+void check_images(const TrainerConfig& config, const ImageMixingConfig& data, configs::Checks& checks) {
+  if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
+  if ((data.mixup > 0 || data.cutmix > 0) && config.micro_batch % 2 != 0) {
+    checks.fail("micro_batch",
+                "expected an even number, because data.mixup and data.cutmix take images in pairs, got " +
+                    text(config.micro_batch));
+  }
+}
+
+void check_images(const modules::VisionTransformerConfig& model, const SizedImagesConfig& data,
+                  configs::Checks& checks) {
+  if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data.shift >= model.image_size) {
+    checks.fail("data.shift",
+                "expected less than model.image_size " + text(model.image_size) + ", got " + text(data.shift));
+  }
+}
+
+void check_images(const modules::VisionTransformerConfig& model, const EncodedImagesConfig& data,
+                  configs::Checks& checks) {
+  if (checks.can_check({"data.area"}) && data.area[0] > data.area[1]) {
+    checks.fail("data.area", "expected the smaller share first");
+  }
+  if (checks.can_check({"model.channels"}) && model.channels != 1 && model.channels != 3) {
+    checks.fail("model.channels",
+                "expected 1 (grey) or 3, because the data are image files, got " + text(model.channels));
+  }
+}
+
 void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"evaluation.tokens"}) && config.evaluation.tokens != 0) {
     checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation images, got " +
@@ -87,12 +116,14 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
                 "computes head and loss of language models together; expected none, because the head of a "
                 "vision_transformer has a bias");
   }
-  const auto* data = std::get_if<IdxDataConfig>(&config.data.type);
-  if (data == nullptr || !checks.can_check({"data.type"})) return;
-  if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data->shift >= model.image_size) {
-    checks.fail("data.shift",
-                "expected less than model.image_size " + text(model.image_size) + ", got " + text(data->shift));
-  }
+  if (!checks.can_check({"data.type"})) return;
+  const auto check_data = [&]<class Data>(const Data& data) {
+    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
+      check_images(config, data, checks);
+      check_images(model, data, checks);
+    }
+  };
+  std::visit(check_data, config.data.type);
 }
 
 void check_task(const TrainerConfig& config, configs::Checks& checks) {

@@ -16,6 +16,7 @@
 #include "modules/model_config.h"
 #include "sharding/device_choice.h"
 #include "sharding/sharding_config.h"
+#include "trainer/image_data_config.h"
 
 namespace strata::trainer {
 
@@ -66,36 +67,9 @@ struct TextDataConfig {
   }
 };
 
-struct IdxDataConfig {
-  std::string train_images = {}, train_labels = {}, validation_images = {}, validation_labels = {};
-  bool flip = false;
-  int64_t shift = 0;
-  double mixup = 0, cutmix = 0;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.require("train_images", train_images,
-                   "images in the IDX format of MNIST, gzipped or plain: images x height x width, or images x channels "
-                   "x height x width");
-    fields.require("train_labels", train_labels, "their labels");
-    fields.require("validation_images", validation_images, "images to evaluate on");
-    fields.require("validation_labels", validation_labels, "their labels");
-    fields.add("flip", flip, "mirror every second training image, in another choice in each epoch");
-    fields.add("shift", shift, "move training images by up to so much in both directions", configs::between(0, 1e4),
-               "pixels");
-    fields.add("mixup", mixup,
-               "mix training images in pairs, in shares of Beta(mixup, mixup), one for each step; 0: never",
-               configs::between(0, 100));
-    fields.add("cutmix", cutmix,
-               "paste a box of another image into each training image, in shares of Beta(cutmix, cutmix); with mixup, "
-               "one of the two in each step; 0: never",
-               configs::between(0, 100));
-  }
-};
-
 struct DataConfig {
-  std::variant<TextDataConfig, IdxDataConfig> type = {};
-  static constexpr std::array<const char*, 2> kTypes = {"text", "idx"};
+  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig> type = {};
+  static constexpr std::array<const char*, 5> kTypes = {"text", "idx", "image_folder", "webdataset", "safetensors"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -375,6 +349,12 @@ template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
 template <>
 inline constexpr bool kFits<modules::VisionTransformerConfig, IdxDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::VisionTransformerConfig, ImageFolderConfig> = true;
+template <>
+inline constexpr bool kFits<modules::VisionTransformerConfig, WebDatasetConfig> = true;
+template <>
+inline constexpr bool kFits<modules::VisionTransformerConfig, ImageArraysConfig> = true;
 
 void check(const TrainerConfig& config, configs::Checks& checks);
 

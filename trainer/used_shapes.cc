@@ -77,18 +77,23 @@ void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t posi
   }
 }
 
-void add_model(const modules::TransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
-  const int64_t rows = micro_batch * m.sequence;
+void add_model(const modules::TransformerConfig& m, const TrainerConfig& config, UsedShapes& shapes) {
+  const int64_t micro_batch = config.micro_batch, rows = micro_batch * m.sequence;
   shapes.outside({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   if (m.family == modules::Family::gpt2) {
     shapes.outside({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
   }
   add_blocks(block_config(m), micro_batch, m.sequence, shapes);
+  if (config.kernels.levels.linear_cross_entropy) {
+    shapes.outside({.op = "linear_cross_entropy", .rows = rows, .width = m.width, .outputs = m.vocabulary});
+    return;
+  }
   shapes.outside({.op = "linear", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   shapes.outside({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
 }
 
-void add_model(const modules::VisionTransformerConfig& m, int64_t micro_batch, UsedShapes& shapes) {
+void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& config, UsedShapes& shapes) {
+  const int64_t micro_batch = config.micro_batch;
   shapes.outside({.op = "linear",
                   .rows = micro_batch * m.patches(),
                   .width = m.channels * m.patch * m.patch,
@@ -104,7 +109,7 @@ void add_model(const modules::VisionTransformerConfig& m, int64_t micro_batch, U
 std::vector<UsedShape> used_shapes(const TrainerConfig& config) {
   UsedShapes shapes;
   const auto add = [&](const auto& model) {
-    add_model(model, config.micro_batch, shapes);
+    add_model(model, config, shapes);
     for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
       const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
       for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});
@@ -112,6 +117,15 @@ std::vector<UsedShape> used_shapes(const TrainerConfig& config) {
   };
   std::visit(add, config.model.type);
   return shapes.take();
+}
+
+std::string_view kernels_key(std::string_view op) {
+  if (op == "add_layer_norm" || op == "layer_norm_gelu_tanh") return "layer_norm";
+  if (op == "add_rms_norm") return "rms_norm";
+  if (op == "add_dropout") return "dropout";
+  if (op == "swiglu") return "activation";
+  if (op == "neighbor_attention") return "neighbor_aggregate";
+  return op;
 }
 
 }  // namespace strata::trainer

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "kernels/proof/op_shape.h"
@@ -18,6 +19,11 @@ struct UsedShape {
   int64_t uses() const { return in_layers + outside; }
 };
 
+// The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
+// otherwise.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config);
+
+// The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
+std::string_view kernels_key(std::string_view op);
 
 }  // namespace strata::trainer

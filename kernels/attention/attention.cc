@@ -64,14 +64,24 @@ std::optional<Tensor> added_to_scores(const Tensor& qkv, const AttentionMask& ma
   return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
 }
 
+// The kernels behind ATen on GPUs read 16 bytes at a time from wherever a tensor begins, and fail elsewhere.
+Tensor with_aligned_rows(const Tensor& rows) {
+  const bool is_aligned = rows.is_contiguous() && reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
+  return is_aligned ? rows : rows.clone(at::MemoryFormat::Contiguous);
+}
+
 // ATen on GPUs chooses among backends that each have a backward of their own: autograd traces it.
-Tensor attention_traced_aten(const Tensor& qkv, const Shape& shape) {
+Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
+  const Tensor qkv = with_aligned_rows(given);
   const auto [query, key, value] = split_heads(qkv, shape);
   const Tensor seen = visible(qkv, shape.mask);
-  return at::scaled_dot_product_attention(query.flatten(1, 2), key, value, if_defined(seen), /*dropout_p=*/0.0,
-                                          shape.mask.causal && !seen.defined(), /*scale=*/{}, /*enable_gqa=*/true)
-      .transpose(1, 2)
-      .flatten(2);
+  const Tensor y = at::scaled_dot_product_attention(query.flatten(1, 2), key, value, if_defined(seen),
+                                                    /*dropout_p=*/0.0, shape.mask.causal && !seen.defined(),
+                                                    /*scale=*/{}, /*enable_gqa=*/true)
+                       .transpose(1, 2)
+                       .flatten(2);
+  if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
+  return y;
 }
 
 // ATen's flash kernel for CPUs knows no groups: one call for the g-th query head of all groups, so that keys and values

@@ -47,28 +47,35 @@ def meet_keys(total, largest, weights, query, key_start, value_start, row_width,
 
 
 @triton.jit
-def forward(qkv, y, logsumexp, positions, heads, key_value_heads, head_width, row_width, scale, causal,
-            HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Each program has a block of queries of one head. The last blocks, which see most keys, come first."""
-    width = HEAD if EXACT else head_width
+def block_of_queries(positions, heads, key_value_heads, row_width, width, causal, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+    """Of this program, which has a block of queries of one head: where they, their keys and their values start in qkv, and what they see.
+    The last blocks, which see most keys, come first."""
     blocks = tl.cdiv(positions, QUERIES)
     block = blocks - 1 - tl.program_id(0) % blocks
     head = tl.program_id(0) // blocks % heads
     batch = (tl.program_id(0) // blocks // heads).to(tl.int64)
-    start = qkv + batch * positions * row_width
+    start = batch * positions * row_width
     key_head = heads + head // (heads // key_value_heads)
-    key_start, value_start = start + key_head * width, start + (key_head + key_value_heads) * width
     query_row = block * QUERIES + tl.arange(0, QUERIES)
-    query = rows_of(start + head * width, row_width, head_width, query_row, positions, HEAD, EXACT)
+    last_key = tl.where(causal != 0, tl.minimum((block + 1) * QUERIES, positions), positions)
+    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS  # keys before it are seen by every query
+    return batch, head, query_row, start + head * width, start + key_head * width, start + (key_head + key_value_heads) * width, whole, last_key
+
+
+@triton.jit
+def forward(qkv, y, logsumexp, positions, heads, key_value_heads, head_width, row_width, scale, causal,
+            HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+    width = HEAD if EXACT else head_width
+    batch, head, query_row, query_place, key_place, value_place, whole, last_key = block_of_queries(
+        positions, heads, key_value_heads, row_width, width, causal, QUERIES, KEYS)
+    query = rows_of(qkv + query_place, row_width, head_width, query_row, positions, HEAD, EXACT)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
     largest = tl.full([QUERIES], -float("inf"), tl.float32)
     weights = tl.zeros([QUERIES], tl.float32)
-    last_key = tl.where(causal != 0, tl.minimum((block + 1) * QUERIES, positions), positions)
-    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS  # keys before it are seen by every query
-    total, largest, weights = meet_keys(total, largest, weights, query, key_start, value_start, row_width, head_width, query_row, positions,
-                                        0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
-    total, largest, weights = meet_keys(total, largest, weights, query, key_start, value_start, row_width, head_width, query_row, positions,
-                                        whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
+    total, largest, weights = meet_keys(total, largest, weights, query, qkv + key_place, qkv + value_place, row_width, head_width, query_row,
+                                        positions, 0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
+    total, largest, weights = meet_keys(total, largest, weights, query, qkv + key_place, qkv + value_place, row_width, head_width, query_row,
+                                        positions, whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
     tl.store(logsumexp + (batch * heads + head) * positions + query_row, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions)
     store_rows(y + batch * positions * heads * width + head * width, heads * width, head_width, query_row, positions,
                total / weights[:, None], HEAD, EXACT)
@@ -106,29 +113,20 @@ def gradient_of_query(total, query, grad, row_sum, delta, key_start, value_start
 @triton.jit
 def backward_query(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, key_value_heads, head_width, row_width, scale, causal,
                    HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Each program has a block of queries of one head, as in the forward."""
     width = HEAD if EXACT else head_width
-    blocks = tl.cdiv(positions, QUERIES)
-    block = blocks - 1 - tl.program_id(0) % blocks
-    head = tl.program_id(0) // blocks % heads
-    batch = (tl.program_id(0) // blocks // heads).to(tl.int64)
-    start = qkv + batch * positions * row_width
-    key_head = heads + head // (heads // key_value_heads)
-    key_start, value_start = start + key_head * width, start + (key_head + key_value_heads) * width
-    query_row = block * QUERIES + tl.arange(0, QUERIES)
-    query = rows_of(start + head * width, row_width, head_width, query_row, positions, HEAD, EXACT)
+    batch, head, query_row, query_place, key_place, value_place, whole, last_key = block_of_queries(
+        positions, heads, key_value_heads, row_width, width, causal, QUERIES, KEYS)
+    query = rows_of(qkv + query_place, row_width, head_width, query_row, positions, HEAD, EXACT)
     grad = rows_of(grad_y + batch * positions * heads * width + head * width, heads * width, head_width, query_row, positions, HEAD, EXACT)
     place = (batch * heads + head) * positions + query_row
     row_sum = tl.load(logsumexp + place, mask=query_row < positions, other=float("inf")) * LOG2_E
     products_of_rows = tl.load(delta + place, mask=query_row < positions, other=0.0)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
-    last_key = tl.where(causal != 0, tl.minimum((block + 1) * QUERIES, positions), positions)
-    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS
-    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, key_start, value_start, row_width, head_width, query_row,
-                              positions, 0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
-    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, key_start, value_start, row_width, head_width, query_row,
-                              positions, whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
-    store_rows(grad_qkv + batch * positions * row_width + head * width, row_width, head_width, query_row, positions, total * scale, HEAD, EXACT)
+    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, qkv + key_place, qkv + value_place, row_width, head_width,
+                              query_row, positions, 0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
+    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, qkv + key_place, qkv + value_place, row_width, head_width,
+                              query_row, positions, whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
+    store_rows(grad_qkv + query_place, row_width, head_width, query_row, positions, total * scale, HEAD, EXACT)
 
 
 @triton.jit

@@ -16,8 +16,9 @@ struct alignas(16) Part {
   float largest, exponentials, logits, of_target;
 
   __device__ static constexpr Part nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
-  // What exponents start from: a part without any finite logit has the sum 0, not NaN.
-  __device__ float base() const { return largest == -INFINITY ? 0.0f : largest; }
+  // What exponents start from. A part whose logits are all below this has the sum 0: -infinity less itself is no
+  // number, and from -1e9 on what base * log2(e) loses by its rounding is more than 2^127 can say.
+  __device__ float base() const { return fmaxf(largest, -3e8f); }
 };
 
 __device__ inline Part warp_merge(const Part& part) {

@@ -5,12 +5,14 @@
 import torch
 
 
+# On GPUs TorchScript fuses ^ and >>, and writes what is used twice twice: six mixes in a row became 2^18 copies of the
+# first, which it never finished compiling. The functions of the same meaning it leaves alone.
 def mix(hash: torch.Tensor) -> torch.Tensor:
-    hash = hash ^ (hash >> 16)
+    hash = torch.bitwise_xor(hash, torch.bitwise_right_shift(hash, 16))
     hash = (hash * 2146121005) & 4294967295
-    hash = hash ^ (hash >> 15)
+    hash = torch.bitwise_xor(hash, torch.bitwise_right_shift(hash, 15))
     hash = (hash * -2073254261) & 4294967295
-    return hash ^ (hash >> 16)
+    return torch.bitwise_xor(hash, torch.bitwise_right_shift(hash, 16))
 
 
 # x [rows, columns]; an element is kept when its hash is at least `threshold`, and multiplied by `factor` then.

@@ -6,6 +6,7 @@ import triton.language as tl
 
 from kernels.activation.activation_triton import GELU_TANH, activate, slope
 from kernels.norm_choices import NORM_ALIGNED, NORM_CHOICES
+from kernels.norm_rows_triton import normed_rows, rows_of_block
 from kernels.triton_kernel import ALL_TYPES, TritonKernel
 
 
@@ -13,15 +14,9 @@ from kernels.triton_kernel import ALL_TYPES, TritonKernel
 def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, adds, has_bias, ACTIVATION: tl.constexpr, ROWS: tl.constexpr,
             WIDTH: tl.constexpr):
     """y = activation((x - mean) * rstd * weight + bias); with `adds` x + branch, rounded, takes the place of x and is stored as total."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    row, offset, inside = rows_of_block(tl.program_id(0), rows, width, ROWS, WIDTH)
     column = tl.arange(0, WIDTH)
-    inside = (row < rows)[:, None] & (column < width)[None, :]
-    offset = row[:, None] * width + column[None, :]
-    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
-    value += tl.load(branch + offset, mask=inside & (adds != 0), other=0.0).to(tl.float32)
-    rounded = value.to(total.dtype.element_ty)
-    tl.store(total + offset, rounded, mask=inside & (adds != 0))
-    value = rounded.to(tl.float32)
+    value = normed_rows(x, branch, total, offset, inside, adds)
     center = tl.sum(value, 1) / width
     value = tl.where(inside, value - center[:, None], 0.0)
     scale = 1.0 / tl.sqrt_rn(tl.sum(value * value, 1) / width + eps)
@@ -46,9 +41,7 @@ def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_par
     grad_weight = tl.zeros([ROWS, WIDTH], tl.float32)
     grad_bias = tl.zeros([ROWS, WIDTH], tl.float32)
     for block in range(program, tl.cdiv(rows, ROWS), tl.num_programs(0)):
-        row = tl.cast(block, tl.int64) * ROWS + tl.arange(0, ROWS)
-        inside = (row < rows)[:, None] & (column < width)[None, :]
-        offset = row[:, None] * width + column[None, :]
+        row, offset, inside = rows_of_block(block, rows, width, ROWS, WIDTH)
         gradient = tl.load(grad_y + offset, mask=inside, other=0.0).to(tl.float32)
         value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
         through = tl.load(grad_total + offset, mask=inside & (adds != 0), other=0.0).to(tl.float32)

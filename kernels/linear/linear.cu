@@ -88,13 +88,21 @@ __global__ void activation_gradient_kernel(T* grad, float* partials, const T* gr
   partials[blockIdx.y * width + place] = sum;
 }
 
+// A block sums 32 columns: 8 threads a column, each an eighth of the rows of partials, which then meet in a fixed
+// order. (With one thread a column the 128 dependent reads took 18 us, 3.4 of the 177 ms of a step of GPT-2 XL.)
 template <class T>
 __global__ void bias_gradient_kernel(T* grad_bias, bool add, const float* partials, int64_t count, int64_t width) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= width) return;
-  float sum = add ? to_float(grad_bias[column]) : 0.0f;
-  for (int64_t i = 0; i < count; ++i) sum += partials[i * width + column];
-  grad_bias[column] = from_float<T>(sum);
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
+  const bool inside = column < width;
+  float sum = 0.0f;
+#pragma unroll 4
+  for (int64_t i = threadIdx.y; inside && i < count; i += kRowThreads) sum += partials[i * width + column];
+  __shared__ float parts[kRowThreads][kColumnThreads];
+  parts[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || !inside) return;
+  for (int i = 1; i < kRowThreads; ++i) sum += parts[i][threadIdx.x];
+  grad_bias[column] = from_float<T>(add ? to_float(grad_bias[column]) + sum : sum);
 }
 
 template <Activation kKind>
@@ -166,10 +174,10 @@ cudaError_t launch_activation_gradient(CudaType type, void* grad, float* partial
 
 cudaError_t launch_bias_gradient(CudaType type, void* grad_bias, bool add, const float* partials, int64_t count,
                                  int64_t width, cudaStream_t stream) {
-  constexpr int kThreads = 64;
   return visit_type(type, [&]<class T>(T) {
-    bias_gradient_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(width, kThreads)), kThreads, 0, stream>>>(
-        static_cast<T*>(grad_bias), add, partials, count, width);
+    bias_gradient_kernel<T>
+        <<<static_cast<unsigned>(ceil_divide<int64_t>(width, kColumnThreads)), threads(), 0, stream>>>(
+            static_cast<T*>(grad_bias), add, partials, count, width);
     return cudaGetLastError();
   });
 }

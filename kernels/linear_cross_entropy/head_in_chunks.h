@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/linear_cross_entropy/head_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
 namespace strata::kernels {
@@ -20,13 +21,8 @@ struct HeadProducts {
   void (*weight_gradient)(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add);
 };
 
-// Products are fast from some thousand rows on: up to 2 GiB of bf16 logits on a GPU, 64 MiB of fp32 on a CPU. Chunks of
-// one size, whole tiles of 128 rows: a short one at the end would be slow.
 inline int64_t rows_at_a_time(const Tensor& hidden, const Tensor& weight) {
-  const int64_t elements = int64_t{1} << (weight.is_cuda() ? 30 : 24);
-  const int64_t most = std::max<int64_t>(elements / weight.size(0) / 128, 1);
-  const int64_t tiles = std::max<int64_t>((hidden.size(0) + 127) / 128, 1), chunks = (tiles + most - 1) / most;
-  return (tiles + chunks - 1) / chunks * 128;
+  return rows_at_a_time(hidden.size(0), weight.size(0), weight.is_cuda());
 }
 
 inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const Tensor& weight, const Tensor& targets,

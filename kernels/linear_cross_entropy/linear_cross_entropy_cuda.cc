@@ -22,15 +22,13 @@ void weight_gradient_cuda(const Tensor& weight_sum, const Tensor& gradient, cons
   gemm(kOp, {.a = gradient.t(), .b = rows, .out = weight_sum, .add = add});
 }
 
-// Rows of logits that begin at 16-byte boundaries: a vocabulary of 50257 is slow to multiply and to read. Classes that
-// nobody asked for fill them up, with logits that are nothing beside any other.
+// Classes that nobody asked for fill rows of logits up, with logits that are nothing beside any other.
 struct Head {
   Tensor weight, bias;  // bias undefined: the weight is the given one
 };
 
 Head with_whole_rows(const Tensor& weight) {
-  constexpr int64_t kMultiple = 64;
-  const int64_t classes = weight.size(0), more = (classes + kMultiple - 1) / kMultiple * kMultiple - classes;
+  const int64_t classes = weight.size(0), more = classes_of_whole_rows(classes) - classes;
   if (more == 0) return {weight, {}};
   const Head head = {at::empty({classes + more, weight.size(1)}, weight.options()),
                      at::zeros({classes + more}, weight.options())};

@@ -59,9 +59,11 @@ Both work(const OpShape& s, double e) {
   if (s.op == "add_rms_norm") return norm(s, e, /*with_sum=*/true, 1);
   if (s.op == "layer_norm") return norm(s, e, /*with_sum=*/false, 2);
   if (s.op == "add_layer_norm") return norm(s, e, /*with_sum=*/true, 2);
+  if (s.op == "layer_norm_gelu_tanh") return norm(s, e, /*with_sum=*/false, 2);
   if (s.op == "activation") return {{2 * nd * e, 0}, {3 * nd * e, 0}};
   if (s.op == "swiglu") return {{3 * nd * e, 0}, {5 * nd * e, 0}};
   if (s.op == "dropout") return {{2 * nd * e, 0}, {2 * nd * e, 0}};
+  if (s.op == "add_dropout") return {{3 * nd * e, 0}, {2 * nd * e, 0}};  // the residual's gradient is that of y
   if (s.op == "rotary") {  // values are left alone; two fp32 tables of half a head
     const double turned = 2 * nd * double(s.heads + s.key_value_heads) * e + double(s.positions * s.width) * 4;
     return {{turned, 0}, {turned, 0}};
@@ -71,6 +73,11 @@ Both work(const OpShape& s, double e) {
   }
   // The gradient is made in the forward, in place: the backward by a factor of 1 has nothing to do.
   if (s.op == "cross_entropy") return {{n * kIndex + 2 * nd * e, 0}, {}};
+  // Both gradients are made in the forward, that of the weight in fp32; the backward multiplies them by a number.
+  if (s.op == "linear_cross_entropy") {
+    const double weight = double(s.outputs) * d;
+    return {{n * kIndex + 2 * nd * e + weight * (e + 4), 6 * n * weight}, {2 * nd * e + weight * (4 + e), 0}};
+  }
   // master and two moments in fp32, read and written; the gradient read and the compute copy written in the dtype.
   if (s.op == "adamw") return {{d * (6 * 4 + 2 * e), 0}, {}};
   if (s.op == "global_norm") return {{d * e, 0}, {}};
@@ -90,6 +97,7 @@ std::string text(const OpShape& s) {
     if (s.key_value_heads != s.heads) result += "/" + number(s.key_value_heads);
     result += " heads of " + number(s.width);
     if (s.op == "attention") result += s.causal ? ", causal" : ", full";
+    if (s.deterministic) result += ", deterministic";
     return result;
   }
   if (s.op == "neighbor_attention") {
@@ -97,7 +105,7 @@ std::string text(const OpShape& s) {
   }
   std::string result = number(s.rows) + "x" + number(s.width);
   if (s.op == "neighbor_aggregate") return result + ", " + number(s.edges) + " edges " + std::string(name(s.reduction));
-  if (s.op == "linear") result += "->" + number(s.outputs);
+  if (s.op == "linear" || s.op == "linear_cross_entropy") result += "->" + number(s.outputs);
   if (s.op == "embedding") result += " of " + number(s.outputs);
   if (s.activation != Activation::none) result += " " + std::string(name(s.activation));
   if (s.bias) result += " bias";

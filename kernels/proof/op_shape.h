@@ -13,11 +13,12 @@ namespace strata::kernels {
 // What an op does not have is left at its default.
 struct OpShape {
   std::string op;
-  int64_t rows = 0;       // of attention and rotary: batch x positions
-  int64_t width = 0;      // elements of a row: of the output (swiglu), of the table (embedding), of the vocabulary
-                          // (cross_entropy), of a head (attention, rotary, neighbor_attention), of the whole (adamw,
-                          // global_norm; rows is 1)
-  int64_t outputs = 0;    // linear: elements of a row of the output; embedding: rows of the table
+  int64_t rows = 0;     // of attention and rotary: batch x positions
+  int64_t width = 0;    // elements of a row: of the output (swiglu), of the table (embedding), of the vocabulary
+                        // (cross_entropy), of a head (attention, rotary, neighbor_attention), of the whole (adamw,
+                        // global_norm; rows is 1)
+  int64_t outputs = 0;  // linear: elements of a row of the output; embedding: rows of the table; linear_cross_entropy:
+                        // classes
   int64_t positions = 0;  // attention, rotary
   int64_t heads = 0, key_value_heads = 0;
   int64_t edges = 0;                     // neighbor_aggregate, neighbor_attention: of a graph of `rows` nodes
@@ -25,6 +26,7 @@ struct OpShape {
   bool causal = true;
   Activation activation = Activation::none;  // activation, linear
   bool bias = false;                         // linear, layer_norm
+  bool deterministic = false;                // attention: under at::globalContext().deterministicAlgorithms()
 
   bool operator==(const OpShape&) const = default;
 };

@@ -26,6 +26,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
@@ -62,6 +63,7 @@ Workload linear_workload(const Maker& make) {
 Workload norm_workload(const Maker& make) {
   const OpShape& s = make.shape;
   const bool adds = s.op.starts_with("add_"), root_mean_square = s.op.ends_with("rms_norm");
+  const bool activated = s.op.ends_with("_gelu_tanh");
   Workload w;
   w.split_leaves = w.split_results = adds ? 2 : 1;
   for (size_t i = 0; i < w.split_leaves; ++i) w.inputs.leaves.push_back(make.random({s.rows, s.width}));
@@ -71,6 +73,7 @@ Workload norm_workload(const Maker& make) {
     const auto& x = in.leaves;
     const size_t at = adds ? 2 : 1;
     const Tensor &weight = x[at], bias = x.size() > at + 1 ? x[at + 1] : Tensor();
+    if (activated) return {layer_norm_gelu_tanh(x[0], weight, bias, kEpsilon, level)};
     if (!adds) {
       return {root_mean_square ? rms_norm(x[0], weight, kEpsilon, level)
                                : layer_norm(x[0], weight, bias, kEpsilon, level)};
@@ -98,12 +101,21 @@ Workload swiglu_workload(const Maker& make) {
   return w;
 }
 
+// With a residual the first leaf is that.
 Workload dropout_workload(const Maker& make) {
+  constexpr double kProbability = 0.1;
+  constexpr int64_t kSite = 5;
+  const bool adds = make.shape.op.starts_with("add_");
   Workload w;
-  w.inputs.leaves = {make.random({make.shape.rows, make.shape.width})};
+  w.split_leaves = adds ? 2 : 1;
+  for (size_t i = 0; i < w.split_leaves; ++i)
+    w.inputs.leaves.push_back(make.random({make.shape.rows, make.shape.width}));
   w.inputs.constants = {at::full({1}, 0x123456789abcdef, make.options.dtype(at::kLong))};
-  w.run = [](const Inputs& in, Level level) -> std::vector<Tensor> {
-    return {dropout(in.leaves[0], 0.1, in.constants[0], /*site=*/5, in.first_row, level)};
+  w.run = [adds](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const std::vector<Tensor>& x = in.leaves;
+    const Tensor& key = in.constants[0];
+    if (adds) return {add_dropout(x[0], x[1], kProbability, key, kSite, in.first_row, level)};
+    return {dropout(x[0], kProbability, key, kSite, in.first_row, level)};
   };
   return w;
 }
@@ -213,6 +225,23 @@ Workload neighbor_attention_workload(const Maker& make) {
   return w;
 }
 
+Workload linear_cross_entropy_workload(const Maker& make) {
+  const OpShape& s = make.shape;
+  Workload w;
+  w.split_constants = 1;
+  w.split_results = 0;
+  w.inputs.leaves = {make.random({s.rows, s.width}),
+                     make.random({s.outputs, s.width}).div_(std::sqrt(double(s.width)))};
+  w.inputs.constants = {make.indices(s.outputs), make.number(1.0 / double(std::max<int64_t>(s.rows, 1)))};
+  w.run = [](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const Tensor loss = linear_cross_entropy(in.leaves[0], in.leaves[1], in.constants[0], in.constants[1],
+                                             /*ignore_index=*/-100, /*label_smoothing=*/0, level);
+    // Logits are rounded to the type of the inputs: the loss is no better.
+    return {loss.to(in.leaves[0].scalar_type())};
+  };
+  return w;
+}
+
 // fp32 master and moments, gradient and compute copy in the dtype.
 Workload adamw_workload(const Maker& make) {
   const int64_t n = make.shape.width;
@@ -250,6 +279,7 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
       {"linear", linear_workload},
       {"layer_norm", norm_workload},
       {"add_layer_norm", norm_workload},
+      {"layer_norm_gelu_tanh", norm_workload},
       {"rms_norm", norm_workload},
       {"add_rms_norm", norm_workload},
       {"activation", activation_workload},
@@ -258,11 +288,13 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
       {"attention", attention_workload},
       {"embedding", embedding_workload},
       {"dropout", dropout_workload},
+      {"add_dropout", dropout_workload},
       {"cross_entropy", cross_entropy_workload},
-      {"adamw", adamw_workload},
-      {"global_norm", global_norm_workload},
+      {"linear_cross_entropy", linear_cross_entropy_workload},
       {"neighbor_aggregate", aggregate_workload},
       {"neighbor_attention", neighbor_attention_workload},
+      {"adamw", adamw_workload},
+      {"global_norm", global_norm_workload},
   };
   const auto maker = kMakers.find(shape.op);
   TORCH_CHECK(maker != kMakers.end(), "no workload is known of op ", shape.op);
@@ -277,6 +309,16 @@ Inputs fresh_inputs(const Workload& workload) {
   Inputs inputs = workload.inputs;
   for (Tensor& leaf : inputs.leaves) leaf = leaf.clone().requires_grad_(workload.differentiable);
   return inputs;
+}
+
+// Warnings instead of errors: nothing is hindered by what LibTorch has in no deterministic form.
+DeterministicScope::DeterministicScope(const OpShape& shape) : before_(at::globalContext().deterministicAlgorithms()) {
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // it would be timed
+  if (shape.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+}
+
+DeterministicScope::~DeterministicScope() {
+  at::globalContext().setDeterministicAlgorithms(before_, /*warn_only=*/false);
 }
 
 std::vector<Tensor> random_gradients(const std::vector<Tensor>& results) {

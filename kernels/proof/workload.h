@@ -44,6 +44,18 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
 // Leaves of their own, which want gradients where the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
+// While it lives, LibTorch and what asks it take deterministic algorithms where the shape wants that.
+class DeterministicScope {
+ public:
+  explicit DeterministicScope(const OpShape& shape);
+  ~DeterministicScope();
+  DeterministicScope(const DeterministicScope&) = delete;
+  DeterministicScope& operator=(const DeterministicScope&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Random numbers that stand for the gradients of such results, the same in every run on the same device.
 std::vector<Tensor> random_gradients(const std::vector<Tensor>& results);
 

@@ -21,6 +21,7 @@ struct Results {
 
 // `result_gradients` are made where there are none yet.
 Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Tensor>& result_gradients, Level level) {
+  const DeterministicScope scope(workload.shape);
   const std::vector<Tensor> values = workload.run(inputs, level);
   Results results;
   for (const Tensor& value : values) results.values.push_back(value.detach());
@@ -135,8 +136,8 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
   std::vector<Deviation> found;
   try {
     found = deviations(workload, level);
-  } catch (const c10::Error& error) {  // refusals, launch errors and lack of memory alike: what was not seen to agree
-    verdict.words = error.what_without_backtrace();
+  } catch (const std::exception& error) {  // refusals, launch errors, lack of memory alike: what was not seen to agree
+    verdict.words = sentence_of(error);
     return verdict;
   }
   verdict.agreed = true;
@@ -152,6 +153,11 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
                      ", allowed are " + std::to_string(bound);
   }
   return verdict;
+}
+
+std::string sentence_of(const std::exception& error) {
+  const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
+  return of_libtorch ? of_libtorch->what_without_backtrace() : error.what();
 }
 
 }  // namespace strata::kernels

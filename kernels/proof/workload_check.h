@@ -2,6 +2,7 @@
 // Proves a level at a workload's full size: against the formula in fp64, computed part by part on the same device.
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,5 +32,8 @@ struct Verdict {
 
 // `aten` is deviations(workload, Level::aten), made once for all levels; it may be empty for Level::aten itself.
 Verdict verdict(const Workload& workload, Level level, const std::vector<Deviation>& aten);
+
+// Of an error of LibTorch the sentence without the stack; TorchScript throws others too.
+std::string sentence_of(const std::exception& error);
 
 }  // namespace strata::kernels

@@ -93,15 +93,14 @@ struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
     // qkv for a backward of his own.
     return RotaryOp::kKernels.slot(level).forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  // By reference: a copy of the list would hold every gradient once more, and none would be ours alone.
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const CallScope scope(RotaryOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
-    Tensor gradient = std::move(gradients[0]);
-    if (!is_ours_alone(gradient)) gradient = gradient.clone(at::MemoryFormat::Contiguous);
-    gradient = RotaryOp::kKernels.slot(level).backward(std::move(gradient), saved[0], saved[1],
-                                                       context->saved_data["heads"].toInt(),
-                                                       context->saved_data["key_value_heads"].toInt());
+    const Tensor own = is_ours_alone(gradients[0]) ? gradients[0] : gradients[0].clone(at::MemoryFormat::Contiguous);
+    const Tensor gradient = RotaryOp::kKernels.slot(level).backward(
+        own, saved[0], saved[1], context->saved_data["heads"].toInt(), context->saved_data["key_value_heads"].toInt());
     return {gradient, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };

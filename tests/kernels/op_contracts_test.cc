@@ -82,6 +82,18 @@ TEST_P(Contracts, RotaryLeavesAGradientAloneThatOthersSee) {
   EXPECT_LT((again - gradient).abs().max().item<double>(), 1e-5);
 }
 
+TEST(Rotary, TurnsAGradientOfItsOwnInPlace) {
+  const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_(), copied = qkv * 1.0;
+  const void* arriving = nullptr;
+  const void* leaving = nullptr;
+  copied.register_hook([&](const Tensor& gradient) { leaving = gradient.const_data_ptr(); });
+  const Tensor y = rotary(copied, at::cos(angle), at::sin(angle), 1, 1, Level::aten);
+  y.register_hook([&](const Tensor& gradient) { arriving = gradient.const_data_ptr(); });
+  (y * at::randn({2, 5, 3 * 4})).sum().backward();
+  EXPECT_NE(arriving, nullptr);
+  EXPECT_EQ(arriving, leaving);
+}
+
 TEST_P(Contracts, CrossEntropyCanBeDifferentiatedTwiceInARowAndByAnyFactor) {
   const Tensor logits = at::randn({4, 7}).requires_grad_(), targets = at::full({4}, 3, at::kLong);
   const Tensor loss = cross_entropy(logits, targets, at::full({}, 0.25), -100, 0.0, GetParam());

@@ -163,6 +163,14 @@ class ElementwiseTest(KernelTest):
                     launch(kernels("activation/activation")["activation_backward"], grad_y=grad_y, x=x, grad_x=grad_x, count=size, kind=number)
                     self.assert_close([y, grad_x], outputs + gradients, dtype)
 
+    def test_slopes_where_they_are_nearly_one(self):
+        x = torch.linspace(-9.0, 9.0, 4096)
+        grad_y, grad_x = torch.ones_like(x), torch.empty_like(x)
+        for number, kind in enumerate(["gelu", "gelu_tanh", "relu", "silu"], start=1):
+            _, (expected,) = self.gradients(lambda x: formula("activation").activation(x, kind), [x], [grad_y])
+            launch(kernels("activation/activation")["activation_backward"], grad_y=grad_y, x=x, grad_x=grad_x, count=x.numel(), kind=number)
+            self.assertLess((grad_x.double() - expected).abs().max().item(), 4e-7, kind)
+
     def test_swiglu(self):
         for dtype in TOLERANCES:
             for rows, width in ((3, 16), (5, 33), (1, 1040)):

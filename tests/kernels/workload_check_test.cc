@@ -17,13 +17,22 @@ std::vector<OpShape> one_of_each() {
       {.op = "add_layer_norm", .rows = 40, .width = 33},
       {.op = "rms_norm", .rows = 40, .width = 33},
       {.op = "add_rms_norm", .rows = 40, .width = 33},
+      {.op = "layer_norm_gelu_tanh", .rows = 40, .width = 33, .bias = true},
       {.op = "activation", .rows = 40, .width = 33, .activation = Activation::silu},
       {.op = "swiglu", .rows = 40, .width = 33},
       {.op = "rotary", .rows = 36, .width = 8, .positions = 12, .heads = 4, .key_value_heads = 2},
-      {.op = "attention", .rows = 36, .width = 8, .positions = 12, .heads = 4, .key_value_heads = 2},
+      {.op = "attention",
+       .rows = 36,
+       .width = 8,
+       .positions = 12,
+       .heads = 4,
+       .key_value_heads = 2,
+       .deterministic = true},
       {.op = "embedding", .rows = 40, .width = 16, .outputs = 23},
       {.op = "dropout", .rows = 40, .width = 33},
+      {.op = "add_dropout", .rows = 40, .width = 33},
       {.op = "cross_entropy", .rows = 40, .width = 33},
+      {.op = "linear_cross_entropy", .rows = 40, .width = 33, .outputs = 24},
       {.op = "adamw", .rows = 1, .width = 1000},
       {.op = "global_norm", .rows = 1, .width = 1000},
       {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
@@ -98,6 +107,9 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   EXPECT_EQ(text(attention), "2x4 positions, 2/1 heads of 4, causal");
   EXPECT_EQ(forward_work(attention, 2).flops, 4.0 * 2 * (1 + 2 + 3 + 4) * 2 * 4);
   EXPECT_EQ(backward_work(attention, 2).flops, 2.5 * forward_work(attention, 2).flops);
+  const OpShape head{.op = "linear_cross_entropy", .rows = 64, .width = 8, .outputs = 16};
+  EXPECT_EQ(text(head), "64x8->16");
+  EXPECT_EQ(forward_work(head, 2).flops, 6.0 * 64 * 8 * 16);
   EXPECT_EQ(forward_work({.op = "adamw", .rows = 1, .width = 10}, 2).bytes, 280);
 }
 

@@ -45,11 +45,23 @@ TEST(KernelSelection, TableHasAColumnForEachKindOfLayer) {
 TEST(KernelSelection, BestWithoutAPlanIsRefused) {
   KernelsConfig config;
   config.default_level = std::nullopt;
+  config.levels.linear = Level::torchscript;
   EXPECT_THROW(kernels_for_root(config), Error);
-  config.levels.each([](const char*, std::optional<Level>& level) { level = Level::torchscript; });
+  config.planned = true;
   EXPECT_EQ(kernels_for_root(config).linear, Level::torchscript);
-  config.levels.adamw.reset();
-  EXPECT_THROW(kernels_for_root(config), Error);
+}
+
+TEST(KernelSelection, TableHasNoLevelOfWhatNobodyAsksFor) {
+  KernelsConfig config;
+  config.default_level = Level::cuda;
+  // Head and loss stay two ops, whatever their levels, until a line makes them one.
+  EXPECT_NE(kernel_table(config, 2).find("linear_cross_entropy  -               -"), std::string::npos);
+  config.levels.linear_cross_entropy = Level::aten;
+  EXPECT_NE(kernel_table(config, 2).find("linear_cross_entropy  aten            aten"), std::string::npos);
+  config = {.default_level = std::nullopt, .planned = true};
+  config.levels.linear = Level::triton;
+  EXPECT_NE(kernel_table(config, 2).find("linear                triton          triton"), std::string::npos);
+  EXPECT_NE(kernel_table(config, 2).find("rotary                -               -"), std::string::npos);
 }
 
 }  // namespace

@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <string>
 
 #include "configs/errors.h"
-#include "sharding/stop_request.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {
@@ -94,15 +92,6 @@ TEST(BootstrapTest, HostGroupsSplit) {
   const auto texts = part.gather(std::to_string(all.rank()), "a test");
   for (size_t i = 0; i < texts.size(); ++i)
     EXPECT_EQ(texts[i], std::to_string(2 * static_cast<int>(i) + all.rank() % 2));
-}
-
-TEST(BootstrapTest, AStopOfOneRankReachesAll) {
-  install_stop_handlers();
-  EXPECT_FALSE(stop_requested(bootstrap()));
-  const int last = bootstrap().ranks() - 1;
-  if (bootstrap().rank() == last) raise(SIGTERM);
-  EXPECT_TRUE(stop_requested(bootstrap()));
-  EXPECT_EQ(stop_requested_here(), bootstrap().rank() == last);
 }
 
 TEST(BootstrapTest, OptionsThatMakeNoSenseAreRefused) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "sharding/bootstrap.h"
-#include "sharding/stop_request.h"
 
 namespace {
 
@@ -73,7 +72,6 @@ int main() {
   };
   const Measured alone = median(bootstrap, [&] { sink = sink + compute(rounds); });
   say("computation alone", 0, alone);
-  say("agreement to stop", 1, median(bootstrap, [&] { stop_requested(bootstrap); }));
   for (const int64_t count : {1, 200'000, 800'000}) {
     const int64_t part = count / all->size(), whole = part * all->size();
     at::Tensor full = at::ones({std::max<int64_t>(whole, 1)}), shard = at::ones({part});

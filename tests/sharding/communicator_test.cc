@@ -12,6 +12,7 @@
 
 #include <numeric>
 
+#include "configs/errors.h"
 #include "sharding/mpi_thread.h"
 #include "tests/sharding/mpi_main.h"
 
@@ -88,6 +89,48 @@ TEST_P(CommunicatorTest, AllGather) {
       EXPECT_TRUE(at::equal(output.narrow(0, rank * count, count), inputs[rank])) << count << " from " << rank;
       EXPECT_TRUE(at::equal(in_place.narrow(0, rank * count, count), inputs[rank])) << count << " from " << rank;
     }
+  }
+}
+
+// Each way to gather, beside a reduction that is under way, from and into memory of its own; again after a split.
+TEST_P(CommunicatorTest, EveryWayToGatherGivesTheSame) {
+  const bool copies = tests::device().is_cuda();
+  const std::vector<Gather> ways =
+      copies ? std::vector{Gather::shared, Gather::separate, Gather::copy_engines} : std::vector{Gather::shared};
+  for (const Gather way : ways) {
+    const std::unique_ptr<Communicator> all = bootstrap().communicator(way);
+    const std::unique_ptr<Communicator> same = all->split(0), half = all->split(rank_ % 2);
+    for (Communicator* communicator : {all.get(), same.get(), half.get()}) {
+      const int size = communicator->size();
+      for (const int64_t count : {0, 3, 4097, 300000}) {
+        const auto inputs = inputs_of_all(count, dtype(), size);
+        const auto options = at::dtype(dtype()).device(tests::device());
+        const Tensor input = communicator->gather_buffer(count, options);
+        const Tensor output = communicator->gather_buffer(count * size, options);
+        EXPECT_EQ(output.ne(0).sum().item<int64_t>(), 0) << "a buffer holds something";
+        input.copy_(inputs[communicator->rank()]);
+        const Tensor sum = inputs[communicator->rank()].clone();
+        PendingCollective reducing = communicator->all_reduce(sum, "sum");
+        PendingCollective gathering = communicator->all_gather(output, input, "outputs");
+        gathering.wait();
+        reducing.wait();
+        for (int rank = 0; rank < size; ++rank) {
+          EXPECT_TRUE(at::equal(output.narrow(0, rank * count, count), inputs[rank])) << count << " from " << rank;
+        }
+        EXPECT_TRUE(is_sum(sum, summed(inputs), inputs.size())) << count;
+      }
+    }
+  }
+}
+
+TEST(CommunicatorErrors, CpusGatherInOneWay) {
+  if (tests::device().is_cuda() || bootstrap().ranks() == 1) return;
+  try {
+    bootstrap().communicator(Gather::copy_engines);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    EXPECT_NE(std::string(error.what()).find("sharding.gather is copy_engines, which is for GPUs"), std::string::npos);
   }
 }
 

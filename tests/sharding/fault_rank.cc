@@ -4,6 +4,7 @@
 #include <ATen/ops/ones.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -93,6 +94,11 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"error", [](Run&) { throw Error(ExitCode::data, "tokens.bin is truncated at \"byte 7\"\n"); }},
 };
 
+bool any_rank_was_asked(const Bootstrap& bootstrap) {
+  const auto answers = bootstrap.gather(stop_requested_here() ? "stop" : "");
+  return std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return !answer.empty(); });
+}
+
 int run_steps(const std::string& scenario, const std::string& folder, int victim) {
   if (scenario == "start" && std::getenv("OMPI_COMM_WORLD_RANK") == std::to_string(victim)) sleep_for(1000);
   Bootstrap bootstrap({.timeout_seconds = kTimeoutSeconds, .compare_plans_every = 5});
@@ -126,7 +132,7 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
     }
     bootstrap.end_step();
     if (step == 1) std::fprintf(stderr, "rank %d is process %d\n", bootstrap.rank(), getpid());
-    if (stop_requested(bootstrap)) {
+    if (any_rank_was_asked(bootstrap)) {
       std::fprintf(stderr, "rank %d stops after step %d\n", bootstrap.rank(), step);
       return static_cast<int>(ExitCode::preempted);
     }

@@ -4,13 +4,16 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
+IMAGES = os.path.abspath("tools/bench/bench_images")
 TRAIN, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/levels")
+SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
 CONFIG = """
 run: {{folder: {folder}/run}}
@@ -64,6 +67,14 @@ class BenchTest(unittest.TestCase):
         with open(self.folder + "/rows", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
+    def test_images_are_timed_beside_libjpeg(self):
+        self.run_program(IMAGES, "--width", "90", "--height", "60", "--images", "6", "--size", "32", "--threads", "2", "--rounds", "2", "--json", self.folder + "/rows")
+        with open(self.folder + "/rows", encoding="utf-8") as file:
+            row = json.load(file)
+        self.assertEqual((row["width"], row["height"], row["size"], row["threads"]), (90, 60, 32, 2))
+        for key in ("bytes_per_image", "libjpeg_images_per_second", "augmented_images_per_second", "share_of_libjpeg"):
+            self.assertGreater(row[key], 0, key)
+
     def test_times_each_level_and_direction_of_what_is_asked_for(self):
         rows = self.rows("--op", "swiglu", "--op", "adamw", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")
         found = {(row["op"], row["level"], row["direction"]) for row in rows}
@@ -80,6 +91,18 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(self.output.count("\n"), len(rows) + 1)
         bars = ElementTree.parse(self.folder + "/svg").getroot().findall(".//{*}rect")
         self.assertEqual(len(bars), len(rows) + 1)  # and the background
+
+    def test_stands_beside_what_peers_took(self):
+        rows = self.rows("--op", "swiglu", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")
+        ours = min((row for row in rows if row["direction"] == "backward"), key=lambda row: row["microseconds"])
+        peers = [{**ours, "level": "eager", "microseconds": 3.0 * ours["microseconds"]}, {**ours, "level": "compile", "microseconds": 2.0 * ours["microseconds"]},
+                 {"op": "rotary", "shape": "other", "dtype": "bf16", "level": "eager", "not_timed": "no"}]
+        with open(self.folder + "/peers", "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in peers))
+        head, forward, backward = self.run_program(sys.executable, SIDE_BY_SIDE, "rows", "peers")[0].splitlines()
+        self.assertEqual(head.split(), "op shape dtype direction ours us rate eager compile peer / ours".split())
+        self.assertRegex(forward, r"^swiglu +2048x1024 +fp32 +forward +(aten|torchscript) +[0-9.]+ +[0-9]+ GB/s +- +- +-$")
+        self.assertRegex(backward, rf"^swiglu +2048x1024 +fp32 +backward +{ours['level']} +{ours['microseconds']:.1f} .* 2\.00$")
 
     def test_takes_the_shapes_of_a_configuration(self):
         rows = self.rows("--config", self.config, "--level", "aten")
@@ -123,8 +146,13 @@ class BenchTest(unittest.TestCase):
             self.assertTrue(path.startswith(f"plans/{family}-"), path)
             with open(os.path.join(self.folder, path), encoding="utf-8") as file:
                 plan = file.read()
-            norm = "rms_norm" if family == "llama" else "layer_norm"
+            norm, other = ("rms_norm", "layer_norm") if family == "llama" else ("layer_norm", "rms_norm")
             self.assertRegex(plan, rf"op: add_{norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
+            # What the model computes has a level, and nothing else; the head and the loss are timed as two ops and as one, which is then chosen.
+            self.assertRegex(plan, rf"\n  {norm}: ")
+            self.assertNotRegex(plan, rf"\n  {other}: ")
+            self.assertEqual("linear_cross_entropy, shape" in plan, family != "vision")
+            self.assertNotEqual("\n  cross_entropy: " in plan, "\n  linear_cross_entropy: " in plan)
             # The run uses it, says where each level is from, and trains.
             self.run_program(TRAIN, config, "kernels.plan=" + path, f"run.folder={self.folder}/{family}")
             with open(f"{self.folder}/{family}/resolved.yaml", encoding="utf-8") as file:

@@ -60,6 +60,14 @@ class LauncherTest(unittest.TestCase):
             self.archive.write("site/torch/version.py", version)
         self.assertEqual(code, 70)
         self.assertRegex(errors, r"torch 1\.13\.1 is installed .* need 2\.")
+        for other, words in (("'12.6'", "CUDA 12"), ("None", "CPUs alone")):
+            try:
+                self.archive.write("site/torch/version.py", version.replace("'13.0'", other))
+                code, _, errors = self.archive.run("train", self.archive.config())
+            finally:
+                self.archive.write("site/torch/version.py", version)
+            self.assertEqual(code, 2)
+            self.assertIn(f"is the wheel for {words}; these binaries need the one for CUDA 13", errors)
         code, _, errors = self.archive.run("train", self.archive.config(), environment={"STRATA_TORCH": "/nowhere"})
         self.assertEqual(code, 70)
         self.assertIn("/nowhere is not the folder of the torch package", errors)

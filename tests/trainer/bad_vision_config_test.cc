@@ -40,6 +40,7 @@ TEST_P(BadVisionLine, IsReportedAlone) {
 
 const std::string kSizes =
     "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10";
+const std::string kFolder = "data: {type: image_folder, train: a, validation: b";
 const std::string kFiles = "data: {type: idx, train_images: a, train_labels: b, validation_images: c";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -68,6 +69,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"no_labels", kData, kFiles + "}", "run.yaml:6:1: data.validation_labels: missing; expected text"},
         BadLine{"shifted_out_of_sight", kData, kFiles + ", validation_labels: d, shift: 28}",
                 "run.yaml:6:97: data.shift: expected less than model.image_size 28, got 28"},
+        BadLine{"areas_in_the_wrong_order", kData, kFolder + ", area: [1, 0.5]}",
+                "run.yaml:6:53: data.area: expected the smaller share first"},
+        BadLine{"shift_of_image_files", kData, kFolder + ", shift: 2}",
+                "run.yaml:6:53: data.shift: unknown key here; it belongs to type: idx or type: safetensors"},
         BadLine{"evaluation_of_tokens", kEvaluation, "evaluation: {tokens: 64}",
                 "run.yaml:13:14: evaluation.tokens: expected 0, because an evaluation visits all validation images, "
                 "got 64"},
@@ -81,6 +86,28 @@ INSTANTIATE_TEST_SUITE_P(
 
 const modules::VisionTransformerConfig& vision(const TrainerConfig& config) {
   return std::get<modules::VisionTransformerConfig>(config.model.type);
+}
+
+TEST(VisionConfig, MixesImagesOfEvenMicroBatchesOnly) {
+  for (const char* key : {"mixup", "cutmix"}) {
+    const std::string text = vision_config_with(kData, kFolder + ", " + key + ": 0.2}");
+    EXPECT_EQ(report_of(text, {"model.channels=3"}), "no error");
+    EXPECT_EQ(first_line(report_of(text, {"model.channels=3", "micro_batch=1"})),
+              "override 'micro_batch=1': micro_batch: expected an even number, because data.mixup and data.cutmix take "
+              "images in pairs, got 1");
+  }
+  EXPECT_EQ(report_of(vision_config_with(kData, kFolder + "}"), {"model.channels=3", "micro_batch=1"}), "no error");
+}
+
+TEST(VisionConfig, ReadsImageFilesInGreyOrInColour) {
+  for (const char* type : {"image_folder", "webdataset"}) {
+    const std::string text =
+        vision_config_with(kData, std::string("data: {type: ") + type + ", train: a, validation: b}");
+    EXPECT_EQ(report_of(text), "no error");
+    EXPECT_EQ(first_line(report_of(text, {"model.channels=2"})),
+              "override 'model.channels=2': model.channels: expected 1 (grey) or 3, because the data are image files, "
+              "got 2");
+  }
 }
 
 TEST(VisionConfig, TakesWhatIsNotWrittenFromTheNamedSize) {

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Runs on GPUs against runs on CPUs and against themselves: steps as CUDA graphs, checkpoints that change the device, refused environments."""
+"""Runs on GPUs against runs on CPUs and against themselves: steps as CUDA graphs, checkpoints that change the device, what happens to
+graphs when a rank goes wrong, memory that does not suffice, refused environments."""
 
+import collections
 import json
 import os
+import re
+import signal
+import time
 import unittest
 
-from training_runs import MOST_RANKS, TrainingRuns
+from training_runs import MOST_RANKS, TrainingRuns, rank_processes
 
-RANKS = min(MOST_RANKS, 2)
+NVTX_NAMES = os.environ.get("STRATA_TEST_NVTX") or os.path.abspath("tests/trainer/profile/libnvtx_names.so")
+RANKS = MOST_RANKS
+BATCH = 8 * RANKS  # one micro-batch for each rank
 BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
+ENDLESS = ["cuda_graph=on", "steps=100000", "schedule={type: constant}", "evaluation={every: 0}", BFLOAT16]
 
 
 @unittest.skipUnless(os.environ.get("STRATA_TEST_DEVICE") == "cuda", "needs STRATA_TEST_DEVICE=cuda and GPUs")
@@ -23,38 +31,68 @@ class GpuTrainingTest(TrainingRuns):
             "reduced": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
         }.items():
             with self.subTest(name):
-                self.train("eager-" + name, "cuda_graph=off", "steps=12", *overrides, ranks=RANKS, batch=32)
-                self.train("graph-" + name, "cuda_graph=on", "steps=12", *overrides, ranks=RANKS, batch=32)
+                self.train("eager-" + name, "cuda_graph=off", "steps=12", *overrides, ranks=RANKS, batch=2 * BATCH)
+                self.train("graph-" + name, "cuda_graph=on", "steps=12", *overrides, ranks=RANKS, batch=2 * BATCH)
                 self.assertEqual(self.losses("graph-" + name), self.losses("eager-" + name))
                 self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
 
+    def test_every_way_to_gather_gives_the_same_bits(self):
+        """Also inside of a graph, with the parameters of a step gathered twice, once, and in groups of ranks."""
+        for name, overrides in {
+            "full": [],
+            "kept": ["sharding.reshard_after_forward=false"],
+            "fp32": ["precision={compute: float32, reduce: float32}"],
+            "hybrid": ["sharding.strategy=hybrid", "sharding.shard_ranks=%d" % max(MOST_RANKS // 2, 1)],
+        }.items():
+            self.train("shared-" + name, BFLOAT16, *overrides, ranks=MOST_RANKS, batch=32)
+            for gather in ("separate", "copy_engines"):
+                for graph in ("off", "on"):
+                    with self.subTest("%s %s, graph %s" % (gather, name, graph)):
+                        run = "%s-%s-%s" % (gather, name, graph)
+                        self.train(run, BFLOAT16, *overrides, "sharding.gather=" + gather, "cuda_graph=" + graph,
+                                   ranks=MOST_RANKS, batch=32)
+                        self.assertEqual(self.losses(run), self.losses("shared-" + name))
+                        self.assertEqual(self.hashes(run), self.hashes("shared-" + name))
+
     def test_replays_are_named_by_the_eager_step(self):
-        """A profile of replays counts the kernels of each op and layer as one of eager steps does."""
+        """A profile of replays counts the kernels of each op and layer as one of eager steps does; the host waits in neither."""
         counted = {}
         for graph in ("off", "on"):
             run = "profile-" + graph
-            self.train(run, "cuda_graph=" + graph, "steps=9", "profile.steps=7-8", BFLOAT16, ranks=RANKS, batch=16)
+            self.train(run, "cuda_graph=" + graph, "steps=9", "profile.steps=7-8", BFLOAT16, ranks=RANKS, batch=BATCH)
             with open(self.path(run, "profile/rank-0.jsonl"), encoding="utf-8") as file:
                 lines = [json.loads(line) for line in file]
             steps = [line for line in lines if "op" not in line]
-            self.assertEqual([(step["step"], step["cuda_graph"], step["difference"]) for step in steps],
-                             [(7, graph == "on", None), (8, graph == "on", None)])
+            self.assertEqual([(step["step"], step["cuda_graph"], step["difference"], step["host_waits"]) for step in steps],
+                             [(7, graph == "on", None, 0), (8, graph == "on", None, 0)])
             counted[graph] = [(op["op"], op["backward"], op["layer"], op["level"], op["calls"],
                                sum(kernel["calls"] for kernel in op["kernels"]))
                               for op in lines if op.get("phase") in ("forward", "backward", "optimizer")]
         self.assertGreater(len(counted["on"]), 50)
         self.assertEqual(counted["on"], counted["off"])
 
+    def test_profiled_steps_have_ranges_of_nvtx(self):
+        """One for each step, phase, layer, op and collective, of the names that the profile has."""
+        names = os.path.join(self.folder, "names")
+        self.train("ranges", "cuda_graph=off", "steps=5", "profile.steps=3-4", "gradient_checkpointing=full", BFLOAT16,
+                   "kernels={default: cuda}", ranks=RANKS, batch=BATCH,
+                   environment={"NVTX_INJECTION64_PATH": NVTX_NAMES, "STRATA_TEST_NVTX_FILE": names})
+        with open(names, encoding="utf-8") as file:
+            opened = collections.Counter(file.read().splitlines())
+        for name, times in {"step 3": 1, "step 4": 1, "step 5": 0, "forward": 2, "optimizer": 2, "layer 1": 2, "attention/cuda": 12,
+                            "attention/cuda/backward": 6, "all_reduce loss and gradient norm": 2}.items():
+            self.assertEqual(opened[name], RANKS * times, (name, opened))
+
     def test_checkpointing_gives_the_bits_of_keeping_all(self):
         """In deterministic runs, as all of these are, also at levels with epilogues; on CPUs sharded_gradients_test has it."""
         for name, model in {"llama": [], "gpt2": ["model.family=gpt2"]}.items():
             for level in ("aten", "cuda"):
                 model = [BFLOAT16, "steps=4", "kernels={default: %s}" % level, *model]
-                self.train("none-%s-%s" % (name, level), *model, ranks=RANKS, batch=32)
+                self.train("none-%s-%s" % (name, level), *model, ranks=RANKS, batch=BATCH)
                 for layers in ("selective", "[0, 1-2 selective]"):
                     with self.subTest("%s %s %s" % (name, level, layers)):
                         run = "%s-%s-%s" % (name, level, layers)
-                        self.train(run, "gradient_checkpointing=" + layers, *model, ranks=RANKS, batch=32)
+                        self.train(run, "gradient_checkpointing=" + layers, *model, ranks=RANKS, batch=BATCH)
                         self.assertEqual(self.losses(run), self.losses("none-%s-%s" % (name, level)))
                         self.assertEqual(self.hashes(run), self.hashes("none-%s-%s" % (name, level)))
 
@@ -64,13 +102,57 @@ class GpuTrainingTest(TrainingRuns):
         self.expect_same_losses("on-cuda", "on-cpu")
 
     def test_a_checkpoint_goes_from_cpus_to_gpus_and_back(self):
-        self.train("whole", ranks=RANKS, device="cpu")
-        for last, device, ranks in ((5, "cpu", 2), (10, "cuda", RANKS), (15, "cpu", 1), (20, "cuda", 1)):
-            self.train("travels", "run.stop_after=%d" % last, ranks=ranks, device=device)
+        self.train("whole", ranks=2, batch=32, device="cpu")
+        for last, device, ranks in ((5, "cpu", 2), (10, "cuda", RANKS), (15, "cpu", 2), (20, "cuda", 1)):
+            self.train("travels", "run.stop_after=%d" % last, ranks=ranks, batch=32, device=device)
             # The hash of the weights after loading is compared with that in the checkpoint by the program.
             if last > 5:
                 self.assertIn("resumed from step %d" % (last - 5), self.output)
         self.expect_same_losses("travels", "whole")
+
+    def saved_steps(self, run):
+        folder = self.path(run, "checkpoints")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return sorted(int(name[5:]) for name in names if re.fullmatch(r"step-\d{8}", name))
+
+    def test_a_rank_that_dies_under_a_graph_ends_the_run_and_resuming_gives_the_same_bits(self):
+        process = self.start("killed", *ENDLESS, "checkpoint.every=20", ranks=RANKS, batch=BATCH)
+        self.wait_for(process, "killed", lambda: len(self.saved_steps("killed")) > 1)
+        begin = time.monotonic()
+        os.kill(rank_processes(process.pid)[RANKS - 1], signal.SIGKILL)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 137, output + errors)
+        self.assertLess(time.monotonic() - begin, 10)
+        saved = self.saved_steps("killed")[-1]
+        last = ["run.stop_after=%d" % (saved + 30)]
+        self.train("killed", *ENDLESS, "checkpoint.every=20", *last, ranks=RANKS, batch=BATCH)
+        self.assertIn("resumed from step %d" % saved, self.output)
+        self.train("unbroken", *ENDLESS, "checkpoint.every=20", *last, ranks=RANKS, batch=BATCH)
+        self.assertEqual(self.losses("killed"), self.losses("unbroken"))
+        self.assertEqual(self.hashes("killed"), self.hashes("unbroken"))
+
+    def test_a_rank_that_hangs_under_a_graph_is_named(self):
+        if RANKS == 1:
+            self.skipTest("one rank waits for nobody")
+        process = self.start("hung", *ENDLESS, "run.timeout=15", ranks=RANKS, batch=BATCH)
+        self.wait_for_a_step(process, "hung")
+        begin = time.monotonic()
+        os.kill(rank_processes(process.pid)[RANKS - 1], signal.SIGSTOP)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 7, output + errors)
+        self.assertLess(time.monotonic() - begin, 25)
+        self.assertRegex(self.error("hung")["message"], "rank %d did not answer" % (RANKS - 1))
+
+    def test_memory_that_does_not_suffice_ends_all_ranks_with_the_table_and_remedies(self):
+        # The allocator gives the process 0.2 % of the GPU: 200 to 300 MB, of which activations want more.
+        model = ["model.width=384", "model.feed_forward=1024", "micro_batch=512", BFLOAT16]
+        self.train("large", *model, ranks=RANKS, batch=512 * RANKS, expect=6,
+                   environment={"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.002"})
+        report = self.error("large")
+        self.assertEqual((report["code"], report["step"]), (6, 1))
+        for words in ("the memory of the GPU does not suffice", "master weights", "activations and what ops need besides", "of the GPU",
+                      "what needs less, the cheapest first:", "micro_batch=256", "gradient_checkpointing=selective"):
+            self.assertIn(words, report["message"])
 
     def test_more_ranks_than_gpus_are_refused_with_the_table(self):
         command = self.start("many", "run.device=cuda", ranks=1, environment={"CUDA_VISIBLE_DEVICES": "99"})
@@ -80,17 +162,21 @@ class GpuTrainingTest(TrainingRuns):
         self.train("shared", ranks=2, environment={"CUDA_VISIBLE_DEVICES": "0"}, expect=2)
         self.assertIn("rank 0 and rank 1 would share one GPU", self.errors)
         self.assertRegex(self.errors, r"rank 1  \S+  local rank 1  GPU 0 NVIDIA")
+        self.train("three", ranks=3, batch=24, environment={"CUDA_VISIBLE_DEVICES": "0,1"}, expect=2)
+        self.assertIn("rank 2 has no GPU of its own", self.errors)
+        self.assertRegex(self.errors, r"rank 2  \S+  local rank 2  no GPU: sees 2 GPUs")
 
     def test_an_interface_that_does_not_exist_is_refused(self):
         self.train("interface", ranks=2, environment={"NCCL_SOCKET_IFNAME": "=nosuch0"}, expect=2)
         self.assertIn("NCCL_SOCKET_IFNAME is '=nosuch0', and no interface here fits", self.errors)
 
-    def test_memory_stays_what_it_was_after_the_first_steps(self):
-        self.train("memory", "steps=12", BFLOAT16, "cuda_graph=off", ranks=RANKS, batch=32)
-        with open(self.path("memory", "metrics.jsonl"), encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
-        peaks = [line["memory_bytes"] for line in lines if "memory_bytes" in line]
-        self.assertEqual(set(peaks[2:10]), {peaks[2]})
+    def test_no_step_asks_for_memory_after_the_first_two(self):
+        """STRATA_STRICT_STEPS, which all of these tests set, refuses it in every step; here, too, that nothing creeps."""
+        for graph in ("off", "on"):
+            run = "memory-" + graph
+            self.train(run, "steps=12", BFLOAT16, "cuda_graph=" + graph, ranks=RANKS, batch=2 * BATCH)
+            peaks = [line["memory_bytes"] for line in self.lines(run) if "memory_bytes" in line]
+            self.assertEqual(set(peaks[4:10]), {peaks[4]})
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 TOGETHER = {"rms_norm": ["rms_norm", "add_rms_norm"], "layer_norm": ["layer_norm", "add_layer_norm"], "activation": ["activation", "swiglu"]}
 KEYS = ["linear", "layer_norm", "rms_norm", "activation", "rotary", "attention", "embedding", "dropout", "cross_entropy", "adamw",
         "global_norm"]
+HEAD_AND_LOSS = "linear_cross_entropy"  # stands for two of them
 FAMILIES = {"llama": [], "gpt2": ["model={type: transformer, family: gpt2, layers: 3, width: 128, heads: 2, sequence: 64, vocabulary: 256, dropout: 0.1}"]}
 
 
@@ -33,7 +34,7 @@ def existing():
     rows = [json.loads(line) for line in subprocess.run([LEVELS, "--json"], check=True, capture_output=True, text=True).stdout.splitlines()]
     there = {(row["op"], row["level"]) for row in rows if row["device"] == DEVICE and row["forward"]}
     levels = list(dict.fromkeys(row["level"] for row in rows))
-    return {level: [key for key in KEYS if all((op, level) in there for op in TOGETHER.get(key, [key]))] for level in levels}
+    return {level: [key for key in KEYS + [HEAD_AND_LOSS] if all((op, level) in there for op in TOGETHER.get(key, [key]))] for level in levels}
 
 
 def selection(levels, layers=""):
@@ -52,6 +53,8 @@ class KernelLadderTest(unittest.TestCase):
             with open(f"{cls.folder}/{name}.bin", "wb") as file:
                 file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253) + struct.pack("<%dH" % len(tokens), *tokens))
         cls.existing = existing()
+        cls.with_head_and_loss = [level for level, keys in cls.existing.items() if HEAD_AND_LOSS in keys]
+        cls.existing = {level: [key for key in keys if key != HEAD_AND_LOSS] for level, keys in cls.existing.items()}
 
     @classmethod
     def tearDownClass(cls):
@@ -89,6 +92,14 @@ class KernelLadderTest(unittest.TestCase):
                         self.expect_the_same(found, reference, dtype)
                         for key in keys:
                             self.assertIn(level, self.table[key])
+
+    def test_head_and_loss_can_be_one_op(self):
+        reference = self.losses("two-ops")
+        self.assertEqual(set(self.table[HEAD_AND_LOSS]), {"-"})
+        for level in self.with_head_and_loss:
+            with self.subTest(level):
+                self.expect_the_same(self.losses(f"one-op-{level}", selection({HEAD_AND_LOSS: level})), reference, "float32")
+                self.assertEqual(set(self.table[HEAD_AND_LOSS]), {level})
 
     def test_levels_can_be_mixed_by_op_and_layer(self):
         """Neighboring ops at different levels, and the layer in the middle at others."""

@@ -80,6 +80,22 @@ TEST_F(Plans, FillWhatNoLineNames) {
   EXPECT_NE(resolved.find(path_), std::string::npos) << resolved;
 }
 
+TEST_F(Plans, NeedNoLevelOfWhatTheModelDoesNotCompute) {
+  KernelPlan plan = good_plan();
+  plan.levels.layer_norm.reset();
+  plan.levels.linear_cross_entropy.reset();
+  write(plan);
+  LoadedConfig loaded = config("{default: best, plan: " + path_ + "}");
+  apply_kernel_plan(loaded, kHere);
+  EXPECT_FALSE(loaded.config.kernels.levels.layer_norm);
+  EXPECT_TRUE(loaded.config.kernels.planned);
+  // The head and the loss are two ops now.
+  plan.levels.cross_entropy.reset();
+  EXPECT_NE(refusal(plan).find("it has no level of cross_entropy"), std::string::npos);
+  plan.levels.linear_cross_entropy = Level::cuda;
+  EXPECT_EQ(refusal(plan), "nothing was refused");
+}
+
 TEST_F(Plans, LeaveARunThatAsksForALevelAlone) {
   LoadedConfig loaded = config("{default: torchscript}");
   apply_kernel_plan(loaded, kHere);

@@ -16,6 +16,7 @@
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
+#include "trainer/data/image_mixing.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
@@ -187,12 +188,12 @@ TEST(ShardedGradients, OfVisionTransformers) {
 }
 
 TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
-  const std::vector<std::string> mixed = vision({"data.mixup=1"});
-  expect_close(on_all_ranks(mixed), on_one_rank(mixed), kRounding);
+  const std::vector<std::string> mixup = vision({"data.mixup=1"});
+  expect_close(on_all_ranks(mixup), on_one_rank(mixup), kRounding);
   expect_close(on_all_ranks(vision({"data.cutmix=1"})), on_one_rank(vision({"data.cutmix=1"})), kRounding);
 
   // The loss of a mixed batch is the sum of the losses with either label, in their shares.
-  const TrainerConfig config = config_for(mixed, 1);
+  const TrainerConfig config = config_for(mixup, 1);
   sharding::LocalCommunicator alone(tests::device());
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(alone, config.sharding);
   const auto task = make_task(config);
@@ -202,14 +203,16 @@ TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
   batch.inputs = batch.inputs.to(tests::device());
   batch.targets = batch.targets.to(tests::device());
   batch.share = batch.share.to(tests::device());
-  ASSERT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, config.micro_batch}));
-  ASSERT_FALSE(at::equal(batch.targets[0], batch.targets[1]));
+  const Tensor others = swapped_in_pairs(batch.targets);
+  ASSERT_FALSE(at::equal(batch.targets, others));
   const Tensor one = at::full({}, 1, at::dtype(at::kFloat).device(tests::device()));
   const auto loss = [&](const MicroBatch& part) { return task->loss(part, one, {}).item<double>(); };
-  const double share = batch.share.item<double>(), whole = loss(batch);
+  const double share = batch.share.mean().item<double>(), whole = loss(batch);
   EXPECT_GT(share, 0.01);
   EXPECT_LT(share, 0.99);
-  const double first = loss({batch.inputs, batch.targets[0]}), second = loss({batch.inputs, batch.targets[1]});
+  // Pixels become numbers after they were mixed as well as before.
+  const Tensor seen = mixed(batch.inputs.to(at::kFloat), batch.share);
+  const double first = loss({seen, batch.targets}), second = loss({seen, others});
   EXPECT_NE(first, second);
   EXPECT_NEAR(whole, share * first + (1 - share) * second, 1e-5 * whole);
   model.reshard();

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // What goes into a step and what comes out of it, on the device of the test: batches of any step in any order, results
-// of every step in theirs.
+// of every step in theirs; and what a step may not do meanwhile.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "configs/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/batch_feed.h"
 #include "trainer/step_results.h"
+#include "trainer/strict_step.h"
 
 namespace strata::trainer {
 namespace {
@@ -65,6 +69,36 @@ TEST(StepResults, GiveEveryStepOnceAndInOrder) {
     }
     EXPECT_EQ(seen, step == 4 ? 4 : step - late);
   }
+}
+
+TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
+  const at::Device device = tests::device();
+  const auto options = at::dtype(at::kByte).device(device);
+  const Tensor one = at::full({}, 1, options);
+  const auto new_memory = [&] { return at::empty({int64_t{1} << 27}, options); };  // more than is there, freed
+  setenv("STRATA_STRICT_STEPS", "1", /*overwrite=*/1);
+  if (device.is_cuda()) {
+    const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);
+    EXPECT_THROW(one.item<uint8_t>(), c10::Error);
+    EXPECT_NO_THROW(strict.check_allocations());
+    const Tensor more = new_memory();
+    EXPECT_THROW(strict.check_allocations(), Error);
+  }
+  const auto may = [&](bool wait, bool allocate) {
+    const StrictStep strict(device, wait, allocate);
+    if (wait) {
+      EXPECT_EQ(one.item<uint8_t>(), 1);
+    }
+    const Tensor more = new_memory(), still_more = new_memory(), even_more = new_memory();
+    EXPECT_NO_THROW(strict.check_allocations());
+  };
+  may(true, true);
+  may(false, true);
+  unsetenv("STRATA_STRICT_STEPS");
+  const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);
+  EXPECT_EQ(one.item<uint8_t>(), 1);
+  const Tensor more = new_memory();
+  EXPECT_NO_THROW(strict.check_allocations());
 }
 
 }  // namespace

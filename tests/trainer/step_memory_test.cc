@@ -40,7 +40,8 @@ TrainerConfig config_for(std::vector<std::string> overrides) {
       "schedule: {type: constant}\n";
   overrides.push_back("run.ranks=" + std::to_string(bootstrap().ranks()));
   overrides.push_back("batch=" + std::to_string(2 * bootstrap().ranks()));
-  overrides.push_back(std::string("run.device=") + (tests::device().is_cpu() ? "cpu" : "cuda"));
+  overrides.push_back(tests::device().is_cpu() ? "run.device=cpu" : "run.device=cuda");
+  overrides.push_back(tests::device().is_cpu() ? "run.deterministic=false" : "run.deterministic=true");  // as mpi_main
   return parse_trainer_config("test.yaml", text, overrides).config;
 }
 
@@ -107,13 +108,24 @@ TEST_P(StepMemoryOf, EveryWayOfCheckpointing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Configurations, StepMemoryOf,
-    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.key_value_heads=4"},
-                    std::vector<std::string>{"model.vocabulary=2000", "model.tied=false"},
-                    std::vector<std::string>{"precision.compute=bfloat16", "model.vocabulary=1000"},
-                    std::vector<std::string>{"model.dropout=0.1"},
-                    std::vector<std::string>{"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}));
+std::vector<std::vector<std::string>> configurations() {
+  std::vector<std::vector<std::string>> all = {{},
+                                               {"model.key_value_heads=4"},
+                                               {"model.vocabulary=2000", "model.tied=false"},
+                                               {"precision.compute=bfloat16", "model.vocabulary=1000"},
+                                               {"model.dropout=0.1"},
+                                               {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
+  const char* device = std::getenv("STRATA_TEST_DEVICE");
+  if (device == nullptr || std::string(device) != "cuda") return all;
+  const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
+  all.push_back({bfloat16, cuda, "model.vocabulary=1000"});
+  all.push_back({bfloat16, cuda, "kernels.linear_cross_entropy=cuda", "model.vocabulary=1000"});
+  all.push_back(
+      {bfloat16, cuda, "kernels.linear_cross_entropy=cuda", "model.vocabulary=2048", "precision.reduce=bfloat16"});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOf, testing::ValuesIn(configurations()));
 
 // A trial predicts what a step takes in whatever way it chooses; with less memory, more is computed again.
 TEST(LayerTrial, MeasuresWhatAStepTakes) {

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
@@ -45,6 +46,22 @@ def write_images(path, first, count):
     for name, sizes, values in (("images", [count, 6, 6], pixels), ("labels", [count], bytes(labels))):
         with open(path + "." + name, "wb") as file:
             file.write(struct.pack(">BBBB%dI" % len(sizes), 0, 0, 8, len(sizes), *sizes) + values)
+
+
+def rank_processes(mpirun):
+    """Process ids of the ranks that an mpirun has started, by rank."""
+    found = {}
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % process, encoding="utf-8") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            with open("/proc/%s/environ" % process, "rb") as file:
+                rank = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0")).get(b"OMPI_COMM_WORLD_RANK")
+        except OSError:  # it has ended
+            continue
+        if parent == mpirun and rank is not None:
+            found[int(rank)] = int(process)
+    return found
 
 
 # Every kind of model, as overrides of the configuration above.
@@ -105,12 +122,22 @@ class TrainingRuns(unittest.TestCase):
         return [count for count in counts if count <= MOST_RANKS]
 
     def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE):
-        if ranks > MOST_RANKS:
+        if device == "cuda" and ranks > MOST_RANKS:
             self.skipTest("needs %d ranks, there are devices for %d" % (ranks, MOST_RANKS))
         command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
                    TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=dict(os.environ, STRATA_REFUSE_WAITS="1", **(environment or {})))
+                                env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
+
+    def wait_for(self, process, run, ready):
+        """Until `ready` says so of the run, which must not end before."""
+        while not os.path.exists(self.path(run, "metrics.jsonl")) or not ready():
+            if process.poll() is not None:
+                self.fail("the run ended by itself: %s%s" % process.communicate())
+            time.sleep(0.05)
+
+    def wait_for_a_step(self, process, run):
+        self.wait_for(process, run, lambda: self.losses(run))
 
     def train(self, run, *overrides, expect=0, **options):
         process = self.start(run, *overrides, **options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs the unittest cases of one file and writes the result of each to Bazel's test.xml, as GoogleTest does."""
+"""run_unittest.py FILE [--list | CASE...]: runs the unittest cases of one file, or those of the given names, and writes the
+result of each to Bazel's test.xml, as GoogleTest does; --list prints their names."""
 import importlib.util
 import os
 import sys
@@ -56,9 +57,16 @@ def write_xml(path, suite, cases):
         file.write("</testsuite></testsuites>\n")
 
 
+def names_of(suite, module):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from names_of(test, module)
+        else:
+            yield test.id().removeprefix(module + ".")
+
+
 def main():
-    path = sys.argv[1]
-    sys.argv = sys.argv[1:]
+    path, *wanted = sys.argv[1:]
     os.environ["PYTHON"] = sys.executable  # for tests that start it again
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     name = os.path.splitext(os.path.basename(path))[0]
@@ -66,9 +74,15 @@ def main():
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     specification.loader.exec_module(module)
-    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    loader = unittest.defaultTestLoader
+    suite = loader.loadTestsFromModule(module)
     if suite.countTestCases() == 0:
         sys.exit(f"{path} has no test cases")
+    if wanted == ["--list"]:
+        print("\n".join(names_of(suite, name)))
+        return
+    if wanted:
+        suite = loader.loadTestsFromNames(wanted, module)
     result = unittest.TextTestRunner(verbosity=2, resultclass=Recorder).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:
         write_xml(os.environ["XML_OUTPUT_FILE"], name, result.cases)

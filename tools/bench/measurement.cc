@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bench/measurement.h"
 
-#include <c10/util/Exception.h>
-
 #include "kernels/levels.h"
 
 namespace strata::tools {
@@ -25,8 +23,8 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
   try {
     workload = kernels::make_workload(shape, dtype, device);
     aten = kernels::deviations(*workload, Level::aten);
-  } catch (const c10::Error& error) {
-    failure = std::string("not checked: ") + error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    failure = "not checked: " + kernels::sentence_of(error);
   }
   for (const Level level : levels) {
     Measurement measurement{shape, dtype, level, {}};
@@ -35,7 +33,13 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
     } else {
       measurement.verdict = kernels::verdict(*workload, level, aten);
     }
-    if (measurement.verdict.agreed) measurement.timing = time_workload(*workload, level);
+    if (measurement.verdict.agreed) {
+      try {
+        measurement.timing = time_workload(*workload, level);
+      } catch (const std::exception& error) {  // several sets of inputs may not fit where one does
+        measurement.verdict.words = "agreed, but " + kernels::sentence_of(error);
+      }
+    }
     done(measurement);
   }
 }

@@ -2,8 +2,9 @@
 """Times PyTorch eager, torch.compile and cuDNN at the shapes of `tools/strata bench kernels`, by hand, on a machine with a GPU.
 
     python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile or cudnn as level
+    python3 tools/bench/side_by_side.py kernels.jsonl     # ours and theirs in one table
 
-Needs torch and its Triton. Each call is timed between two events while the queue is full, over rotating inputs."""
+Needs torch and its Triton. Timed as in timer.cc: medians between two events while the queue is full, over rotating inputs."""
 import argparse
 import json
 import sys
@@ -16,7 +17,7 @@ CLOCK = 2e9  # cycles per second, for the kernel that holds the queue back
 
 
 def median_seconds(call):
-    """The median of many calls that wait behind a sleeping kernel until all are queued."""
+    """The median of many calls, up to ten between two events, that wait behind a sleeping kernel until all are queued."""
     for i in range(3):
         call(i)
     torch.cuda.synchronize()
@@ -25,15 +26,18 @@ def median_seconds(call):
     call(0)
     end.record()
     torch.cuda.synchronize()
-    count = max(7, min(100, int(20 / max(start.elapsed_time(end), 1e-3))))
+    whole = max(start.elapsed_time(end), 1e-3)
+    together = max(1, min(10, int(1 / whole)))
+    count = max(7, min(20, int(20 / whole) // together))
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(int(CLOCK * min(3e-4 * count, 0.05)))
+    torch.cuda._sleep(int(CLOCK * min(3e-4 * count * together, 0.05)))
     for i in range(count):
         events[i].record()
-        call(i)
+        for j in range(together):
+            call(i * together + j)
     events[count].record()
     torch.cuda.synchronize()
-    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3
+    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3 / together
 
 
 def random(*sizes, dtype=torch.bfloat16):
@@ -43,10 +47,10 @@ def random(*sizes, dtype=torch.bfloat16):
 class Peer:
     """An op at a shape: inputs made anew, a function of them, and the bytes and FLOPs that must be done once."""
 
-    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True):
+    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False):
         self.op, self.shape, self.make, self.run = op, shape, make, run
         self.work = {"forward": forward, "backward": backward}
-        self.differentiable = differentiable
+        self.differentiable, self.deterministic = differentiable, deterministic
 
 
 def norm_peers():
@@ -67,6 +71,9 @@ def norm_peers():
                    lambda r=rows, w=width: [random(r, w), random(r, w), random(w), random(w)],
                    lambda x, y, w, b: ((s := x + y), F.layer_norm(s, w.shape, w, b)),
                    bytes_of(rows, width, 4, 2), bytes_of(rows, width, 4, 3))
+    yield Peer("layer_norm_gelu_tanh", "65536x768 bias", lambda: [random(65536, 768), random(768), random(768)],
+               lambda x, w, b: F.gelu(F.layer_norm(x, w.shape, w, b), approximate="tanh"),
+               bytes_of(65536, 768, 2, 2), bytes_of(65536, 768, 3, 3))
 
 
 def turned(qkv, cosine, sine, heads=32, shared=8, width=128):
@@ -83,10 +90,13 @@ def elementwise_peers():
     rows, width = 16384, 14336
     yield Peer("swiglu", f"{rows}x{width}", lambda: [random(rows, 2 * width)],
                lambda x: F.silu(x[:, :width]) * x[:, width:], (6 * rows * width, 0), (10 * rows * width, 0))
-    yield Peer("activation", "65536x3072 gelu_tanh", lambda: [random(65536, 3072)],
-               lambda x: F.gelu(x, approximate="tanh"), (4 * 65536 * 3072, 0), (6 * 65536 * 3072, 0))
+    for name, approximate in (("gelu", "none"), ("gelu_tanh", "tanh")):
+        yield Peer("activation", "65536x3072 " + name, lambda: [random(65536, 3072)],
+                   lambda x, a=approximate: F.gelu(x, approximate=a), (4 * 65536 * 3072, 0), (6 * 65536 * 3072, 0))
     yield Peer("dropout", "65536x768", lambda: [random(65536, 768)], lambda x: F.dropout(x, 0.1),
                (4 * 65536 * 768, 0), (4 * 65536 * 768, 0))
+    yield Peer("add_dropout", "65536x768", lambda: [random(65536, 768), random(65536, 768)],
+               lambda r, x: r + F.dropout(x, 0.1), (6 * 65536 * 768, 0), (4 * 65536 * 768, 0))
     angle = torch.rand(8192, 64, device="cuda")
     moved = 2 * 16384 * 128 * 40 * 2 + 8192 * 128 * 4
     yield Peer("rotary", "2x8192 positions, 32/8 heads of 128", lambda: [random(2, 8192, 48 * 128)],
@@ -102,6 +112,12 @@ def vocabulary_peers():
         # Loss and gradient together, as ours makes them.
         yield Peer("cross_entropy", f"{rows}x{width}", lambda r=rows, w=width: [random(r, w)],
                    lambda x, t=targets: F.cross_entropy(x, t), (rows * 8 + 4 * rows * width, 0))
+    for rows, width, classes in ((65536, 768, 50304), (16384, 4096, 128256)):
+        targets = torch.randint(0, classes, (rows,), device="cuda")
+        yield Peer("linear_cross_entropy", f"{rows}x{width}->{classes}",
+                   lambda r=rows, i=width, v=classes: [random(r, i), random(v, i) * i**-0.5],
+                   lambda x, w, t=targets: F.cross_entropy(F.linear(x, w), t),
+                   (rows * 8 + 4 * rows * width + 6 * width * classes, 6 * rows * width * classes))
 
 
 def optimizer_peer():
@@ -129,12 +145,13 @@ def attention_peers():
         flops = 2 * batch * positions * (positions + 1) * heads * width
         packed, y = batch * positions * (heads + 2 * shared) * width, batch * positions * heads * width
         name = f"{batch}x{positions} positions, {heads}" + (f"/{shared}" if shared != heads else "")
-        yield Peer("attention", f"{name} heads of {width}, causal",
-                   lambda b=batch, t=positions, h=heads, k=shared, d=width:
-                   [random(b, h, t, d), random(b, k, t, d), random(b, k, t, d)],
-                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
-                   (2 * (packed + y) + 4 * batch * positions * heads, flops),
-                   (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops))
+        for deterministic in (False, True):
+            yield Peer("attention", f"{name} heads of {width}, causal" + (", deterministic" if deterministic else ""),
+                       lambda b=batch, t=positions, h=heads, k=shared, d=width:
+                       [random(b, h, t, d), random(b, k, t, d), random(b, k, t, d)],
+                       lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+                       (2 * (packed + y) + 4 * batch * positions * heads, flops),
+                       (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops), deterministic=deterministic)
 
 
 def graph_peers():
@@ -170,9 +187,11 @@ def sets_of(peer):
 
 def time_peer(peer, run):
     """Seconds forward and backward."""
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.use_deterministic_algorithms(peer.deterministic, warn_only=True)
     sets = sets_of(peer)
     roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
-    if peer.op == "cross_entropy":
+    if peer.op in ("cross_entropy", "linear_cross_entropy"):
         def both(i):
             torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
         return {"forward": median_seconds(both)}

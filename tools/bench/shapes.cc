@@ -22,13 +22,18 @@ std::vector<OpShape> common_shapes() {
       shapes.push_back({.op = op, .rows = rows, .width = width, .bias = true});
     }
   }
+  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 65536, .width = 768, .bias = true});
   shapes.push_back({.op = "swiglu", .rows = 16384, .width = 14336});
-  shapes.push_back({.op = "activation", .rows = 65536, .width = 3072, .activation = Activation::gelu_tanh});
-  shapes.push_back({.op = "dropout", .rows = 65536, .width = 768});
+  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh}) {
+    shapes.push_back({.op = "activation", .rows = 65536, .width = 3072, .activation = kind});
+  }
+  for (const char* op : {"dropout", "add_dropout"}) shapes.push_back({.op = op, .rows = 65536, .width = 768});
   shapes.push_back({.op = "rotary", .rows = 16384, .width = 128, .positions = 8192, .heads = 32, .key_value_heads = 8});
   shapes.push_back({.op = "embedding", .rows = 65536, .width = 768, .outputs = 50304});
   shapes.push_back({.op = "cross_entropy", .rows = 65536, .width = 50304});
   shapes.push_back({.op = "cross_entropy", .rows = 16384, .width = 128256});
+  shapes.push_back({.op = "linear_cross_entropy", .rows = 65536, .width = 768, .outputs = 50304});
+  shapes.push_back({.op = "linear_cross_entropy", .rows = 16384, .width = 4096, .outputs = 128256});
   shapes.push_back({.op = "adamw", .rows = 1, .width = 1'200'000'000});
   shapes.push_back({.op = "global_norm", .rows = 1, .width = 1'200'000'000});
   shapes.push_back({.op = "linear",
@@ -50,12 +55,15 @@ std::vector<OpShape> common_shapes() {
     int64_t batch, positions, heads, key_value_heads, width;
   };
   for (const Heads& h : {Heads{64, 1024, 12, 12, 64}, Heads{8, 4096, 32, 8, 64}, Heads{2, 8192, 32, 8, 128}}) {
-    shapes.push_back({.op = "attention",
-                      .rows = h.batch * h.positions,
-                      .width = h.width,
-                      .positions = h.positions,
-                      .heads = h.heads,
-                      .key_value_heads = h.key_value_heads});
+    for (const bool deterministic : {false, true}) {
+      shapes.push_back({.op = "attention",
+                        .rows = h.batch * h.positions,
+                        .width = h.width,
+                        .positions = h.positions,
+                        .heads = h.heads,
+                        .key_value_heads = h.key_value_heads,
+                        .deterministic = deterministic});
+    }
   }
   return shapes;
 }
@@ -68,10 +76,12 @@ std::vector<OpShape> small_shapes() {
   }
   shapes.push_back({.op = "swiglu", .rows = 2048, .width = 1024});
   shapes.push_back({.op = "activation", .rows = 2048, .width = 1024, .activation = Activation::gelu_tanh});
-  shapes.push_back({.op = "dropout", .rows = 2048, .width = 1024});
+  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 2048, .width = 1024, .bias = true});
+  for (const char* op : {"dropout", "add_dropout"}) shapes.push_back({.op = op, .rows = 2048, .width = 1024});
   shapes.push_back({.op = "rotary", .rows = 1024, .width = 64, .positions = 256, .heads = 8, .key_value_heads = 2});
   shapes.push_back({.op = "embedding", .rows = 2048, .width = 512, .outputs = 4096});
   shapes.push_back({.op = "cross_entropy", .rows = 512, .width = 4096});
+  shapes.push_back({.op = "linear_cross_entropy", .rows = 512, .width = 256, .outputs = 4096});
   shapes.push_back({.op = "adamw", .rows = 1, .width = 4'000'000});
   shapes.push_back({.op = "global_norm", .rows = 1, .width = 16'000'000});
   shapes.push_back(
@@ -80,14 +90,6 @@ std::vector<OpShape> small_shapes() {
   shapes.push_back({.op = "neighbor_attention", .rows = 2048, .width = 16, .heads = 4, .edges = 10'000});
   shapes.push_back({.op = "attention", .rows = 512, .width = 64, .positions = 256, .heads = 8, .key_value_heads = 8});
   return shapes;
-}
-
-std::string_view kernels_key(std::string_view op) {
-  if (op == "add_layer_norm") return "layer_norm";
-  if (op == "add_rms_norm") return "rms_norm";
-  if (op == "swiglu") return "activation";
-  if (op == "neighbor_attention") return "neighbor_aggregate";
-  return op;
 }
 
 }  // namespace strata::tools

@@ -22,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSecondsOfSamples = 0.02;  // each median is over about so much time
 constexpr int64_t kFewest = 7, kMost = 100;
+// Calls between two events, so many that the two microseconds of an event are not the op's.
+constexpr double kSecondsBetweenEvents = 1e-3;
+constexpr int64_t kMostBetweenEvents = 10, kMostEvents = 20;
 constexpr int64_t kMostSets = 64;
 constexpr double kClock = 2e9;  // cycles per second that no GPU of today exceeds for long
 
@@ -33,6 +36,7 @@ double median(std::vector<double> samples) {
 }
 
 // The calls wait behind a kernel that does nothing until all of them are queued: no gap between them is the host's.
+// What a queue holds, about a thousand kernels, they do not exceed.
 double median_on_gpu(const std::function<void(int64_t)>& call) {
   call(0);  // the first call loads and chooses
   at::cuda::getCurrentCUDAStream().synchronize();
@@ -41,18 +45,21 @@ double median_on_gpu(const std::function<void(int64_t)>& call) {
   const double host = seconds_since(start);
   at::cuda::getCurrentCUDAStream().synchronize();
   const double whole = std::max(seconds_since(start), 1e-6);
-  const auto count = std::clamp(static_cast<int64_t>(kSecondsOfSamples / whole), kFewest, kMost);
+  const auto together = std::clamp(static_cast<int64_t>(kSecondsBetweenEvents / whole), int64_t{1}, kMostBetweenEvents);
+  const auto count = std::clamp(static_cast<int64_t>(kSecondsOfSamples / whole) / together, kFewest, kMostEvents);
   std::vector<at::cuda::CUDAEvent> events;
   for (int64_t i = 0; i <= count; ++i) events.emplace_back(cudaEventDefault);
-  at::cuda::sleep(static_cast<int64_t>(kClock * std::min(1.5 * host * static_cast<double>(count), 0.05)));
+  at::cuda::sleep(static_cast<int64_t>(kClock * std::min(1.5 * host * static_cast<double>(count * together), 0.05)));
   for (int64_t i = 0; i < count; ++i) {
     events[i].record();
-    call(i);
+    for (int64_t j = 0; j < together; ++j) call(i * together + j);
   }
   events[count].record();
   events[count].synchronize();
   std::vector<double> samples;
-  for (int64_t i = 0; i < count; ++i) samples.push_back(1e-3 * events[i].elapsed_time(events[i + 1]));
+  for (int64_t i = 0; i < count; ++i) {
+    samples.push_back(1e-3 * events[i].elapsed_time(events[i + 1]) / static_cast<double>(together));
+  }
   return median(samples);
 }
 
@@ -95,6 +102,7 @@ int64_t cache_bytes(at::Device device) {
 }
 
 Timing time_workload(const Workload& workload, Level level) {
+  const kernels::DeterministicScope scope(workload.shape);
   const at::Device device = workload.inputs.leaves[0].device();
   const std::vector<Inputs> inputs = rotating_inputs(workload);
   const size_t sets = inputs.size();

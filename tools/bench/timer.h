@@ -14,7 +14,8 @@ struct Timing {
   std::optional<double> backward;  // absent: the op is not differentiated
 };
 
-// On a GPU the time between two events around each call while the queue is full, on a CPU that of a steady clock.
+// On a GPU the time between two events, with several short calls between them, while the queue is full; on a CPU that
+// of a steady clock.
 Timing time_workload(const kernels::Workload& workload, kernels::Level level);
 
 // The median seconds of call(i), i = 0, 1, ...

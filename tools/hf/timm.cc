@@ -187,13 +187,12 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
                            {"drop_path_rate", model.stochastic_depth}};
   if (mean) arguments["fc_norm"] = false;
   if (model.layer_scale > 0) arguments["init_values"] = model.layer_scale;
-  const auto channels = static_cast<size_t>(model.channels);
   const OrderedJson preprocessing = {{"input_size", {model.channels, model.image_size, model.image_size}},
                                      {"fixed_input_size", true},
                                      {"interpolation", "bicubic"},
-                                     {"crop_pct", 1.0},
-                                     {"mean", std::vector<double>(channels, pixels.mean)},
-                                     {"std", std::vector<double>(channels, pixels.deviation)},
+                                     {"crop_pct", pixels.crop},
+                                     {"mean", pixels.mean},
+                                     {"std", pixels.deviation},
                                      {"num_classes", model.classes},
                                      {"pool_size", nullptr},
                                      {"first_conv", "patch_embed.proj"},

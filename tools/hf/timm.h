@@ -11,9 +11,10 @@
 
 namespace strata::hf {
 
-// How timm is to make numbers of pixels: (pixel / 255 - mean) / deviation, for each channel.
+// How timm is to make numbers of the pixels of each channel: (pixel / 255 - mean) / deviation.
 struct PixelValues {
-  double mean = 0, deviation = 1;
+  std::vector<double> mean, deviation;
+  double crop = 1;  // share of the shorter side that is seen
 };
 
 // The text of config.json. Throws Error(configuration) when timm's class cannot do what the model does.

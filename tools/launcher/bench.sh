@@ -8,7 +8,8 @@ command_bench() {
   case $what in
     kernels) bench_kernels "$@" ;;
     step) bench_step "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, or bench step CONFIG; tools/strata help has their options" ;;
+    images) bench_images "$@" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG or bench images; tools/strata help has their options" ;;
   esac
 }
 
@@ -16,6 +17,11 @@ bench_kernels() {
   make_ready
   build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
+}
+
+bench_images() {
+  make_ready
+  exec "$(binary tools/bench/bench_images)" "$@"
 }
 
 bench_step() {

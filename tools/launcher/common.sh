@@ -39,7 +39,7 @@ python() {
 # In an archive the loader must be told where this machine has LibTorch and the CUDA libraries.
 find_libraries() {
   is_checkout && return
-  local torch=${STRATA_TORCH:-} wanted found site folder
+  local torch=${STRATA_TORCH:-} wanted found cuda wanted_cuda site folder
   if [[ -z $torch ]]; then
     torch=$(python -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
   fi
@@ -48,6 +48,9 @@ find_libraries() {
   [[ -e $torch/lib/libtorch_cpu.so ]] || stop 70 "$torch is not the folder of the torch package: it has no lib/libtorch_cpu.so"
   found=$(sed -n "s/^__version__ = '\([^'+]*\).*/\1/p" "$torch/version.py")
   [[ $found == "$wanted" ]] || stop 70 "torch $found is installed in $torch; these binaries need $wanted: pip install torch==$wanted"
+  cuda=$(sed -n "s/^cuda.*= '\([0-9]*\).*/\1/p" "$torch/version.py")
+  wanted_cuda=$(sed -n 's/^cuda-toolkit==\([0-9]*\)\..*/\1/p' "$ROOT/tools/requirements.txt")
+  [[ $cuda == "$wanted_cuda" ]] || stop 2 "the torch in $torch is the wheel for ${cuda:+CUDA }${cuda:-CPUs alone}; these binaries need the one for CUDA $wanted_cuda, which is what PyPI has: pip install torch==$wanted"
   site=$(dirname "$torch")
   LD_LIBRARY_PATH=$torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   for folder in "$site"/nvidia/*/lib; do

@@ -1,58 +1,122 @@
 # SPDX-License-Identifier: MIT
 # gpu-test: the tests that need GPUs, from a checkout or from an unpacked archive, on as many GPUs as there are.
 
-readonly GPU_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
+# Programs that run under mpirun, on 1, 2 and 4 GPUs.
+readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
-  tests/trainer/step_data_test_ranks)
-readonly GPU_RUNS=(gpu_training_test training_test)
-readonly GPU_TEST_SECONDS=300  # of one test on one number of ranks
+  tests/trainer/step_data_test_ranks tests/trainer/step_memory_test_ranks)
+# Programs that run on one.
+readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
+readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/triton_capture_test tests/kernels/aot_inductor_capture_test)
+# Files of unittest cases, which start runs themselves: on 1, 2 and 4 GPUs; on as many as there are, up to 4; on one.
+readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test)
+readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for one of them
+readonly LEVELS_PARTS=8        # in which levels_agree_gpu_test runs
+readonly HUGE_TEST_MIB=112640  # that huge_gpu_test needs
+readonly GPU_TEST_SECONDS=300  # of one test
 
 command_gpu_test() {
-  (($# == 0)) || stop 2 "gpu-test has no options"
-  local gpus ranks name failed=0 not_run=0
+  local wanted=("$@") gpus ranks program name part most_at_once outcomes
   gpus=$(compgen -G '/dev/nvidia[0-9]*' | wc -l)
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then
-    bazel build //trainer:train "${GPU_TESTS[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
+    local programs=("$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}")
+    bazel build //trainer:train //tools:export "//${NVTX_NAMES%/*}:${NVTX_NAMES##*/}" //kernels:sm_90_packages "${programs[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-  STRATA_TEST_TRAIN=$(binary trainer/train)
-  for ranks in 1 2 4; do
-    if ((ranks > gpus)); then
-      say "not run: $ranks ranks, there are $gpus GPUs"
-      not_run=$((not_run + ${#GPU_TESTS[@]}))
-      continue
-    fi
-    for name in "${GPU_TESTS[@]}"; do
-      run_gpu_test "${name##*/} on $ranks GPUs" timeout "$GPU_TEST_SECONDS" mpirun -q --oversubscribe --bind-to none \
-        --mca btl self,vader -n "$ranks" "$(binary "$name")" || failed=$((failed + 1))
+  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_NVTX OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
+  outcomes=$(mktemp -d)
+  # Small models hardly load a GPU: tests share it, as far as there are cores for their ranks.
+  most_at_once=$(($(nproc) / 4 < 3 * gpus ? $(nproc) / 4 : 3 * gpus))
+
+  for ranks in 4 2 1; do
+    for program in "${RANK_TESTS[@]}"; do
+      on_gpus "$ranks" "${program##*/} on $ranks GPUs" mpirun -q --oversubscribe --bind-to none --mca btl self,vader -n "$ranks" "$(binary "$program")"
     done
+    for name in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus "$ranks" "$name"; done
   done
-  export STRATA_TEST_RANKS=$((gpus < 4 ? gpus : 4))
-  for name in "${GPU_RUNS[@]}"; do
-    run_gpu_test "$name on up to $STRATA_TEST_RANKS GPUs" timeout "$((4 * GPU_TEST_SECONDS))" "$(command -v python3)" \
-      "$ROOT/tools/bazel/run_unittest.py" "$ROOT/tests/trainer/$name.py" || failed=$((failed + 1))
+  for name in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$name"; done
+  for name in "${RUNS_ON_ONE[@]}"; do unittest_on_gpus 1 "$name"; done
+  for ((part = 0; part < LEVELS_PARTS; part++)); do
+    on_gpus 1 "${LEVELS_TEST##*/}, part $((part + 1)) of $LEVELS_PARTS" env "GTEST_TOTAL_SHARDS=$LEVELS_PARTS" "GTEST_SHARD_INDEX=$part" \
+      "CUDA_VISIBLE_DEVICES=$((part % gpus))" "$(binary "$LEVELS_TEST")"
   done
-  say "$failed failed, $not_run not run"
+  for program in "${KERNEL_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
+  wait
+  if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
+    is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
+  else
+    on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
+    wait
+  fi
+
+  local failed
+  failed=$(number_of failed)
+  say "$(number_of passed) passed, $failed failed, $(number_of not-run) not run"
+  rm -rf "$outcomes"
   ((failed == 0))
+}
+
+# What became of a test is a file in $outcomes.
+became() { touch "$(mktemp -u "$outcomes/$1.XXXXXX")"; }
+number_of() { find "$outcomes" -name "$1.*" | wc -l; }
+
+not_run() {
+  became not-run
+  say "not run: $1"
+}
+
+# Without words all tests are, otherwise those whose name has one of them.
+is_wanted() {
+  local word
+  ((${#wanted[@]} > 0)) || return 0
+  for word in "${wanted[@]}"; do [[ $1 == *$word* ]] && return 0; done
+  return 1
+}
+
+# unittest_on_gpus RANKS FILE: each case of tests/trainer/FILE.py by itself.
+unittest_on_gpus() {
+  local run case
+  run=("$(python -c 'import sys; print(sys.executable)')" "$ROOT/tools/bazel/run_unittest.py" "$ROOT/tests/trainer/$2.py")
+  for case in $("${run[@]}" --list); do
+    STRATA_TEST_RANKS=$1 on_gpus "$1" "$2, ${case##*.}, on up to $1 GPUs" "${run[@]}" "$case"
+  done
+}
+
+# on_gpus GPUS NAME COMMAND...: in the background, beside others, if it is wanted and there are so many GPUs.
+on_gpus() {
+  local needed=$1 name=$2
+  shift 2
+  is_wanted "$name" || return 0
+  if ((needed > gpus)); then
+    not_run "$name: there are $gpus GPUs"
+    return 0
+  fi
+  while (($(jobs -rp | wc -l) >= (most_at_once > 0 ? most_at_once : 1))); do wait -n || true; done
+  run_gpu_test "$name" "$@" &
 }
 
 # run_gpu_test NAME COMMAND...: its output is shown when it fails.
 run_gpu_test() {
-  local name=$1 output started
+  local name=$1 output started seconds
   shift
   started=$(date +%s)
   output=$(mktemp)
-  if "$@" >"$output" 2>&1 </dev/null; then
-    say "passed: $name ($(($(date +%s) - started)) s; $(grep -Eo '[0-9]+ tests? from [0-9]+ test suites? ran|^Ran [0-9]+ tests.*|skipped=[0-9]+' "$output" | tr '\n' ' '))"
-    rm -f "$output"
+  if ! timeout --kill-after=10 "$GPU_TEST_SECONDS" "$@" >"$output" 2>&1 </dev/null; then
+    became failed
+    seconds=$(($(date +%s) - started))
+    { cat "$output" && echo "strata: FAILED: $name ($seconds s)"; } >&2
+  elif grep -aq '^OK (skipped=1)' "$output"; then
+    not_run "$name: $(grep -aEo 'skipped .*' "$output" | head -n 1)"
+  elif grep -aqE 'SKIPPED \].*tests?, listed' "$output"; then
+    not_run "$name: skipped $(grep -aEo '[0-9]+ tests?, listed' "$output" | head -n 1 | cut -d , -f 1)"
   else
-    cat "$output" >&2
-    rm -f "$output"
-    say "FAILED: $name"
-    return 1
+    became passed
+    seconds=$(($(date +%s) - started))
+    say "passed: $name ($seconds s; $(grep -aEo '[0-9]+ tests? from [0-9]+ test suites? ran|^Ran [0-9]+ test' "$output" | sort -u | tr '\n' ' '))"
   fi
+  rm -f "$output"
 }

@@ -1,49 +1,37 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/data/image_mixing.h"
 
+#include <ATen/ops/flip.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/lerp.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
-#include "trainer/data/permutation.h"
+#include "trainer/data/draws.h"
 
 namespace strata::trainer {
 namespace {
 
-// The random numbers of one key, one after another.
-class Draws {
- public:
-  explicit Draws(uint64_t key) : key_(key) {}
-
-  // In (0, 1).
-  double uniform() { return (static_cast<double>(mix(key_, next_++) >> 11) + 0.5) * 0x1p-53; }
-
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
-
-  // The logarithm of a number of Gamma(shape, 1), which itself may be too small for a double: Marsaglia and Tsang, A
-  // Simple Method for Generating Gamma Variables, 2000, with their way for shapes below 1.
-  double log_gamma_variate(double shape) {
-    if (shape < 1) return log_gamma_variate(shape + 1) + std::log(uniform()) / shape;
-    const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-    while (true) {
-      const double x = normal(), cube_root = 1 + c * x;
-      if (cube_root <= 0) continue;
-      const double v = cube_root * cube_root * cube_root;
-      if (std::log(uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
-    }
+// The logarithm of a number of Gamma(shape, 1), which itself may be too small for a double: Marsaglia and Tsang, A
+// Simple Method for Generating Gamma Variables, 2000, with their way for shapes below 1.
+double log_gamma_variate(double shape, Draws& draws) {
+  if (shape < 1) return log_gamma_variate(shape + 1, draws) + std::log(draws.uniform()) / shape;
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = draws.normal(), cube_root = 1 + c * x;
+    if (cube_root <= 0) continue;
+    const double v = cube_root * cube_root * cube_root;
+    if (std::log(draws.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
   }
+}
 
-  // Of Beta(shape, shape).
-  double symmetric_beta(double shape) {
-    const double first = log_gamma_variate(shape), second = log_gamma_variate(shape);
-    return 1 / (1 + std::exp(second - first));
-  }
-
- private:
-  uint64_t key_, next_ = 0;
-};
+// Of Beta(shape, shape).
+double symmetric_beta(double shape, Draws& draws) {
+  const double first = log_gamma_variate(shape, draws), second = log_gamma_variate(shape, draws);
+  return 1 / (1 + std::exp(second - first));
+}
 
 }  // namespace
 
@@ -51,12 +39,12 @@ ImageMix draw_image_mix(double mixup, double cutmix, uint64_t key, int64_t size)
   if (mixup == 0 && cutmix == 0) return {};
   Draws draws(key);
   const bool cut = cutmix > 0 && (mixup == 0 || draws.uniform() < 0.5);
-  ImageMix mix{.share = draws.symmetric_beta(cut ? cutmix : mixup)};
+  ImageMix mix{.share = symmetric_beta(cut ? cutmix : mixup, draws)};
   if (!cut) return mix;
   // As the paper has it: the centre lies anywhere in the image, and what of the box lies outside of it is lost.
   const auto side = static_cast<int64_t>(static_cast<double>(size) * std::sqrt(1 - mix.share));
   const auto range = [&](int64_t& first, int64_t& count) {
-    const auto centre = static_cast<int64_t>(draws.uniform() * static_cast<double>(size));
+    const int64_t centre = draws.below(size);
     first = std::max<int64_t>(centre - side / 2, 0);
     count = std::max<int64_t>(std::min(centre + side / 2, size) - first, 0);
   };
@@ -67,14 +55,17 @@ ImageMix draw_image_mix(double mixup, double cutmix, uint64_t key, int64_t size)
   return mix;
 }
 
-Tensor mixed(Tensor images, const Tensor& partners, const ImageMix& mix) {
-  if (mix.share == 1) return images;
-  if (mix.height == 0) return at::lerp(partners, images, mix.share);
-  const auto box = [&](const Tensor& whole) {
-    return whole.narrow(2, mix.top, mix.height).narrow(3, mix.left, mix.width);
-  };
-  box(images).copy_(box(partners));
-  return images;
+Tensor share_of_pixels(const ImageMix& mix, int64_t size) {
+  if (mix.height == 0) return at::full({size, size}, mix.share, at::kFloat);
+  Tensor share = at::ones({size, size}, at::kFloat);
+  share.narrow(0, mix.top, mix.height).narrow(1, mix.left, mix.width).zero_();
+  return share;
 }
+
+Tensor swapped_in_pairs(const Tensor& rows) {
+  return at::flip(rows.unflatten(0, {rows.size(0) / 2, 2}), {1}).flatten(0, 1);
+}
+
+Tensor mixed(const Tensor& images, const Tensor& share) { return at::lerp(swapped_in_pairs(images), images, share); }
 
 }  // namespace strata::trainer

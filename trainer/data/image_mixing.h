@@ -22,7 +22,13 @@ struct ImageMix {
 // times; where both are 0, nothing is mixed.
 ImageMix draw_image_mix(double mixup, double cutmix, uint64_t key, int64_t size);
 
-// images, partners fp32 [B, C, H, W] -> what is seen; `images` may be changed.
-Tensor mixed(Tensor images, const Tensor& partners, const ImageMix& mix);
+// fp32 [size, size]: how much the first image counts in each pixel. The mean is how much its label counts.
+Tensor share_of_pixels(const ImageMix& mix, int64_t size);
+
+// Rows 2 i and 2 i + 1 in each other's place: who is mixed with whom. Requires an even number of rows.
+Tensor swapped_in_pairs(const Tensor& rows);
+
+// images fp32 [B, C, H, W], share fp32 [H, W], on any device -> what is seen.
+Tensor mixed(const Tensor& images, const Tensor& share);
 
 }  // namespace strata::trainer

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Batches of labelled images from two IDX files, as a function of (seed, sample): never of the rank count.
+// Labelled images of one size that lie in memory: what the IDX format and safetensors hold.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "trainer/data/image_set.h"
 #include "trainer/data/normalization.h"
 
 namespace strata::trainer {
 
-using at::Tensor;
-
-struct ImageBatch {
-  Tensor images;  // fp32 [B, C, H, W]
-  Tensor labels;  // int64 [B]
+struct ImageArrays {
+  std::string images_from, labels_from;  // for messages
+  int64_t channels = 0, height = 0, width = 0;
+  std::vector<uint8_t> pixels;  // [N, C, H, W]
+  std::vector<int64_t> labels;  // [N]
 };
+
+// Two IDX files. Throws Error (data) for every kind of broken file, and when they do not belong together.
+ImageArrays read_idx_images(const std::string& images_path, const std::string& labels_path);
+
+// One safetensors file with the tensors `images` (U8, N x C x H x W) and `labels` (I64, I32 or U8, N). Throws in the
+// same way.
+ImageArrays read_safetensors_images(const std::string& path);
 
 // What happens to a training image before it is seen, differently in each epoch.
 struct Augmentation {
@@ -26,40 +31,33 @@ struct Augmentation {
   int64_t shift = 0;  // by up to so many pixels in both directions; what comes in from outside is black
 };
 
-class LabelledImages {
+class LabelledImages : public ImageSet {
  public:
   struct Shape {
     int64_t channels, size, classes;  // images are size x size pixels, labels are below `classes`
   };
-  // Throws Error (data) for every kind of broken file, and for images or labels that do not have this shape.
-  LabelledImages(const std::string& images_path, const std::string& labels_path, const Shape& shape);
+  // Throws Error (data) for images or labels that do not have this shape.
+  LabelledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation);
 
-  int64_t count() const { return static_cast<int64_t>(labels_.size()); }
+  int64_t count() const override { return static_cast<int64_t>(arrays_.labels.size()); }
+  ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const override;
+  ImageBatch evaluation_batch(int64_t first_image, int64_t count) const override;
+  std::string fingerprint() const override;
 
   // Over all channels of all images.
-  Normalization normalization() const { return normalization_of(pixels_); }
-
-  // Samples first_sample, ... of the endless training order. Sample p belongs to epoch p / count(); each epoch visits
-  // each image once, in an order of its own.
-  ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count, const Augmentation& augmentation,
-                            const Normalization& normalization) const;
-  // Images first_image, ... as they lie in the file. Requires first_image + count <= count().
-  ImageBatch evaluation_batch(int64_t first_image, int64_t count, const Normalization& normalization) const;
-
-  // The same for the same content in any file: 16 hexadecimal digits.
-  std::string fingerprint() const;
+  Normalization normalization() const { return normalization_of(arrays_.pixels); }
 
  private:
   struct View {  // of an image: mirrored, then moved right and down
     bool flipped = false;
     int64_t right = 0, down = 0;
   };
-  using Values = std::array<float, 256>;  // of each pixel
   ImageBatch batch(int64_t count) const;
-  void read_image(int64_t image, const View& view, const Values& values, int64_t row, const ImageBatch& batch) const;
+  void read_image(int64_t image, const View& view, int64_t row, const ImageBatch& batch) const;
 
-  int64_t channels_, size_;
-  std::vector<uint8_t> pixels_, labels_;
+  ImageArrays arrays_;
+  Augmentation augmentation_;
+  int64_t size_;
 };
 
 }  // namespace strata::trainer

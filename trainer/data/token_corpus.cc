@@ -2,7 +2,6 @@
 #include "trainer/data/token_corpus.h"
 
 #include <ATen/ops/empty.h>
-#include <glob.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,28 +11,13 @@
 #include <utility>
 
 #include "configs/errors.h"
+#include "trainer/data/matching_files.h"
 #include "trainer/data/permutation.h"
 
 // B samples, T tokens of a sequence
 
 namespace strata::trainer {
 namespace {
-
-// The files that `pattern` names, sorted by bytes: the same order on every machine, whatever its locale.
-std::vector<std::string> matching_files(const std::string& pattern) {
-  if (std::filesystem::exists(pattern)) return {pattern};  // also a name that has a bracket in it
-  glob_t found{};
-  const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (result != 0 && result != GLOB_NOMATCH)
-    throw Error(ExitCode::data, pattern + ": a folder on the way cannot be read");
-  if (paths.empty()) {
-    throw Error(ExitCode::data, pattern + ": no such file; write token files with: tools/strata prepare text");
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 // What a sidecar says about its file.
 struct Sidecar {
@@ -58,7 +42,7 @@ Sidecar read_sidecar(const std::string& path) {
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
-  for (const std::string& path : matching_files(pattern_)) {
+  for (const std::string& path : matching_files(pattern_, "write token files with: tools/strata prepare text")) {
     files_.emplace_back(path);
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;

@@ -63,12 +63,6 @@ WorkOfCalls work_of_calls(const TrainerConfig& config) {
       means.add({op, in_layer, false}, forward, uses);
       means.add({op, in_layer, true}, backward, uses);
     }
-    if (op != "linear" || used.outside == 0) continue;
-    // The head and the loss as one op: the three products of the head are all in its forward, and logits go nowhere.
-    const auto& s = used.shape;
-    const double logits = static_cast<double>(s.rows * s.outputs) * element;
-    means.add({"linear_cross_entropy", false, false},
-              {forward.bytes + backward.bytes - 2 * logits, forward.flops + backward.flops}, used.outside);
   }
   return [means](const OpKey& key, int64_t calls) { return means.of(key, calls); };
 }

@@ -53,6 +53,7 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
                      {"communication", milliseconds(times.communication)},
                      {"exposed", milliseconds(times.exposed)},
                      {"idle", milliseconds(times.idle)},
+                     {"host_waits", or_null(step.on_device, step.host_waits)},
                      {"difference", or_null(!step.difference.empty(), step.difference)}}) +
             "\n";
     for (const auto& [key, total] : summary_of(step)) {

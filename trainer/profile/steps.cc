@@ -16,6 +16,12 @@ bool by_start(const Activity& a, const Activity& b) { return a.start < b.start; 
 // Collectives have a stream of their own: only among themselves is their order that of their launches.
 bool is_collective_kernel(const Activity& activity) { return activity.name.find("nccl") != std::string::npos; }
 
+// cudaMemcpyAsync and its like do not wait.
+bool makes_the_host_wait(const std::string& call) {
+  const bool copies = call.starts_with("cudaMemcpy") || call.starts_with("cuMemcpy");
+  return call.find("Synchronize") != std::string::npos || (copies && call.find("Async") == std::string::npos);
+}
+
 std::vector<std::string> names_of(const std::vector<Activity>& activities) {
   std::vector<std::string> names;
   for (const Activity& activity : activities) names.push_back(activity.name);
@@ -105,7 +111,11 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
   };
   std::map<int64_t, std::vector<Launched>> eager;
   std::map<int64_t, std::vector<Activity>> replays;
+  std::map<int64_t, int64_t> waits;
   std::vector<int64_t> between;
+  for (const Launch& launch : trace.launches) {
+    if (makes_the_host_wait(launch.name)) ++waits[attribution.of_launch(launch.thread, launch.time).step];
+  }
   for (const DeviceWork& work : trace.device) {
     const auto launch = launches.find(work.correlation);
     if (launch == launches.end()) {
@@ -127,6 +137,7 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
     std::vector<Launched>& launched = eager[step.number];
     std::stable_sort(launched.begin(), launched.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
     step.on_device = true;
+    step.host_waits = waits[step.number];
     step.replayed = replays.count(step.number) > 0;
     if (step.replayed) {
       name_replay(step, std::move(replays[step.number]));

@@ -26,6 +26,7 @@ struct Step {
   bool replayed = false;  // from a CUDA graph
   int64_t start = 0, end = 0;
   std::vector<Activity> activities = {};  // by start
+  int64_t host_waits = 0;                 // calls in which a thread of the step waited for the device
   std::string difference = {};            // of a replay from the eager step that names its kernels; empty: none
 };
 

@@ -82,6 +82,10 @@ class Table {
       const auto value = static_cast<double>(time);
       text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(value), percent(value));
     }
+    if (!first.on_device) return;
+    int64_t waits = 0;
+    for (const Step& step : steps_) waits += step.host_waits;
+    text_ += fmt::format("  {:<22}{:>10.4g} calls in which the host waits for the GPU\n", "", per_step(waits));
   }
 
   void ranks(const std::vector<RankWaits>& waits) {

@@ -20,9 +20,9 @@ struct Scope {
   int64_t node = -1, thread_number = 0, node_thread_number = 0;
 };
 
-// A call by which a thread of the host gave work to the device.
+// A call of the driver or the runtime, by which a thread of the host gave work to the device or waited for it.
 struct Launch {
-  std::string name;  // cudaLaunchKernel, cudaGraphLaunch, ...
+  std::string name;  // cudaLaunchKernel, cudaGraphLaunch, cudaStreamSynchronize, ...
   int64_t time = 0, thread = 0;
   uint64_t correlation = 0;  // all the work of one launch has its number
 };

@@ -2,14 +2,18 @@
 #include "trainer/tasks/image_classification.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/flip.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <type_traits>
+#include <variant>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
@@ -22,10 +26,16 @@ namespace {
 constexpr int64_t kIgnored = -100;  // a label that counts nothing
 constexpr int64_t kGuesses = 5;
 
-const IdxDataConfig& files(const TrainerConfig& config) { return std::get<IdxDataConfig>(config.data.type); }
+ImageMixingConfig mixing_of(const DataConfig& data) {
+  const auto read = []<class Data>(const Data& images) -> ImageMixingConfig {
+    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return images;
+    return {};
+  };
+  return std::visit(read, data.type);
+}
 
-LabelledImages::Shape shape_of(const modules::VisionTransformerConfig& model) {
-  return {.channels = model.channels, .size = model.image_size, .classes = model.classes};
+Tensor per_channel(const std::vector<double>& values, at::Device device) {
+  return at::tensor(values, at::TensorOptions(at::kFloat).device(device)).view({-1, 1, 1});
 }
 
 }  // namespace
@@ -34,39 +44,38 @@ ImageClassification::ImageClassification(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
       loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
-      train_(files(config).train_images, files(config).train_labels, shape_of(model_config_)),
-      validation_(files(config).validation_images, files(config).validation_labels, shape_of(model_config_)),
-      normalization_(train_.normalization()) {}
+      images_(open_images(model_config_, config.data)),
+      mixing_(mixing_of(config.data)) {}
 
 std::vector<modules::ParameterGroup> ImageClassification::parameter_table() const {
   return modules::parameter_table(model_config_);
 }
 
-void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
+void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::VisionTransformer>(model_config_, config_.kernels, parameter);
+  std::vector<double> factors, offsets;
+  for (const Normalization& normalization : images_.normalization) {
+    factors.push_back(1 / (255 * normalization.deviation));
+    offsets.push_back(-normalization.mean / normalization.deviation);
+  }
+  factor_ = per_channel(factors, device);
+  offset_ = per_channel(offsets, device);
 }
 
 MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t count) const {
-  const IdxDataConfig& data = files(config_);
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const auto [images, labels] =
-      train_.training_batch(seed, first_sample, count, {data.flip, data.shift}, normalization_);
+  const auto [images, labels] = images_.training->training_batch(seed, first_sample, count);
   const int64_t in_step = first_sample % config_.batch;
-  if (data.mixup == 0 && data.cutmix == 0) return {images, labels, in_step};
-  // The first image of a step is mixed with the last one, the second with the last but one, ...
-  const int64_t step = first_sample / config_.batch, first_partner = config_.batch - in_step - count;
-  const auto [partners, partner_labels] =
-      train_.training_batch(seed, step * config_.batch + first_partner, count, {data.flip, data.shift}, normalization_);
-  const ImageMix mix = draw_image_mix(data.mixup, data.cutmix, trainer::mix(seed, static_cast<uint64_t>(step)),
-                                      model_config_.image_size);
-  return {mixed(images, at::flip(partners, {0}), mix), at::stack({labels, at::flip(partner_labels, {0})}), in_step,
-          at::scalar_tensor(mix.share, at::kFloat)};
+  if (mixing_.mixup == 0 && mixing_.cutmix == 0) return {images, labels, in_step};
+  const uint64_t key = mix(seed, static_cast<uint64_t>(first_sample / config_.batch));  // of the step
+  const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, model_config_.image_size);
+  return {images, labels, in_step, share_of_pixels(drawn, model_config_.image_size)};
 }
 
 MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
   const int64_t missing = count - there;
-  const auto [images, labels] = validation_.evaluation_batch(std::min(first_sample, end), there, normalization_);
+  const auto [images, labels] = images_.validation->evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return {images, labels};
   return {at::constant_pad_nd(images, {0, 0, 0, 0, 0, 0, 0, missing}, 0),
           at::constant_pad_nd(labels, {0, missing}, kIgnored)};
@@ -87,11 +96,31 @@ std::map<std::string, double> ImageClassification::metrics(const std::vector<dou
   return {{"validation_accuracy", means.at(1)}, {"validation_top5_accuracy", means.at(2)}};
 }
 
+std::vector<std::string> ImageClassification::take_bad_samples() const {
+  std::vector<std::string> all = images_.training->take_bad_images(), more = images_.validation->take_bad_images();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::optional<Task::BadSampleLimit> ImageClassification::bad_sample_limit() const {
+  if (!images_.bad_share) return {};
+  const int64_t count = images_.training->count() + images_.validation->count();
+  char share[32];
+  std::snprintf(share, sizeof(share), "%g", *images_.bad_share);
+  return BadSampleLimit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
+                        std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
+}
+
+std::string ImageClassification::data_fingerprint() const {
+  return images_.training->fingerprint() + " " + images_.validation->fingerprint();
+}
+
 Tensor ImageClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = batch.first_sample * model_config_.tokens();
-  return (*model_)(batch.inputs, context);
+  const Tensor images = at::addcmul(offset_, batch.inputs.to(at::kFloat), factor_);
+  return (*model_)(batch.share.defined() ? mixed(images, batch.share) : images, context);
 }
 
 Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
@@ -100,9 +129,10 @@ Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, c
   };
   const Tensor scores = logits(batch, dropout_key);
   if (!batch.share.defined()) return part(scores, batch.targets, scale);
+  const Tensor share = batch.share.mean();
   // A copy, because a level may make the gradient in the memory of the scores.
-  const Tensor first = part(scores.clone(), batch.targets.select(0, 0), scale * batch.share);
-  return first + part(scores, batch.targets.select(0, 1), scale * (1 - batch.share));
+  const Tensor first = part(scores.clone(), batch.targets, scale * share);
+  return first + part(scores, swapped_in_pairs(batch.targets), scale * (1 - share));
 }
 
 }  // namespace strata::trainer

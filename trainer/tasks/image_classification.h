@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "modules/vision_transformer.h"
-#include "trainer/data/labelled_images.h"
 #include "trainer/task.h"
+#include "trainer/tasks/open_images.h"
 
 namespace strata::trainer {
 
@@ -18,18 +18,22 @@ class ImageClassification : public Task {
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
+  // Inputs are pixels: they become numbers and are mixed on the device.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "images"; }
 
-  int64_t evaluation_samples() const override { return validation_.count(); }
+  int64_t evaluation_samples() const override { return images_.validation->count(); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   // Of the losses without label smoothing, of the images whose label is the first guess, or among the first five.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  std::string data_fingerprint() const override { return train_.fingerprint() + " " + validation_.fingerprint(); }
+
+  std::vector<std::string> take_bad_samples() const override;
+  std::optional<BadSampleLimit> bad_sample_limit() const override;
+  std::string data_fingerprint() const override;
 
  private:
   Tensor logits(const MicroBatch& batch, const Tensor& dropout_key) const;
@@ -37,8 +41,9 @@ class ImageClassification : public Task {
   TrainerConfig config_;
   modules::VisionTransformerConfig model_config_;
   kernels::Level loss_level_;
-  LabelledImages train_, validation_;
-  Normalization normalization_;  // of the training images
+  ImageSets images_;
+  ImageMixingConfig mixing_;
+  Tensor factor_, offset_;  // fp32 [C, 1, 1]: what a pixel is multiplied by, and what is added then
   std::unique_ptr<modules::VisionTransformer> model_;
 };
 

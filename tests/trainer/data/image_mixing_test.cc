@@ -15,12 +15,22 @@ namespace {
 
 constexpr int64_t kSize = 10, kDraws = 20000;
 
-Tensor images(float first) { return at::arange(3 * 2 * kSize * kSize, at::kFloat).view({3, 2, kSize, kSize}) + first; }
+constexpr int64_t kCount = 6;
+
+Tensor images() { return at::arange(kCount * 2 * kSize * kSize, at::kFloat).view({kCount, 2, kSize, kSize}); }
 
 TEST(ImageMixing, IsNoneWhereNothingIsAskedFor) {
   const ImageMix mix = draw_image_mix(0, 0, 7, kSize);
   EXPECT_EQ(mix.share, 1);
-  EXPECT_TRUE(at::equal(mixed(images(0), images(5000), mix), images(0)));
+  EXPECT_TRUE(at::equal(mixed(images(), share_of_pixels(mix, kSize)), images()));
+}
+
+TEST(ImageMixing, TakesImagesInPairs) {
+  const Tensor swapped = swapped_in_pairs(images());
+  for (int64_t i = 0; i < kCount; ++i) EXPECT_TRUE(at::equal(swapped[i], images()[i ^ 1])) << i;
+  const Tensor labels = at::arange(kCount);
+  EXPECT_EQ(swapped_in_pairs(labels)[2].item<int64_t>(), 3);
+  EXPECT_EQ(swapped_in_pairs(labels)[3].item<int64_t>(), 2);
 }
 
 TEST(ImageMixing, OfSharesHasTheMeanAndVarianceOfBeta) {
@@ -42,24 +52,23 @@ TEST(ImageMixing, OfSharesHasTheMeanAndVarianceOfBeta) {
 }
 
 TEST(ImageMixing, OfAShareAddsBothImages) {
-  const Tensor seen = mixed(images(0), images(5000), {.share = 0.3});
-  const Tensor expected = 0.3 * images(0).to(at::kDouble) + 0.7 * images(5000).to(at::kDouble);
-  EXPECT_LT((seen - expected).abs().max().item<double>(), 1e-3);
+  const Tensor share = share_of_pixels({.share = 0.3}, kSize);
+  EXPECT_NEAR(share.mean().item<double>(), 0.3, 1e-6);
+  const Tensor expected = 0.3 * images().to(at::kDouble) + 0.7 * swapped_in_pairs(images()).to(at::kDouble);
+  EXPECT_LT((mixed(images(), share) - expected).abs().max().item<double>(), 1e-3);
 }
 
 TEST(ImageMixing, OfABoxShowsTheOtherImageInIt) {
   const ImageMix mix = {.share = 1 - 3.0 * 4 / (kSize * kSize), .top = 2, .left = 5, .height = 3, .width = 4};
-  const Tensor seen = mixed(images(0), images(5000), mix);
-  int64_t others = 0;
+  const Tensor share = share_of_pixels(mix, kSize), seen = mixed(images(), share);
+  EXPECT_NEAR(share.mean().item<double>(), mix.share, 1e-6);
   for (int64_t y = 0; y < kSize; ++y) {
     for (int64_t x = 0; x < kSize; ++x) {
       const bool inside = y >= 2 && y < 5 && x >= 5 && x < 9;
-      const Tensor pixel = seen.select(3, x).select(2, y);
-      EXPECT_TRUE(at::equal(pixel, images(inside ? 5000 : 0).select(3, x).select(2, y))) << y << ' ' << x;
-      others += inside ? 1 : 0;
+      const Tensor shown = inside ? swapped_in_pairs(images()) : images();
+      EXPECT_TRUE(at::equal(seen.select(3, x).select(2, y), shown.select(3, x).select(2, y))) << y << ' ' << x;
     }
   }
-  EXPECT_DOUBLE_EQ(mix.share, 1 - static_cast<double>(others) / (kSize * kSize));
 }
 
 TEST(ImageMixing, BoxesLieInsideAndTheirAreaIsTheShareOfTheOther) {

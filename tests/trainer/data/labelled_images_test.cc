@@ -9,6 +9,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -19,15 +21,14 @@ namespace strata::trainer {
 namespace {
 
 constexpr int64_t kCount = 50, kSize = 6, kClasses = 10;
-constexpr Normalization kPlain = {};  // pixels / 255
 
-LabelledImages images() {
+LabelledImages images(const Augmentation& augmentation = {}) {
   static const std::string path = write_images("set", kCount, kSize, kClasses);
-  return LabelledImages(path + "-images", path + "-labels", {1, kSize, kClasses});
+  return LabelledImages(read_idx_images(path + "-images", path + "-labels"), {1, kSize, kClasses}, augmentation);
 }
 
 // All images as they lie in the file.
-Tensor all_images() { return images().evaluation_batch(0, kCount, kPlain).images; }
+Tensor all_images() { return images().evaluation_batch(0, kCount).images; }
 
 // Which image of the file each row is; -1: none.
 std::vector<int64_t> places_of(const Tensor& rows, const Tensor& among) {
@@ -42,23 +43,20 @@ std::vector<int64_t> places_of(const Tensor& rows, const Tensor& among) {
 }
 
 TEST(LabelledImages, AreEvaluatedInOrder) {
-  const auto [pixels, labels] = images().evaluation_batch(10, 3, kPlain);
+  const auto [pixels, labels] = images().evaluation_batch(10, 3);
   EXPECT_EQ(pixels.sizes(), (at::IntArrayRef{3, 1, kSize, kSize}));
   for (int64_t row = 0; row < 3; ++row) {
     EXPECT_EQ(labels[row].item<int64_t>(), row);
-    EXPECT_FLOAT_EQ(pixels[row][0][1][2].item<float>(), static_cast<float>(((10 + row) * 36 + 8) * 7 % 256) / 255);
+    EXPECT_EQ(pixels[row][0][1][2].item<int64_t>(), ((10 + row) * 36 + 8) * 7 % 256);
   }
-  EXPECT_THROW(images().evaluation_batch(kCount, 1, kPlain), Error);
+  EXPECT_THROW(images().evaluation_batch(kCount, 1), Error);
 }
 
-TEST(LabelledImages, AreNormalizedByMeanAndDeviationOfAllPixels) {
+TEST(LabelledImages, HaveTheMeanAndDeviationOfAllPixels) {
   const Normalization normalization = images().normalization();
-  const Tensor all = all_images().to(at::kDouble);
-  EXPECT_NEAR(normalization.mean, all.mean().item<double>(), 1e-7);
-  EXPECT_NEAR(normalization.deviation, at::std(all, /*unbiased=*/true).item<double>(), 1e-7);
-  const Tensor normed = images().evaluation_batch(0, kCount, normalization).images.to(at::kDouble);
-  EXPECT_NEAR(normed.mean().item<double>(), 0, 1e-6);
-  EXPECT_NEAR(at::std(normed, /*unbiased=*/true).item<double>(), 1, 1e-6);
+  const Tensor all = all_images().to(at::kDouble) / 255;
+  EXPECT_NEAR(normalization.mean, all.mean().item<double>(), 1e-12);
+  EXPECT_NEAR(normalization.deviation, at::std(all, /*unbiased=*/true).item<double>(), 1e-12);
 }
 
 TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
@@ -66,7 +64,7 @@ TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
   const Tensor all = all_images();
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch = 0; epoch < 5; ++epoch) {
-    const auto [pixels, labels] = set.training_batch(/*seed=*/1, epoch * kCount, kCount, {}, kPlain);
+    const auto [pixels, labels] = set.training_batch(/*seed=*/1, epoch * kCount, kCount);
     const std::vector<int64_t> places = places_of(pixels, all);
     for (int64_t i = 0; i < kCount; ++i) EXPECT_EQ(labels[i].item<int64_t>(), places[i] % kClasses);
     EXPECT_EQ(std::set<int64_t>(places.begin(), places.end()).size(), static_cast<size_t>(kCount));
@@ -74,30 +72,28 @@ TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
     orders.insert(places);
   }
   EXPECT_EQ(orders.size(), 5u);
-  EXPECT_FALSE(
-      at::equal(set.training_batch(1, 0, 10, {}, kPlain).images, set.training_batch(2, 0, 10, {}, kPlain).images));
+  EXPECT_FALSE(at::equal(set.training_batch(1, 0, 10).images, set.training_batch(2, 0, 10).images));
 }
 
 TEST(LabelledImages, BatchesDoNotDependOnHowTheyAreCut) {
-  const LabelledImages set = images();
-  const Augmentation augmentation = {.flip = true, .shift = 2};
-  const ImageBatch whole = set.training_batch(3, 40, 24, augmentation, kPlain);  // over the end of an epoch
+  const LabelledImages set = images({.flip = true, .shift = 2});
+  const ImageBatch whole = set.training_batch(3, 40, 24);  // over the end of an epoch
   std::vector<Tensor> parts;
   for (int64_t first = 40; first < 64; first += 6) {
-    parts.push_back(set.training_batch(3, first, 6, augmentation, kPlain).images);
+    parts.push_back(set.training_batch(3, first, 6).images);
   }
   EXPECT_TRUE(at::equal(at::cat(parts), whole.images));
 }
 
 TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
-  const LabelledImages set = images();
+  const LabelledImages set = images({.flip = true});
   const Tensor all = all_images(), mirrored = at::flip(all, {3});
   int64_t flipped = 0;
   std::vector<bool> first_epoch, second_epoch;
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::vector<bool>& choices = epoch == 0 ? first_epoch : second_epoch;
     choices.resize(kCount);
-    const Tensor seen = set.training_batch(1, epoch * kCount, kCount, {.flip = true}, kPlain).images;
+    const Tensor seen = set.training_batch(1, epoch * kCount, kCount).images;
     const std::vector<int64_t> as_they_are = places_of(seen, all), turned = places_of(seen, mirrored);
     for (int64_t i = 0; i < kCount; ++i) {
       ASSERT_TRUE((as_they_are[i] >= 0) != (turned[i] >= 0));
@@ -110,9 +106,7 @@ TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
 }
 
 TEST(LabelledImages, AreShiftedAndBlackComesIn) {
-  const LabelledImages set = images();
-  const Tensor all = all_images();
-  const Tensor seen = set.training_batch(1, 0, kCount, {.shift = 1}, kPlain).images;
+  const Tensor all = all_images(), seen = images({.shift = 1}).training_batch(1, 0, kCount).images;
   std::set<std::pair<int64_t, int64_t>> offsets;
   for (int64_t down = -1; down <= 1; ++down) {
     for (int64_t right = -1; right <= 1; ++right) {
@@ -134,7 +128,7 @@ TEST(LabelledImages, ThatDoNotFitAreRefused) {
   const auto refusal = [](const std::string& images_path, const std::string& labels_path, int64_t size,
                           int64_t classes) {
     try {
-      LabelledImages(images_path, labels_path, {1, size, classes});
+      LabelledImages(read_idx_images(images_path, labels_path), {1, size, classes}, {});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::data);
       return std::string(error.what());
@@ -158,22 +152,23 @@ TEST(LabelledImages, MayHaveChannels) {
   std::vector<uint8_t> pixels(4 * 2 * 36);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i);
   std::ofstream(path + "-images", std::ios::binary) << idx_bytes({4, 2, 6, 6}, pixels);
-  const LabelledImages set(path + "-images", path + "-labels", {2, 6, 3});
-  const Tensor all = set.evaluation_batch(0, 4, kPlain).images;
+  const auto read = [&] { return read_idx_images(path + "-images", path + "-labels"); };
+  const LabelledImages set(read(), {2, 6, 3}, {.flip = true});
+  const Tensor all = set.evaluation_batch(0, 4).images;
   EXPECT_EQ(all.sizes(), (at::IntArrayRef{4, 2, 6, 6}));
-  EXPECT_FLOAT_EQ(all[1][1][2][3].item<float>(), static_cast<float>((72 + 36 + 15) % 256) / 255);
-  const Tensor seen = set.training_batch(1, 0, 4, {.flip = true}, kPlain).images;
+  EXPECT_EQ(all[1][1][2][3].item<int64_t>(), (72 + 36 + 15) % 256);
+  const Tensor seen = set.training_batch(1, 0, 4).images;
   for (int64_t i = 0; i < 4; ++i) {
     const std::vector<int64_t> kept = places_of(seen.narrow(0, i, 1), all);
     EXPECT_TRUE(kept[0] >= 0 || places_of(seen.narrow(0, i, 1), at::flip(all, {3}))[0] >= 0) << i;
   }
-  EXPECT_THROW(LabelledImages(path + "-images", path + "-labels", {1, 6, 3}), Error);
+  EXPECT_THROW(LabelledImages(read(), {1, 6, 3}, {}), Error);
 }
 
 TEST(LabelledImages, HaveTheFingerprintOfTheirContent) {
   const std::string path = write_images("one", 20, 6, 10), copy = write_images("copy", 20, 6, 10);
   const auto fingerprint = [](const std::string& name) {
-    return LabelledImages(name + "-images", name + "-labels", {1, 6, 10}).fingerprint();
+    return LabelledImages(read_idx_images(name + "-images", name + "-labels"), {1, 6, 10}, {}).fingerprint();
   };
   EXPECT_EQ(fingerprint(path), fingerprint(copy));
   std::vector<uint8_t> pixels(20 * 36), labels(20);
@@ -182,6 +177,92 @@ TEST(LabelledImages, HaveTheFingerprintOfTheirContent) {
   EXPECT_NE(fingerprint(blank), fingerprint(path));
   std::ofstream(copy + "-labels", std::ios::binary) << idx_bytes({20}, labels);
   EXPECT_NE(fingerprint(copy), fingerprint(path));
+}
+
+// A safetensors file of these tensors, one after another.
+struct Array {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+std::string write_arrays(const std::string& name, const std::vector<Array>& arrays) {
+  std::string header, bytes;
+  for (const Array& array : arrays) {
+    std::string shape;
+    for (const int64_t size : array.shape) shape += (shape.empty() ? "" : ",") + std::to_string(size);
+    header += (header.empty() ? "{\"" : ",\"") + array.name + "\":{\"dtype\":\"" + array.dtype + "\",\"shape\":[" +
+              shape + "],\"data_offsets\":[" + std::to_string(bytes.size()) + "," +
+              std::to_string(bytes.size() + array.bytes.size()) + "]}";
+    bytes += array.bytes;
+  }
+  header += "}";
+  std::string length(8, '\0');
+  for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  const std::string path = testing::TempDir() + name + ".safetensors";
+  std::ofstream(path, std::ios::binary) << length << header << bytes;
+  return path;
+}
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::string some_pixels(size_t count) {
+  std::string pixels(count, '\0');
+  for (size_t i = 0; i < count; ++i) pixels[i] = static_cast<char>(i * 7);
+  return pixels;
+}
+
+TEST(LabelledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
+  const Array pixels = {"images", "U8", {3, 2, 4, 4}, some_pixels(96)};
+  const std::vector<Array> labels = {{"labels", "I64", {3}, bytes_of<int64_t>({2, 0, 1})},
+                                     {"labels", "I32", {3}, bytes_of<int32_t>({2, 0, 1})},
+                                     {"labels", "U8", {3}, bytes_of<uint8_t>({2, 0, 1})}};
+  for (const Array& array : labels) {
+    // The widest type first, as the format has it.
+    const std::vector<Array> order = array.dtype == "U8" ? std::vector{pixels, array} : std::vector{array, pixels};
+    const LabelledImages set(read_safetensors_images(write_arrays("good_" + array.dtype, order)), {2, 4, 3}, {});
+    const auto [seen, classes] = set.evaluation_batch(0, 3);
+    EXPECT_EQ(seen.sizes(), (at::IntArrayRef{3, 2, 4, 4}));
+    EXPECT_EQ(seen[2][1][3][2].item<int64_t>(), (64 + 16 + 14) * 7 % 256);
+    EXPECT_EQ(classes[0].item<int64_t>(), 2);
+    EXPECT_EQ(classes[2].item<int64_t>(), 1);
+  }
+}
+
+TEST(LabelledImages, FromSafetensorsThatDoNotFitAreRefused) {
+  const Array pixels = {"images", "U8", {3, 2, 4, 4}, some_pixels(96)};
+  const Array labels = {"labels", "U8", {3}, bytes_of<uint8_t>({2, 0, 1})};
+  const auto refusal = [](const std::string& path) {
+    try {
+      LabelledImages(read_safetensors_images(path), {2, 4, 3}, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data) << error.what();
+      const std::string what = error.what();
+      EXPECT_TRUE(what.starts_with(path + ": ")) << what;
+      return what.substr(std::min(path.size() + 2, what.size()));
+    }
+    ADD_FAILURE() << path << " was accepted";
+    return std::string();
+  };
+  EXPECT_EQ(refusal(write_arrays("no_labels", {pixels})),
+            "has no tensor 'labels'; expected I64, I32 or U8, one for each image");
+  EXPECT_EQ(refusal(write_arrays("floats", {{"images", "F32", {1, 2, 4, 4}, std::string(128, '\0')}, labels})),
+            "the tensor 'images' is F32; expected U8 of images x channels x height x width, none of them 0");
+  EXPECT_EQ(refusal(write_arrays("flat", {{"images", "U8", {96}, some_pixels(96)}, labels})),
+            "the tensor 'images' is U8 96; expected U8 of images x channels x height x width, none of them 0");
+  EXPECT_EQ(refusal(write_arrays("half", {{"labels", "F16", {3}, std::string(6, '\0')}, pixels})),
+            "the tensor 'labels' is F16; expected I64, I32 or U8, one for each image");
+  EXPECT_NE(refusal(write_arrays("fewer", {pixels, {"labels", "U8", {2}, bytes_of<uint8_t>({2, 0})}}))
+                .find("holds 2 labels for the 3 images"),
+            std::string::npos);
+  EXPECT_EQ(refusal(write_arrays("negative", {{"labels", "I64", {3}, bytes_of<int64_t>({2, -1, 1})}, pixels})),
+            "label 1 is -1, outside of the 3 classes of the model (model.classes)");
+  const std::string cut = write_arrays("cut", {pixels, labels});
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) - 1);
+  EXPECT_FALSE(refusal(cut).empty());
 }
 
 }  // namespace

@@ -27,7 +27,15 @@ TEST(CallWork, OfLinearsIsTheirMean) {
   EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}, 4).flops, flops);
   EXPECT_DOUBLE_EQ(work({.layer = 0, .op = "linear", .backward = true}, 1).flops, 2 * flops / 4);
   EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear"}, 1).flops, 2.0 * 8 * 8 * 10);
+}
+
+TEST(CallWork, OfHeadAndLossTogetherIsThatOfThreeProducts) {
+  TrainerConfig config = small_config();
+  config.kernels.levels.linear_cross_entropy = kernels::Level::cuda;
+  const WorkOfCalls work = work_of_calls(config);
   EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear_cross_entropy"}, 1).flops, 6.0 * 8 * 8 * 10);
+  EXPECT_EQ(work({.layer = -1, .op = "linear"}, 1).flops, 0);
+  EXPECT_EQ(work({.layer = -1, .op = "cross_entropy"}, 1).bytes, 0);
 }
 
 TEST(CallWork, OfOpsThatOnlyMoveBytes) {

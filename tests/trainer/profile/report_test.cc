@@ -88,7 +88,10 @@ TEST(CollectiveWaits, TimesAreThoseOfCollectives) {
 }
 
 TEST(Table, SaysWhereTheTimeGoes) {
-  const std::string text = table({small_step(3), small_step(4)}, device(), divide({"10 ", "4 "}));
+  std::vector<Step> steps = {small_step(3), small_step(4)};
+  steps[1].host_waits = 3;
+  const std::string text = table(steps, device(), divide({"10 ", "4 "}));
+  EXPECT_NE(text.find("  1.5 calls in which the host waits for the GPU"), std::string::npos) << text;
   EXPECT_NE(text.find("profile of steps 3-4, rank 0 of 1, NVIDIA H200, replays of a CUDA graph"), std::string::npos);
   std::istringstream lines(text);
   std::string line, linear, exposed, idle, layer;

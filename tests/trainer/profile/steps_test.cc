@@ -116,6 +116,23 @@ TEST(Steps, WorkBetweenStepsIsNotTheirs) {
   EXPECT_EQ(times_of(steps[0]).idle, 10);
 }
 
+TEST(Steps, CallsInWhichTheHostWaitsAreCounted) {
+  MadeUp trace;
+  add_eager(trace, 4, 0, 1000);
+  add_eager(trace, 5, 200, 1200);
+  const auto call = [&](const char* name, int64_t time, int64_t thread) {
+    trace.launches.push_back({name, time, thread, ++trace.correlation});
+  };
+  call("cudaStreamSynchronize", 12, kLoop);
+  call("cudaMemcpy", 56, kAutograd);
+  call("cudaMemcpyAsync", 14, kLoop);
+  call("cudaEventSynchronize", 50, kReader);  // not a thread of the step
+  call("cudaEventSynchronize", 150, kLoop);   // between the steps: for the numbers of the first
+  const std::vector<Step> steps = StepReader().read(trace);
+  EXPECT_EQ(steps[0].host_waits, 2);
+  EXPECT_EQ(steps[1].host_waits, 0);
+}
+
 TEST(Steps, KernelsWithoutALaunchAreCounted) {
   MadeUp trace;
   add_eager(trace, 4, 0, 1000);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/decode_image.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+// Needs FILE and size_t before it.
+#include <jpeglib.h>
+
+namespace strata::trainer {
+namespace {
+
+struct Kind {
+  int across, down;  // samples of brightness for one of colour
+  bool grey = false, progressive = false;
+  int restart_rows = 0;
+};
+
+// Waves of colour with noise in them, so that each block has something of every frequency.
+std::string jpeg(int height, int width, const Kind& kind) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &bytes, &size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = kind.grey ? 1 : 3;
+  info.in_color_space = kind.grey ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 90, TRUE);
+  info.comp_info[0].h_samp_factor = kind.across;
+  info.comp_info[0].v_samp_factor = kind.down;
+  if (kind.progressive) jpeg_simple_progression(&info);
+  info.restart_in_rows = kind.restart_rows;
+  jpeg_start_compress(&info, TRUE);
+  std::vector<unsigned char> row(static_cast<size_t>(width * info.input_components));
+  unsigned noise = 1;
+  for (int y = 0; y < height; ++y) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      noise = noise * 1664525 + 1013904223;
+      const double wave = std::sin(0.05 * static_cast<double>(i)) + std::cos(0.11 * y + static_cast<double>(i % 3));
+      row[i] = static_cast<unsigned char>(128 + 50 * wave + (noise >> 27));
+    }
+    JSAMPROW rows = row.data();
+    jpeg_write_scanlines(&info, &rows, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string file(reinterpret_cast<char*>(bytes), size);
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
+  return file;
+}
+
+Box everything(int64_t height, int64_t width) { return {0, 0, height, width}; }
+
+TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
+  constexpr std::array<Kind, 8> kKinds = {{{1, 1},
+                                           {2, 1},
+                                           {1, 2},
+                                           {2, 2},
+                                           {4, 1},
+                                           {1, 1, /*grey=*/true},
+                                           {2, 2, false, /*progressive=*/true},
+                                           {2, 2, false, false, /*restart_rows=*/1}}};
+  constexpr int64_t kHeight = 203, kWidth = 157;
+  for (size_t i = 0; i < kKinds.size(); ++i) {
+    const std::string file = jpeg(kHeight, kWidth, kKinds[i]);
+    const Pixels whole = decode_image(file, "whole.jpg", 3, everything);
+    ASSERT_EQ(whole.values.size(), static_cast<size_t>(kHeight * kWidth * 3));
+    std::vector<Box> boxes = {{0, 0, 1, 1}, {kHeight - 1, kWidth - 1, 1, 1}, {0, 0, kHeight, 1}, {100, 0, 1, kWidth}};
+    for (int64_t n = 0; n < 60; ++n) {
+      const int64_t top = n * 37 % kHeight, left = n * 53 % kWidth;
+      boxes.push_back({top, left, 1 + n * 29 % (kHeight - top), 1 + n * 31 % (kWidth - left)});
+    }
+    for (const Box& box : boxes) {
+      const Pixels part = decode_image(file, "part.jpeg", 3, [&](int64_t height, int64_t width) {
+        EXPECT_EQ(height, kHeight);
+        EXPECT_EQ(width, kWidth);
+        return box;
+      });
+      ASSERT_EQ(part.height, box.height);
+      ASSERT_EQ(part.width, box.width);
+      int64_t different = 0;
+      for (int64_t y = 0; y < box.height; ++y) {
+        for (int64_t x = 0; x < 3 * box.width; ++x) {
+          const auto there = static_cast<size_t>((box.top + y) * kWidth * 3 + box.left * 3 + x);
+          different += part.values[static_cast<size_t>(y * box.width * 3 + x)] != whole.values[there];
+        }
+      }
+      EXPECT_EQ(different, 0) << "kind " << i << ", box " << box.height << " x " << box.width << " at " << box.top
+                              << ", " << box.left;
+    }
+  }
+}
+
+TEST(DecodeImage, AJpegThatEndsTooEarlyIsRefusedWhateverIsWanted) {
+  const std::string file = jpeg(64, 64, {2, 2});
+  const auto first_rows = [](int64_t, int64_t width) { return Box{0, 0, 8, width}; };
+  EXPECT_NO_THROW(decode_image(file, "a.jpg", 3, first_rows));
+  EXPECT_NO_THROW(decode_image(file + "trailer", "a.jpg", 3, first_rows));
+  for (const size_t bytes : {file.size() - 1, file.size() - 2, file.size() / 2, size_t{4}}) {
+    EXPECT_THROW(decode_image(file.substr(0, bytes), "a.jpg", 3, first_rows), BadImage) << bytes;
+  }
+}
+
+// Whatever stands in the file, nothing outside of it or of the pixels is touched, and what is refused says why.
+TEST(DecodeImage, SurvivesDamageAnywhere) {
+  const std::string good = jpeg(48, 80, {2, 2});
+  unsigned noise = 7;
+  int refused = 0;
+  for (size_t at = 3; at < good.size(); at += 3) {
+    std::string file = good;
+    noise = noise * 1664525 + 1013904223;
+    file[at] = static_cast<char>(noise >> 24);
+    try {
+      const Pixels part = decode_image(file, "a.jpg", 3, [](int64_t height, int64_t width) {
+        return Box{height / 4, width / 4, (height + 1) / 2, (width + 1) / 2};
+      });
+      EXPECT_EQ(part.values.size(), static_cast<size_t>(3 * part.height * part.width));
+    } catch (const BadImage& problem) {
+      EXPECT_GT(std::string(problem.what()).size(), 10u);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Pictures, how they are encoded, and what image_batches makes of them."""
+
+import io
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+import numpy
+from PIL import Image
+from safetensors.torch import load_file
+
+BATCHES = os.path.abspath("tests/trainer/data/image_batches")
+SIZE = 32
+
+
+def picture(width, height, seed=0):
+    """Smooth and full of colour, with some noise."""
+    y, x = numpy.mgrid[0:height, 0:width]
+    noise = numpy.random.default_rng(seed).integers(-20, 20, (height, width, 3))
+    waves = numpy.stack([numpy.sin(x / 17 + seed), numpy.cos(y / 11 - seed), numpy.sin((x + 2 * y) / 23)], 2) * 100 + 128
+    return Image.fromarray((waves + noise).clip(0, 255).astype(numpy.uint8))
+
+
+def encoded(image, kind, **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def png(width, height, rows, depth=8, colour=2):
+    """A PNG made by hand."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+class ImageBatches(unittest.TestCase):
+    """What tests of folders and of archives share."""
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.root = self.temporary.name + "/images"
+        self.runs = 0
+
+    def write(self, name, data):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None):
+        self.runs += 1
+        folder = "%s/out%d" % (self.temporary.name, self.runs)
+        numbers = [str(number) for number in (classes, channels, SIZE, threads, seed, first, count)]
+        done = subprocess.run([BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        self.bad = [line for line in done.stdout.splitlines() if not line.startswith("fingerprint ")]
+        self.fingerprint, self.errors = done.stdout.split("fingerprint ")[-1], done.stderr
+        if expect:
+            return None
+        result = load_file(folder + "/model.safetensors")
+        return result["images"], result["labels"].long().tolist()

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Tar archives of images are read in sequence, in orders that depend on seed and epoch, and broken ones are refused."""
+
+import io
+import os
+import tarfile
+import unittest
+
+import torch
+from encoded_pictures import SIZE, ImageBatches, encoded, picture
+from PIL import Image
+
+FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+
+
+def coloured(number):
+    """An image that says its number."""
+    return encoded(Image.new("RGB", (SIZE, SIZE), (number * 2, 255 - number * 2, 0)), "png")
+
+
+def number_of(image):
+    return round(image[0].mean().item() / 2)
+
+
+class WebDatasetTest(ImageBatches):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.root)
+        self.pattern = self.root + "/*.tar"
+
+    def archive(self, name, members, form=tarfile.PAX_FORMAT):
+        """Members are pairs of names and contents, or TarInfos."""
+        path = os.path.join(self.root, name)
+        with tarfile.open(path, "w", format=form) as file:
+            for member in members:
+                if isinstance(member, tarfile.TarInfo):
+                    file.addfile(member)
+                    continue
+                info = tarfile.TarInfo(member[0])
+                info.size = len(member[1])
+                file.addfile(info, io.BytesIO(member[1]))
+        return path
+
+    def samples(self, first, count, suffix="png"):
+        for i in range(first, first + count):
+            yield "part/%06d.%s" % (i, suffix), coloured(i)
+            yield "part/%06d.cls" % i, b"%d\n" % (i % 7)
+
+    def read(self, classes=7, shuffle=1, **options):
+        return self.batch(classes, kind=str(shuffle), path=self.pattern, **options)
+
+    def three_archives(self):
+        for i, (first, count) in enumerate(((0, 23), (23, 40), (63, 7))):
+            self.archive("%d.tar" % i, self.samples(first, count), FORMATS[i])
+
+    def test_evaluation_sees_all_in_the_order_of_the_archives(self):
+        self.three_archives()
+        images, labels = self.read()
+        self.assertEqual(self.bad, [])
+        self.assertEqual([number_of(image) for image in images], list(range(70)))
+        self.assertEqual(labels, [i % 7 for i in range(70)])
+        part, _ = self.read(first=20, count=30)
+        self.assertTrue(torch.equal(part, images[20:50]))
+
+    def test_each_epoch_visits_each_image_once_in_an_order_of_its_own(self):
+        self.three_archives()
+        orders = []
+        for seed, epoch in ((1, 0), (1, 1), (1, 2), (2, 0)):
+            images, labels = self.read(shuffle=10, seed=seed, first=70 * epoch, count=70)
+            order = [number_of(image) for image in images]
+            self.assertEqual(sorted(order), list(range(70)))
+            self.assertEqual(labels, [i % 7 for i in order])
+            # Ten samples that follow each other in an archive stay together.
+            where = [(sum(i >= first for first in (0, 23, 63)), (i - (0, 23, 63)[sum(i >= first for first in (0, 23, 63)) - 1]) // 10) for i in order]
+            self.assertEqual(len([i for i in range(1, 70) if where[i] != where[i - 1]]) + 1, len(set(where)))
+            orders.append(order)
+        self.assertEqual(len({tuple(order) for order in orders}), 4)
+        self.assertEqual(len({tuple(order[:3]) for order in orders}), 4)
+        # The same for any cut into batches, whatever is shuffled, across the end of an epoch too.
+        for shuffle in (1, 10, 1000):
+            whole, _ = self.read(shuffle=shuffle, seed=1, first=50, count=60)
+            parts = [self.read(shuffle=shuffle, seed=1, first=first, count=15, threads=3)[0] for first in range(50, 110, 15)]
+            self.assertTrue(torch.equal(torch.cat(parts), whole), shuffle)
+
+    def test_other_members_and_suffixes(self):
+        members = [("a.json", b"{}"), ("a.jpg", encoded(picture(40, 40), "jpeg")), ("a.txt", b"words"), ("a.cls", b"1"),
+                   ("deep.er/b.JPEG", encoded(picture(40, 50), "jpeg")), ("deep.er/b.cls", b"0\r\n"), ("deep.er/notes.md", b""),
+                   ("größe.png", coloured(1)), ("größe.cls", b"1")]
+        folder = tarfile.TarInfo("empty")
+        folder.type = tarfile.DIRTYPE
+        self.archive("one.tar", [folder, *members])
+        _, labels = self.read(classes=2)
+        self.assertEqual(labels, [1, 0, 1])
+
+    def test_fingerprints_tell_archives_apart(self):
+        self.archive("a.tar", self.samples(0, 5))
+        self.read()
+        first = self.fingerprint
+        os.rename(self.root + "/a.tar", self.root + "/b.tar")
+        self.read()
+        self.assertEqual(self.fingerprint, first)
+        self.archive("b.tar", self.samples(0, 6))
+        self.read()
+        self.assertNotEqual(self.fingerprint, first)
+
+    def test_bad_images_are_named(self):
+        good = encoded(picture(50, 40), "jpeg")
+        self.archive("a.tar", [("x.jpg", good), ("x.cls", b"0"), ("y.jpg", good[:100]), ("y.cls", b"0"), ("z.png", good), ("z.cls", b"0")])
+        images, labels = self.read()
+        self.assertEqual(labels, [0, -100, -100])
+        self.assertEqual(images[1:].abs().max().item(), 0)
+        self.assertEqual(sorted(self.bad)[1], self.root + "/a.tar:z.png: is a JPEG file, and its name says something else")
+        self.assertTrue(sorted(self.bad)[0].startswith(self.root + "/a.tar:y.jpg: damaged JPEG: "), self.bad)
+
+    def refused(self, reason, members=None, data=None, **options):
+        path = self.root + "/bad.tar"
+        if data is None:
+            self.archive("bad.tar", members, **options)
+        else:
+            with open(path, "wb") as file:
+                file.write(data)
+        self.read(expect=3)
+        self.assertIn(path + ": " + reason, self.errors)
+
+    def test_archives_that_are_refused(self):
+        image, two = coloured(1), list(self.samples(0, 2))
+
+        def link(kind, target):
+            info = tarfile.TarInfo("link.png")
+            info.type, info.linkname = kind, target
+            return info
+
+        for form in FORMATS:
+            self.refused("holds '../x.png', a name that leads out of its folder", [("../x.png", image)], form=form)
+            self.refused("holds 'link.png', which is a link", [*two, link(tarfile.LNKTYPE, "part/000000.png")], form=form)
+        for name in ("/etc/x.png", "a/../../x.png", "a/.."):
+            self.refused("holds '%s', a name that leads out of its folder" % name, [(name, image)])
+        self.refused("holds 'link.png', which is a link", [link(tarfile.SYMTYPE, "/etc/passwd")])
+        self.refused("holds 'link.png', which is a device", [link(tarfile.FIFOTYPE, "")])
+        self.refused("holds a name with control characters: a?[2J.png", [("a\x1b[2J.png", image)])
+        self.refused("'part/000002' has no label; expected part/000002.cls beside its image", [*two, ("part/000002.png", image)])
+        self.refused("'c' has no image; expected .jpg, .jpeg or .png beside its .cls", [("c.cls", b"1"), *two])
+        self.refused("'part/000000' has no label", [two[0], *list(self.samples(1, 1)), two[1]])
+        self.refused("'c' has two images", [("c.png", image), ("c.jpg", image), ("c.cls", b"1")])
+        self.refused("'c' has two labels", [("c.png", image), ("c.cls", b"1"), ("c.cls", b"1")])
+        self.refused("holds '.png', which has no name", [(".png", image)])
+        for label in (b"", b"one", b"1.5", b"1 2", b"9" * 30, b"1" * 100):
+            self.refused("'c.cls' is not a number", [("c.png", image), ("c.cls", label)])
+        for label in (b"7", b"-1"):
+            self.refused("'c.cls' is %s, outside of the 7 classes" % label.decode(), [("c.png", image), ("c.cls", label)])
+        self.refused("holds no images with labels", [("words.txt", b"words")])
+        self.refused("is empty; expected a tar archive", data=b"")
+        self.refused("is no tar archive or a damaged one", data=b"words" * 1000)
+        self.pattern = self.root + "/none-*.tar"
+        self.read(expect=3)
+        self.assertIn("none-*.tar: no such file; expected tar archives", self.errors)
+
+    def test_archives_that_are_cut_or_lie(self):
+        path = self.archive("bad.tar", list(self.samples(0, 3)), tarfile.USTAR_FORMAT)
+        with open(path, "rb") as file:
+            whole = file.read()
+        end = len(whole.rstrip(b"\0")) // 512 * 512 + 512
+        # Wherever it is cut, down to the first header, and also between two files.
+        for cut in [*range(100, end, 1500), *range(512, end + 1, 512)]:
+            with open(path, "wb") as file:
+                file.write(whole[:cut])
+            self.read(expect=3)
+            self.assertIn(path + ": ", self.errors)
+        # Sizes of the first image that its header says, with the checksum that belongs to them.
+        for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "), (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
+            header = bytearray(whole[:512])
+            header[124:136] = b"%011o\0" % size
+            header[148:156] = b" " * 8
+            header[148:156] = b"%06o\0 " % sum(header)
+            self.refused(reason, data=bytes(header) + whole[512:])
+        header = bytearray(whole[:512])
+        header[124:136] = b"%011o\0" % 1024  # the checksum is that of another size
+        self.refused("is no tar archive or a damaged one", data=bytes(header) + whole[512:])
+        # A size that is too small is damage of that image.
+        header[124:136] = b"%011o\0" % 10
+        header[148:156] = b" " * 8
+        header[148:156] = b"%06o\0 " % sum(header)
+        with open(path, "wb") as file:
+            file.write(bytes(header) + whole[512:])
+        _, labels = self.read()
+        self.assertEqual(labels, [-100, 1, 2])
+        self.assertEqual(self.bad, [path + ":part/000000.png: damaged PNG: the file ends too early"])
+
+
+if __name__ == "__main__":
+    unittest.main()

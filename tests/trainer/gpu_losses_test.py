@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""The first 200 losses of GPT-2 124M in bfloat16 follow those of plain PyTorch: same weights at the start (exported for Hugging Face and
+loaded), same batches, same hyperparameters."""
+
+import array
+import json
+import math
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import torch
+import torch.nn.functional as functional
+
+TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
+EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/export")
+CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/gpt2_124m.yaml")
+LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 12, 768, 12, 1024, 50257
+BATCH, STEPS, WARMUP, SEED = 16, 200, 20, 1
+RATE, BETAS, DECAY, CLIP = 6e-4, (0.9, 0.95), 0.1, 1.0
+MOST = 0.005  # by which a loss may differ
+
+
+def write_tokens(path, count):
+    """Pairs of words, some far more often than others, as in a language; what comes next can be learned."""
+    random = torch.Generator().manual_seed(1)
+    pairs = torch.randint(0, VOCABULARY, (40000, 2), generator=random)
+    often = (torch.arange(40000, dtype=torch.float64) + 3) ** -1.2
+    tokens = pairs[torch.multinomial(often, count // 2 + 1, replacement=True, generator=random)].flatten()[:count]
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + array.array("H", tokens.tolist()).tobytes())
+    return tokens
+
+
+def mix(x, y=None):
+    """As trainer/data/permutation.h has it, on 64 bits."""
+    mask = 2**64 - 1
+    if y is not None:
+        return mix(mix((x + 0x9E3779B97F4A7C15) & mask) ^ y)
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
+    return x ^ x >> 31
+
+
+def permuted(key, index, size):
+    half = ((size - 1).bit_length() + 1) // 2
+    while True:
+        left, right = index >> half, index & (1 << half) - 1
+        for step in range(6):
+            left, right = right, left ^ mix(mix(key, step), right) & (1 << half) - 1
+        index = left << half | right
+        if index < size:
+            return index
+
+
+def batch_of(tokens, step):
+    """Windows of a step, as the README describes their order."""
+    windows, rows = (len(tokens) - 1) // SEQUENCE, []
+    for sample in range((step - 1) * BATCH, step * BATCH):
+        key = mix(SEED, sample // windows)
+        first = mix(key, 1) % SEQUENCE + permuted(key, sample % windows, windows) * SEQUENCE
+        first = min(first, len(tokens) - 1 - SEQUENCE)
+        rows.append(tokens[first: first + SEQUENCE + 1])
+    rows = torch.stack(rows).cuda()
+    return rows[:, :-1], rows[:, 1:]
+
+
+def load_weights(path):
+    """A safetensors file, on the GPU."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = bytearray(file.read())
+    header.pop("__metadata__", None)
+    weights = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        assert entry["dtype"] == "F32", name
+        weights[name.removeprefix("transformer.")] = torch.frombuffer(data[begin:end], dtype=torch.float32).view(entry["shape"]).cuda()
+    return {name: torch.nn.Parameter(weight) for name, weight in weights.items()}
+
+
+def loss_of(weights, inputs, targets):
+    """GPT-2 with the names and layouts of Hugging Face, whose Conv1D multiplies from the left."""
+    def linear(x, name):
+        return functional.linear(x, weights[name + ".weight"].t(), weights[name + ".bias"])
+
+    def norm(x, name):
+        return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
+
+    x = functional.embedding(inputs, weights["wte.weight"]) + weights["wpe.weight"][:SEQUENCE]
+    for i in range(LAYERS):
+        block = "h.%d." % i
+        parts = linear(norm(x, block + "ln_1"), block + "attn.c_attn").view(BATCH, SEQUENCE, 3 * HEADS, WIDTH // HEADS)
+        query, key, value = parts.transpose(1, 2).chunk(3, 1)
+        y = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + linear(y.transpose(1, 2).reshape(BATCH, SEQUENCE, WIDTH), block + "attn.c_proj")
+        y = functional.gelu(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"), approximate="tanh")
+        x = x + linear(y, block + "mlp.c_proj")
+    logits = functional.linear(norm(x, "ln_f"), weights["wte.weight"])
+    return functional.cross_entropy(logits.view(-1, VOCABULARY).float(), targets.reshape(-1))
+
+
+def losses_of_pytorch(weights, tokens):
+    matrices = [weight for weight in weights.values() if weight.dim() > 1]
+    vectors = [weight for weight in weights.values() if weight.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=1e-8, fused=True)
+    losses = []
+    for step in range(1, STEPS + 1):
+        inputs, targets = batch_of(tokens, step)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = loss_of(weights, inputs, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(matrices + vectors, CLIP)
+        rate = RATE * (step / WARMUP if step < WARMUP else 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP))))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
+
+
+@unittest.skipUnless(os.environ.get("STRATA_TEST_DEVICE") == "cuda", "needs STRATA_TEST_DEVICE=cuda and a GPU")
+class GpuLossesTest(unittest.TestCase):
+    def run_program(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def train(self, run, *overrides):
+        """Loss of each step, and the hash of the weights at the start and at the end."""
+        self.run_program(TRAIN, CONFIG, "run.folder=%s/%s" % (self.folder, run), "run.ranks=1", "run.seed=%d" % SEED, "run.device=cuda",
+                         "data={type: text, train: %s/tokens.bin, validation: %s/tokens.bin}" % (self.folder, self.folder),
+                         "batch=%d" % BATCH, "micro_batch=%d" % BATCH, "schedule={type: cosine, warmup: %d, final: 0}" % WARMUP,
+                         "evaluation={every: 0, tokens: %d}" % SEQUENCE, "checkpoint.every=0", *overrides)
+        with open("%s/%s/metrics.jsonl" % (self.folder, run), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        hashes = [line["weights_sha256"] for line in lines if "weights_sha256" in line]
+        return [line["loss"] for line in lines if "loss" in line], hashes
+
+    def test_the_first_losses_follow_pytorch(self):
+        with tempfile.TemporaryDirectory() as self.folder:
+            tokens = write_tokens(self.folder + "/tokens.bin", BATCH * STEPS * SEQUENCE * 3 // 4)  # a part of it comes twice
+            # A step that moves nothing, so that there is a checkpoint of the weights as they begin.
+            _, (start, end) = self.train("start", "steps=%d" % STEPS, "run.stop_after=1", "optimizer.learning_rate=1e-50")
+            self.assertEqual(end, start)
+            self.run_program(EXPORT, self.folder + "/start", self.folder + "/exported", "--format", "hf")
+            losses, (begun, _) = self.train("trained", "steps=%d" % STEPS, "optimizer.learning_rate=%g" % RATE)
+            self.assertEqual(begun, start)
+            theirs = losses_of_pytorch(load_weights(self.folder + "/exported/model.safetensors"), tokens)
+        differences = [a / b - 1 for a, b in zip(losses, theirs, strict=True)]
+        for step in (1, *range(10, STEPS + 1, 10)):
+            print("step %3d  loss %.4f  PyTorch %.4f  %+.3f %%" % (step, losses[step - 1], theirs[step - 1], 100 * differences[step - 1]))
+        print("largest difference %.3f %% at step %d" % max((100 * abs(d), i + 1) for i, d in enumerate(differences)))
+        self.assertLess(max(map(abs, differences)), MOST)
+        self.assertLess(theirs[-1], 0.8 * theirs[0], "it learns nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/jpeg_pictures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+// Needs FILE and size_t before it.
+#include <jpeglib.h>
+
+namespace strata::tools {
+namespace {
+
+// A number in [-1, 1) for each point of a grid.
+double at_point(uint64_t seed, int64_t x, int64_t y) {
+  uint64_t hash = seed ^ (static_cast<uint64_t>(x) * 0x9e3779b97f4a7c15u) ^ (static_cast<uint64_t>(y) << 32);
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>(hash >> 11) * 0x1p-52 - 1;
+}
+
+// Between the points of a grid that is `distance` pixels wide.
+double smooth(uint64_t seed, int64_t distance, int64_t x, int64_t y) {
+  const int64_t left = x / distance, top = y / distance;
+  const double right_share = static_cast<double>(x % distance) / static_cast<double>(distance);
+  const double low_share = static_cast<double>(y % distance) / static_cast<double>(distance);
+  const auto row = [&](int64_t line) {
+    return std::lerp(at_point(seed, left, line), at_point(seed, left + 1, line), right_share);
+  };
+  return std::lerp(row(top), row(top + 1), low_share);
+}
+
+}  // namespace
+
+std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &bytes, &size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 92, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<unsigned char> row(static_cast<size_t>(3 * width));
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      double brightness = 128;
+      for (const int64_t distance : {128, 64, 32, 16, 8, 4, 2, 1}) {
+        brightness += 18 * smooth(seed + static_cast<uint64_t>(distance), distance, x, y);
+      }
+      for (int64_t c = 0; c < 3; ++c) {
+        const double colour = 30 * smooth(seed + 1000 + static_cast<uint64_t>(c), 48, x, y);
+        row[static_cast<size_t>(3 * x + c)] = static_cast<unsigned char>(std::clamp(brightness + colour, 0.0, 255.0));
+      }
+    }
+    JSAMPROW rows = row.data();
+    jpeg_write_scanlines(&info, &rows, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string file(reinterpret_cast<char*>(bytes), size);
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
+  return file;
+}
+
+int64_t decode_with_libjpeg(const std::string& file) {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&info);
+  const size_t bytes = 3 * static_cast<size_t>(info.output_width);
+  std::vector<unsigned char> pixels(bytes * info.output_height);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = pixels.data() + bytes * info.output_scanline;
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_decompress(&info);
+  jpeg_destroy_decompress(&info);
+  return pixels.front() + pixels.back();
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Random numbers that belong to a key, one after another.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "trainer/data/permutation.h"
+
+namespace strata::trainer {
+
+class Draws {
+ public:
+  explicit Draws(uint64_t key) : key_(key) {}
+
+  // In (0, 1).
+  double uniform() { return (static_cast<double>(mix(key_, next_++) >> 11) + 0.5) * 0x1p-53; }
+  double between(double low, double high) { return low + (high - low) * uniform(); }
+  // In [0, count).
+  int64_t below(int64_t count) { return static_cast<int64_t>(uniform() * static_cast<double>(count)); }
+  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
+
+ private:
+  uint64_t key_, next_ = 0;
+};
+
+}  // namespace strata::trainer

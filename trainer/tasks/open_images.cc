@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/tasks/open_images.h"
+
+#include <ATen/Parallel.h>
+
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "configs/errors.h"
+#include "trainer/data/encoded_images.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/labelled_images.h"
+#include "trainer/data/web_dataset.h"
+
+namespace strata::trainer {
+namespace {
+
+using modules::VisionTransformerConfig;
+
+ImageSets sets_of(const VisionTransformerConfig& model, const SizedImagesConfig& data, ImageArrays training,
+                  ImageArrays validation) {
+  const LabelledImages::Shape shape = {model.channels, model.image_size, model.classes};
+  auto first = std::make_unique<LabelledImages>(std::move(training), shape, Augmentation{data.flip, data.shift});
+  auto second = std::make_unique<LabelledImages>(std::move(validation), shape, Augmentation{});
+  const std::vector<Normalization> normalization(static_cast<size_t>(model.channels), first->normalization());
+  return {std::move(first), std::move(second), normalization, {}};
+}
+
+ImageSets open(const VisionTransformerConfig& model, const IdxDataConfig& data) {
+  return sets_of(model, data, read_idx_images(data.train_images, data.train_labels),
+                 read_idx_images(data.validation_images, data.validation_labels));
+}
+
+ImageSets open(const VisionTransformerConfig& model, const ImageArraysConfig& data) {
+  return sets_of(model, data, read_safetensors_images(data.train), read_safetensors_images(data.validation));
+}
+
+ImageSets sets_of(const VisionTransformerConfig& model, const EncodedImagesConfig& data,
+                  std::unique_ptr<ImageFiles> training, std::unique_ptr<ImageFiles> validation) {
+  const EncodedImages::Options options = {.channels = model.channels,
+                                          .size = model.image_size,
+                                          .area = data.area,
+                                          .flip = data.flip,
+                                          .share = data.crop,
+                                          .threads = data.threads > 0 ? data.threads : at::get_num_threads()};
+  ImageSets sets{std::make_unique<EncodedImages>(std::move(training), options),
+                 std::make_unique<EncodedImages>(std::move(validation), options),
+                 {},
+                 data.bad_share};
+  for (size_t i = 0; i < static_cast<size_t>(model.channels); ++i) {
+    sets.normalization.push_back({data.mean.at(i), data.deviation.at(i)});
+  }
+  return sets;
+}
+
+ImageSets open(const VisionTransformerConfig& model, const ImageFolderConfig& data) {
+  auto training = std::make_unique<ImageFolder>(data.train, model.classes);
+  auto validation = std::make_unique<ImageFolder>(data.validation, model.classes);
+  check_same_classes(*training, *validation);
+  return sets_of(model, data, std::move(training), std::move(validation));
+}
+
+ImageSets open(const VisionTransformerConfig& model, const WebDatasetConfig& data) {
+  return sets_of(model, data, std::make_unique<WebDataset>(data.train, model.classes, data.shuffle),
+                 std::make_unique<WebDataset>(data.validation, model.classes, /*shuffle=*/1));
+}
+
+}  // namespace
+
+ImageSets open_images(const VisionTransformerConfig& model, const DataConfig& data) {
+  const auto open_it = [&]<class Data>(const Data& images) -> ImageSets {
+    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return open(model, images);
+    throw Error(ExitCode::internal, "a configuration was not checked: its data are no images");
+  };
+  return std::visit(open_it, data.type);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The images that a configuration names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trainer/data/image_set.h"
+#include "trainer/data/normalization.h"
+#include "trainer/trainer_config.h"
+
+namespace strata::trainer {
+
+struct ImageSets {
+  std::unique_ptr<ImageSet> training, validation;
+  std::vector<Normalization> normalization;  // of each channel, for both
+  std::optional<double> bad_share = {};      // of all of them that may be unreadable; nothing: none can be
+};
+
+// Throws Error (data) for what is wrong with them as a whole.
+ImageSets open_images(const modules::VisionTransformerConfig& model, const DataConfig& data);
+
+}  // namespace strata::trainer
