@@ -153,6 +153,25 @@ def attention_peers():
                        (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops), deterministic=deterministic)
 
 
+def graph_peers():
+    """cuSPARSE for sums, the segment operators for the rest: only forward, for the transpose is a matrix of its own."""
+    width = 256
+    for nodes, edges in ((169343, 2315598), (2449029, 123718280)):
+        sources = (torch.rand(edges, device="cuda") ** 3 * nodes).long().clamp_(max=nodes - 1)
+        targets = torch.randint(0, nodes, (edges,), device="cuda").sort()[0]
+        offsets = torch.cat((targets.new_zeros(1), targets.bincount(minlength=nodes).cumsum(0)))
+        matrix = torch.sparse_csr_tensor(offsets, sources, random(edges).fill_(1), (nodes, nodes))
+        work = (4 * nodes * width + 4 * edges + 8 * nodes, 2 * edges * width)
+        yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges sum", lambda n=nodes: [random(n, width)], lambda x, m=matrix: m @ x, work,
+                   differentiable=False)
+        if edges > 10**7:
+            continue  # messages of 63 GB
+        for reduction in ("mean", "max"):
+            yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges {reduction}", lambda n=nodes: [random(n, width)],
+                       lambda x, r=reduction, s=sources, o=offsets: torch.segment_reduce(x.index_select(0, s), r, offsets=o, unsafe=True), work,
+                       differentiable=False)
+
+
 def sets_of(peer):
     """Inputs that no cache holds when their turn comes."""
     first = peer.make()
@@ -214,7 +233,7 @@ def main():
     parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash; max: autotune what compiles")
     arguments = parser.parse_args()
     wanted = set(arguments.level or [])
-    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, optimizer_peer):
+    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, graph_peers, optimizer_peer):
         for peer in group():
             if arguments.op and peer.op not in arguments.op:
                 continue
