@@ -72,8 +72,8 @@ struct DataConfig {
   std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
                SyntheticGraphDataConfig>
       type = {};
-  static constexpr std::array<const char*, 7> kTypes = {
-      "text", "idx", "image_folder", "webdataset", "safetensors", "graph", "synthetic_graph"};
+  static constexpr std::array<const char*, 7> kTypes = {"text",        "idx",   "image_folder",   "webdataset",
+                                                        "safetensors", "graph", "synthetic_graph"};
 
   template <class Fields>
   void describe(Fields& fields) {
