@@ -17,6 +17,19 @@ using at::Tensor;
 struct WeightedGraph {
   kernels::NeighborGraph graph;
   Tensor edge_weight;  // [edges], in the order of the graph's edges; undefined: 1
+
+  WeightedGraph to(at::Device device) const {
+    return {graph.to(device, /*non_blocking=*/true), edge_weight.defined() ? edge_weight.to(device) : Tensor()};
+  }
+  // visit(tensor) for all that are there.
+  template <class Visit>
+  void each_tensor(const Visit& visit) const {
+    for (const kernels::Adjacency* side : {&graph.by_target, &graph.by_source}) {
+      for (const Tensor* part : {&side->offsets, &side->neighbors, &side->long_rows, &side->first_pieces}) visit(*part);
+    }
+    visit(graph.edge_by_source);
+    if (edge_weight.defined()) visit(edge_weight);
+  }
 };
 
 struct GraphStep {

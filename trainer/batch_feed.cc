@@ -27,7 +27,30 @@ void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
   }
 }
 
+// The memory of the batch was allocated for another stream than reads it: it is not to be given away before that.
+void keep_for(c10::Stream stream, const MicroBatch& batch) {
+  const auto keep = [&](const Tensor& tensor) { tensor.record_stream(stream); };
+  for (const Tensor& tensor : {batch.inputs, batch.targets}) keep(tensor);
+  for (const modules::WeightedGraph& layer : batch.graph->layers) layer.each_tensor(keep);
+  if (batch.graph->features.graph.sources > 0) batch.graph->features.each_tensor(keep);
+}
+
+bool has_own_graph(const std::vector<MicroBatch>& batches) { return batches.front().graph != nullptr; }
+
 }  // namespace
+
+MicroBatch to_device(const MicroBatch& batch, at::Device device) {
+  MicroBatch moved = batch;
+  for (Tensor* tensor : {&moved.inputs, &moved.targets, &moved.share}) {
+    if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
+  }
+  if (!batch.graph) return moved;
+  auto graph = std::make_shared<modules::GraphStep>();
+  for (const modules::WeightedGraph& layer : batch.graph->layers) graph->layers.push_back(layer.to(device));
+  if (batch.graph->features.graph.sources > 0) graph->features = batch.graph->features.to(device);
+  moved.graph = std::move(graph);
+  return moved;
+}
 
 BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {}
 
@@ -55,8 +78,10 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   Stage& stage = stages_[next_stage_];
   next_stage_ = 1 - next_stage_;
   const std::vector<MicroBatch> batches = read_(step);
-  if (stage.host.empty()) {
+  const bool own_graph = has_own_graph(batches);
+  if (stage.copied == nullptr) {
     for (const MicroBatch& batch : batches) {
+      if (own_graph) break;
       stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
       stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
     }
@@ -66,8 +91,13 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
     stage.copied->wait_on_host();  // the copy of two steps ago reads the pinned memory
     stage.taken->hold_back(stream);
   }
-  copy(stage.host, batches);
-  copy(stage.device, stage.host);
+  if (own_graph) {
+    stage.device.clear();
+    for (const MicroBatch& batch : batches) stage.device.push_back(to_device(batch, device_));
+  } else {
+    copy(stage.host, batches);
+    copy(stage.device, stage.host);
+  }
   stage.copied->record(stream);
   stage.step = step;
   return &stage;
@@ -75,6 +105,15 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
 
 void BatchFeed::take(Stage& stage) {
   const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device_.index());
+  if (has_own_graph(stage.device)) {
+    stage.copied->hold_back(current);
+    batches_ = stage.device;
+    for (const MicroBatch& batch : batches_) {
+      keep_for(c10::cuda::getCurrentCUDAStream(device_.index()).unwrap(), batch);
+    }
+    stage.taken->record(current);
+    return;
+  }
   if (batches_.empty()) {
     for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
   }

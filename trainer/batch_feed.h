@@ -17,6 +17,9 @@
 
 namespace strata::trainer {
 
+// The same in new memory, where it is not there already.
+MicroBatch to_device(const MicroBatch& batch, at::Device device);
+
 class BatchFeed {
  public:
   // `read` gives the micro-batches of a step on the host, of the same shapes for every step; on GPUs it is called by
@@ -25,8 +28,8 @@ class BatchFeed {
   BatchFeed(Read read, at::Device device);
   ~BatchFeed();
 
-  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were. An error
-  // of `read` is thrown here, for the step that it belongs to.
+  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were; but new
+  // ones where batches have graphs of their own. An error of `read` is thrown here, for the step that it belongs to.
   const std::vector<MicroBatch>& next(int64_t step);
 
  private:

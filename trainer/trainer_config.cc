@@ -133,7 +133,7 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
   std::visit(check_data, config.data.type);
 }
 
-void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&, configs::Checks& checks) {
+void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_evaluates_all(config, "nodes", checks);
   check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
   if (checks.can_check({"kernels.default"}) && !config.kernels.default_level) {
@@ -141,6 +141,14 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                 "best is measured at shapes, and how many nodes a graph has is not in the configuration; expected a "
                 "level");
   }
+  const auto fan_outs = static_cast<int64_t>(config.data.fan_outs().size());
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs > 0 && fan_outs != model.layers) {
+    checks.fail("data.neighbors", "expected all or a list of " + text(model.layers) +
+                                      ", one for each of model.layers, "
+                                      "got " +
+                                      text(fan_outs));
+  }
+  if (!checks.can_check({"data.neighbors", "data.type"}) || fan_outs > 0) return;
   for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
     if (!checks.can_check({key}) || value == 1) continue;
     checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));

@@ -63,6 +63,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "run.yaml:6:1: data.nodes: missing; expected an integer, at least 5, at most 2000000000"},
         BadLine{"several_graphs", kBatch, "batch: 2",
                 "run.yaml:3:1: batch: expected 1, because a sample is the whole graph, got 2"},
+        BadLine{"too_many_fan_outs", kData, "data: {type: graph, file: a.npz, neighbors: [5, 5, 5, 5, 5]}",
+                "run.yaml:6:35: data.neighbors: expected all or a list of 4, one for each of model.layers, got 5"},
+        BadLine{"no_fan_out", kData, "data: {type: graph, file: a.npz, neighbors: [5, 0, 5, 5]}",
+                "run.yaml:6:50: data.neighbors.1: expected an integer, at least 1, at most 1000000, got 0"},
         BadLine{"evaluation_of_tokens", kEvaluation, "evaluation: {tokens: 64}",
                 "run.yaml:13:14: evaluation.tokens: expected 0, because an evaluation visits all validation nodes, "
                 "got 64"},
@@ -81,6 +85,10 @@ TEST(GraphConfig, SharesItsSampleBetweenRanks) {
   const TrainerConfig config = parse_trainer_config("run.yaml", graph_config_with(0, ""), {"run.ranks=3"}).config;
   EXPECT_TRUE(config.shares_samples());
   EXPECT_EQ(config.micro_batches(), 1);
+  const TrainerConfig sampled =
+      parse_trainer_config("run.yaml", graph_config_with(0, ""), {"data.neighbors=[5, 4, 3, 2]", "batch=12"}).config;
+  EXPECT_FALSE(sampled.shares_samples());
+  EXPECT_EQ(sampled.micro_batches(), 6);  // on two ranks, of one node each
 }
 
 }  // namespace

@@ -101,6 +101,11 @@ FAMILIES = {
         "micro_batch=1",
         "evaluation.tokens=0",
     ],
+    "sampled_graph": [
+        "model={{type: graph_network, convolution: gcn, projection: sparse, features: 30, layers: 3, width: 24, classes: 4, norm: true}}",
+        "data={{type: graph, file: {data}/graph.npz, partition: contiguous, neighbors: [4, 3, 3]}}",
+        "evaluation.tokens=0",
+    ],
 }
 
 

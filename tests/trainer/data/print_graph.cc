@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// print_graph FILE CLASSES directed|undirected: a graph as JSON, for a test in another language to compare with what it
-// wrote.
+// print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | text EDGES FEATURES LABELS TRAIN VALIDATION: a
+// graph as JSON, for a test in another language to compare with what it wrote.
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "configs/errors.h"
 #include "trainer/data/npz_graph.h"
+#include "trainer/data/text_graph.h"
 
 namespace strata::trainer {
 namespace {
@@ -40,10 +40,17 @@ void print(const GraphData& graph) {
 }  // namespace
 }  // namespace strata::trainer
 
-int main(int, char** arguments) try {
+int main(int count, char** words) try {
   using namespace strata::trainer;
-  const GraphData graph = read_npz_graph(arguments[1], std::string(arguments[3]) == "undirected");
-  check(graph, std::atoll(arguments[2]));
+  std::vector<std::string> arguments(words, words + count);
+  arguments.resize(9);
+  const bool undirected = arguments[2] == "undirected";
+  const GraphData graph =
+      arguments[3] == "npz" ? read_npz_graph(arguments[4], undirected)
+      : arguments[3] == "ogb"
+          ? read_ogb_graph(arguments[4], arguments[5], undirected)
+          : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], ""}, undirected);
+  check(graph, std::stoll(arguments[1]));
   print(graph);
 } catch (const strata::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
