@@ -33,7 +33,9 @@ Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& co
   Tensor x_BTD = patch_embedding_(images);
   if (class_token_.defined()) {
     const Tensor token = kernels::deliver_weight_gradient(class_token_);
-    x_BTD = at::cat({token.expand({x_BTD.size(0), 1, x_BTD.size(2)}), x_BTD}, 1);
+    // Contiguous, because on GPUs cat copies element by element where one of its inputs is not: 0.19 ms for 256 images
+    // of ViT-B, on an H200, as long as two norms of all tokens.
+    x_BTD = at::cat({token.expand({x_BTD.size(0), 1, x_BTD.size(2)}).contiguous(), x_BTD}, 1);
   }
   x_BTD = at::add(x_BTD, kernels::deliver_weight_gradient(position_));
   Stream stream{embedding_dropout_(x_BTD, context), {}};

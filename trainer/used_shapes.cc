@@ -127,6 +127,7 @@ std::string_view kernels_key(std::string_view op) {
   if (op == "add_rms_norm") return "rms_norm";
   if (op == "add_dropout") return "dropout";
   if (op == "swiglu") return "activation";
+  if (op == "neighbor_attention") return "neighbor_aggregate";
   return op;
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/bulk_ring.cuh"
 #include "kernels/cross_entropy/cross_entropy_row.cuh"
+#include "kernels/elementwise.cuh"
 
 namespace strata::kernels {
 namespace {
@@ -332,6 +333,11 @@ int cluster_blocks_for(int64_t vectors) {
   return 0;
 }
 
+struct Times {
+  const float* factor;
+  __device__ float operator()(float x) const { return x * __ldg(factor); }
+};
+
 }  // namespace
 
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t stream) {
@@ -353,6 +359,12 @@ cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t st
   }
   sum_kernel<<<1, kSumThreads, 0, stream>>>(a.loss, a.row_losses, a.rows, a.scale);
   return cudaGetLastError();
+}
+
+cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
+                                          int64_t count, cudaStream_t stream) {
+  return visit_type(type,
+                    [&]<class T>(T) { return launch_elementwise<T>(result, count, stream, Times{factor}, gradient); });
 }
 
 }  // namespace strata::kernels

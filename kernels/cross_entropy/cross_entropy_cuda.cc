@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of cross_entropy: tensors to the launcher of cross_entropy.cu.
+// Level cuda of cross_entropy: tensors to the launchers of cross_entropy.cu.
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mul.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -38,8 +37,17 @@ CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Te
   return {loss, rows_of_logits};
 }
 
+// LibTorch takes 3.6 times as long (65536 x 50304 in bf16: 11.0 ms), because the factor is fp32 and the gradient is
+// not.
 Tensor cross_entropy_backward_cuda(const Tensor& grad_loss, const Tensor& logit_gradient) {
-  return at::mul(logit_gradient, grad_loss);
+  const c10::cuda::CUDAGuard device(logit_gradient.device());
+  const Tensor gradient = logit_gradient.contiguous(), factor = grad_loss.to(at::kFloat);
+  const Tensor result = at::empty(gradient.sizes(), gradient.options());
+  check_launch(launch_cross_entropy_backward(cuda_type(CrossEntropyOp::kName, "logits", gradient), result.data_ptr(),
+                                             gradient.data_ptr(), factor.const_data_ptr<float>(), gradient.numel(),
+                                             c10::cuda::getCurrentCUDAStream()),
+               "cross_entropy_backward_cuda", gradient.size(0), gradient.size(1));
+  return result;
 }
 
 }  // namespace strata::kernels

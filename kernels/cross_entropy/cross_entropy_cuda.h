@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launcher of cross_entropy.cu: raw pointers, sizes and a stream.
+// The launchers of cross_entropy.cu: raw pointers, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,5 +25,9 @@ struct CrossEntropyArguments {
 // One read of the logits and one write of the gradient. The loss is the same to the bit every time. A target that is
 // neither a class nor ignored stops the kernel with an error.
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& arguments, cudaStream_t stream);
+
+// result = gradient * factor for `count` elements of `type`; the factor is a number on the device.
+cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
+                                          int64_t count, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -39,6 +39,20 @@ Both attention(const OpShape& s, double e) {
   return {{(qkv + y) * e + statistics, flops}, {(2 * qkv + 2 * y) * e + statistics, 2.5 * flops}};
 }
 
+// Every row of x is read once, as if all of x stayed in the cache. An edge has its neighbor in 4 bytes, a row its end
+// in 8; max leaves the edge it took in 4 bytes, and attention has two scores and a logsumexp in fp32 for each head.
+Both neighbors(const OpShape& s, double e) {
+  const double n = double(s.rows), edges = double(s.edges), heads = s.heads > 0 ? double(s.heads) : 1;
+  const double matrix = n * heads * double(s.width), graph = 4 * edges + 8 * n,
+               sum = 2 * edges * heads * double(s.width);
+  if (s.op == "neighbor_attention") {
+    const double scores = 3 * n * heads * kStatistic;
+    return {{2 * matrix * e + graph + scores, sum}, {4 * matrix * e + graph + 2 * scores, 2 * sum}};
+  }
+  const double taken = s.reduction == Reduction::max ? 4 * matrix : 0;
+  return {{2 * matrix * e + graph + taken, sum}, {2 * matrix * e + graph + taken, sum}};
+}
+
 Both work(const OpShape& s, double e) {
   const double n = double(s.rows), d = double(s.width), nd = n * d;
   if (s.op == "rms_norm") return norm(s, e, /*with_sum=*/false, 1);
@@ -67,6 +81,7 @@ Both work(const OpShape& s, double e) {
   // master and two moments in fp32, read and written; the gradient read and the compute copy written in the dtype.
   if (s.op == "adamw") return {{d * (6 * 4 + 2 * e), 0}, {}};
   if (s.op == "global_norm") return {{d * e, 0}, {}};
+  if (s.op == "neighbor_aggregate" || s.op == "neighbor_attention") return neighbors(s, e);
   if (s.op == "linear") return linear(s, e);
   if (s.op == "attention") return attention(s, e);
   TORCH_CHECK(false, "no bytes and FLOPs are known of op ", s.op);
@@ -85,7 +100,11 @@ std::string text(const OpShape& s) {
     if (s.deterministic) result += ", deterministic";
     return result;
   }
+  if (s.op == "neighbor_attention") {
+    return number(s.rows) + "x" + number(s.heads) + "x" + number(s.width) + ", " + number(s.edges) + " edges";
+  }
   std::string result = number(s.rows) + "x" + number(s.width);
+  if (s.op == "neighbor_aggregate") return result + ", " + number(s.edges) + " edges " + std::string(name(s.reduction));
   if (s.op == "linear" || s.op == "linear_cross_entropy") result += "->" + number(s.outputs);
   if (s.op == "embedding") result += " of " + number(s.outputs);
   if (s.activation != Activation::none) result += " " + std::string(name(s.activation));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/activation/activation_kind.h"
+#include "kernels/neighbor_aggregate/reduction.h"
 
 namespace strata::kernels {
 
@@ -14,11 +15,14 @@ struct OpShape {
   std::string op;
   int64_t rows = 0;     // of attention and rotary: batch x positions
   int64_t width = 0;    // elements of a row: of the output (swiglu), of the table (embedding), of the vocabulary
-                        // (cross_entropy), of a head (attention, rotary), of the whole (adamw, global_norm; rows is 1)
+                        // (cross_entropy), of a head (attention, rotary, neighbor_attention), of the whole (adamw,
+                        // global_norm; rows is 1)
   int64_t outputs = 0;  // linear: elements of a row of the output; embedding: rows of the table; linear_cross_entropy:
                         // classes
   int64_t positions = 0;  // attention, rotary
   int64_t heads = 0, key_value_heads = 0;
+  int64_t edges = 0;                     // neighbor_aggregate, neighbor_attention: of a graph of `rows` nodes
+  Reduction reduction = Reduction::sum;  // neighbor_aggregate
   bool causal = true;
   Activation activation = Activation::none;  // activation, linear
   bool bias = false;                         // linear, layer_norm

@@ -2,6 +2,7 @@
 #include "kernels/proof/workload.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
@@ -26,6 +27,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
@@ -174,11 +176,61 @@ Workload cross_entropy_workload(const Maker& make) {
   return w;
 }
 
+// As many sources as targets; sources of small numbers have most of the edges, as in graphs of people and papers.
+NeighborGraph skewed_graph(const OpShape& shape) {
+  const Tensor from = at::rand({shape.edges}).pow_(3).mul_(double(shape.rows)).to(at::kLong).clamp_max_(shape.rows - 1);
+  return NeighborGraph::from_edges(from, at::randint(0, shape.rows, {shape.edges}, at::kLong), shape.rows, shape.rows);
+}
+
+// The graph of some of its targets. Formulas, which parts are made for, read it from that side only.
+NeighborGraph part_of(const NeighborGraph& graph, int64_t first, int64_t count) {
+  if (count == graph.targets) return graph;
+  NeighborGraph part = graph;
+  const Tensor offsets = graph.by_target.offsets.narrow(0, first, count + 1);
+  const int64_t begin = offsets[0].item<int64_t>(), end = offsets[count].item<int64_t>();
+  part.targets = count;
+  part.by_target = {};
+  part.by_target.offsets = offsets.sub(begin);
+  part.by_target.neighbors = graph.by_target.neighbors.narrow(0, begin, end - begin);
+  return part;
+}
+
+// Split by targets, which the constant stands for.
+Workload aggregate_workload(const Maker& make) {
+  const OpShape& s = make.shape;
+  Workload w;
+  w.split_leaves = 0;
+  w.split_constants = 1;
+  w.inputs.leaves = {make.random({s.rows, s.width})};
+  w.inputs.constants = {at::arange(s.rows, make.options.dtype(at::kLong))};
+  const NeighborGraph graph = skewed_graph(s).to(make.options.device());
+  w.run = [graph, reduction = s.reduction](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const NeighborGraph part = part_of(graph, in.first_row, in.constants[0].size(0));
+    return {neighbor_aggregate(in.leaves[0], part, {}, reduction, level)};
+  };
+  return w;
+}
+
+// Split by targets: their scores come first.
+Workload neighbor_attention_workload(const Maker& make) {
+  const OpShape& s = make.shape;
+  Workload w;
+  w.inputs.leaves = {make.random({s.rows, s.heads}), make.random({s.rows, s.heads}),
+                     make.random({s.rows, s.heads, s.width})};
+  const NeighborGraph graph = skewed_graph(s).to(make.options.device());
+  w.run = [graph](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const NeighborGraph part = part_of(graph, in.first_row, in.leaves[0].size(0));
+    return {neighbor_attention(in.leaves[2], in.leaves[1], in.leaves[0], part, /*negative_slope=*/0.2, level)};
+  };
+  return w;
+}
+
 Workload linear_cross_entropy_workload(const Maker& make) {
   const OpShape& s = make.shape;
   Workload w;
   w.split_constants = 1;
   w.split_results = 0;
+  w.timed_whole = true;
   w.inputs.leaves = {make.random({s.rows, s.width}),
                      make.random({s.outputs, s.width}).div_(std::sqrt(double(s.width)))};
   w.inputs.constants = {make.indices(s.outputs), make.number(1.0 / double(std::max<int64_t>(s.rows, 1)))};
@@ -240,6 +292,8 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
       {"add_dropout", dropout_workload},
       {"cross_entropy", cross_entropy_workload},
       {"linear_cross_entropy", linear_cross_entropy_workload},
+      {"neighbor_aggregate", aggregate_workload},
+      {"neighbor_attention", neighbor_attention_workload},
       {"adamw", adamw_workload},
       {"global_norm", global_norm_workload},
   };
@@ -258,10 +312,11 @@ Inputs fresh_inputs(const Workload& workload) {
   return inputs;
 }
 
-// Warnings instead of errors: nothing is hindered by what LibTorch has in no deterministic form.
-DeterministicScope::DeterministicScope(const OpShape& shape) : before_(at::globalContext().deterministicAlgorithms()) {
+DeterministicScope::DeterministicScope(const OpShape& shape, Level level)
+    : before_(at::globalContext().deterministicAlgorithms()) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // it would be timed
-  if (shape.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  if (!shape.deterministic) return;
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/level == Level::torchscript);
 }
 
 DeterministicScope::~DeterministicScope() {

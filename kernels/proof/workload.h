@@ -29,7 +29,8 @@ struct Workload {
   // and results (and gradients) that are whole are sums over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
   bool differentiable = true;
-  bool overwrites = false;  // an op that may destroy its leaves
+  bool overwrites = false;   // an op that may destroy its leaves
+  bool timed_whole = false;  // forward and backward together: some levels make the gradients in the forward
   std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run;
 
   // Of an op whose backward turns a gradient in place when nobody else holds it, as nobody does in a model but
@@ -44,10 +45,11 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
 // Leaves of their own, which want gradients where the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
-// While it lives, LibTorch and what asks it take deterministic algorithms where the shape wants that.
+// While it lives, LibTorch and what asks it take deterministic algorithms where the shape wants that; or fail, but for
+// the products of torchscript, which LibTorch refuses without a variable of the environment.
 class DeterministicScope {
  public:
-  explicit DeterministicScope(const OpShape& shape);
+  DeterministicScope(const OpShape& shape, Level level);
   ~DeterministicScope();
   DeterministicScope(const DeterministicScope&) = delete;
   DeterministicScope& operator=(const DeterministicScope&) = delete;

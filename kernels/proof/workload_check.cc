@@ -21,7 +21,7 @@ struct Results {
 
 // `result_gradients` are made where there are none yet.
 Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Tensor>& result_gradients, Level level) {
-  const DeterministicScope scope(workload.shape);
+  const DeterministicScope scope(workload.shape, level);
   const std::vector<Tensor> values = workload.run(inputs, level);
   Results results;
   for (const Tensor& value : values) results.values.push_back(value.detach());
@@ -94,7 +94,9 @@ int64_t rows_of_part(const Workload& workload, int64_t rows, int64_t elements) {
   // Scores of attention, positions^2 a head, are larger than its inputs; a row of attention and rotary is a sequence.
   const int64_t sequence = s.positions * (s.heads + 2 * s.key_value_heads) * s.width;
   const int64_t scores = s.op == "attention" ? s.positions * s.positions * s.heads : 0;
-  const int64_t row = s.positions > 0 ? std::max(sequence, scores) : std::max(s.width, s.outputs);
+  // Messages, of all edges of a row, are larger than the row.
+  const int64_t messages = s.edges / std::max<int64_t>(s.rows, 1) * s.width * std::max<int64_t>(s.heads, 1);
+  const int64_t row = s.positions > 0 ? std::max(sequence, scores) : std::max({s.width, s.outputs, messages});
   if (s.rows == 1 && s.outputs == 0) return std::min(rows, elements);  // one flat piece
   return std::clamp<int64_t>(elements / std::max<int64_t>(row, 1), 1, std::max<int64_t>(rows, 1));
 }

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT
+#include <cstdlib>
+
 #include "tests/kernels/test_device.h"
 
 namespace strata::kernels {
+namespace {
+
+// Without it LibTorch refuses products where deterministic algorithms are asked for; as the trainer sets it.
+[[maybe_unused]] const int kWorkspace = setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+
+}  // namespace
 
 c10::DeviceType test_device() { return c10::kCUDA; }
 

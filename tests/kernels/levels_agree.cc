@@ -173,9 +173,11 @@ TEST_P(LevelsAgree, WhenWeightGradientsAreRouted) {
   }
 }
 
-// Every op is deterministic on the CPU and on GPUs; the backward of attention at level cuda where it is asked to be.
+// Every op is deterministic on the CPU and on GPUs; the backward of attention at levels aten and cuda where it is asked
+// to be.
 TEST_P(LevelsAgree, WithThemselvesBitForBit) {
-  const bool asked = op_case().op == "attention" && GetParam().level == Level::cuda;
+  const Level level = GetParam().level;
+  const bool asked = op_case().op == "attention" && (level == Level::aten || level == Level::cuda);
   at::globalContext().setDeterministicAlgorithms(asked, /*warn_only=*/false);
   const Setting setting = {.dtype = GetParam().dtype, .device = test_device()};
   const auto once = values_of_level(setting);

@@ -35,6 +35,8 @@ std::vector<OpShape> one_of_each() {
       {.op = "linear_cross_entropy", .rows = 40, .width = 33, .outputs = 24},
       {.op = "adamw", .rows = 1, .width = 1000},
       {.op = "global_norm", .rows = 1, .width = 1000},
+      {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
+      {.op = "neighbor_attention", .rows = 40, .width = 8, .heads = 2, .edges = 150},
   };
 }
 
@@ -107,6 +109,10 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   const OpShape head{.op = "linear_cross_entropy", .rows = 64, .width = 8, .outputs = 16};
   EXPECT_EQ(text(head), "64x8->16");
   EXPECT_EQ(forward_work(head, 2).flops, 6.0 * 64 * 8 * 16);
+  const OpShape graph{.op = "neighbor_aggregate", .rows = 10, .width = 8, .edges = 40, .reduction = Reduction::max};
+  EXPECT_EQ(text(graph), "10x8, 40 edges max");
+  EXPECT_EQ(forward_work(graph, 2).bytes, 2.0 * 10 * 8 * 2 + 40 * 4 + 10 * 8 + 10 * 8 * 4);
+  EXPECT_EQ(forward_work(graph, 2).flops, 2.0 * 40 * 8);
   EXPECT_EQ(forward_work({.op = "adamw", .rows = 1, .width = 10}, 2).bytes, 280);
 }
 

@@ -39,11 +39,11 @@ def write_tokens(path, tokens):
 
 
 def write_images(path, first, count):
-    """Images of 6 x 6 and their labels: the place of a bright square says which of 4 classes it is."""
+    """Images of 6 x 6 and their labels: which half is bright, and how bright, says which of 4 classes it is, also in a mirror."""
     labels = [(i * i + i // 3) % 4 for i in range(first, first + count)]
     pixels = bytearray()
     for i, label in enumerate(labels, first):
-        pixels += bytes((200 if (y // 3, x // 3) == divmod(label, 2) else 0) + (i * 7 + y * 5 + x * 11) % 50
+        pixels += bytes((100 + label % 2 * 100 if y // 3 == label // 2 else 0) + (i * 7 + y * 5 + x * 11) % 50
                         for y in range(6) for x in range(6))
     for name, sizes, values in (("images", [count, 6, 6], pixels), ("labels", [count], bytes(labels))):
         with open(path + "." + name, "wb") as file:
@@ -87,7 +87,7 @@ FAMILIES = {
     "language": [],
     "vision": [
         "model={{type: vision_transformer, layers: 3, width: 24, heads: 3, image_size: 6, patch: 2, channels: 1, classes: 4,"
-        " dropout: 0.1, stochastic_depth: 0.2, layer_scale: 0.1}}",
+        " dropout: 0.1, stochastic_depth: 0.2, layer_scale: 0.5}}",
         "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels, flip: true, shift: 1, mixup: 0.2, cutmix: 0.2,"
         " validation_images: {data}/validation.images, validation_labels: {data}/validation.labels}}",
         "optimizer.moving_average=0.8",

@@ -76,7 +76,8 @@ class TrainingTest(TrainingRuns):
         self.assertEqual(self.losses(killed), self.losses(whole))
         self.assertEqual(self.hashes(killed), self.hashes(whole))
         self.assertEqual(*([line for line in self.lines(run) if "validation_loss" in line] for run in (killed, whole)))
-        self.assertLess(self.losses(whole)[-1], 0.9 * self.losses(whole)[0], "it learns nothing")
+        # Of single steps, because the loss of mixed images depends on their shares.
+        self.assertLess(min(self.losses(whole, first=11)), 0.8 * self.losses(whole)[0], "it learns nothing")
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)

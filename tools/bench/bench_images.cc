@@ -77,7 +77,8 @@ void decode_all(const std::vector<std::string>& files, int64_t threads) {
   std::vector<std::jthread> workers;
   for (int64_t i = 0; i < threads; ++i) {
     workers.emplace_back([&] {
-      for (size_t file = next++; file < files.size(); file = next++) tools::decode_with_libjpeg(files[file]);
+      std::vector<uint8_t> pixels;
+      for (size_t file = next++; file < files.size(); file = next++) tools::decode_with_libjpeg(files[file], pixels);
     });
   }
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 // Needs FILE and size_t before it.
 #include <jpeglib.h>
@@ -71,7 +70,7 @@ std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed) {
   return file;
 }
 
-int64_t decode_with_libjpeg(const std::string& file) {
+void decode_with_libjpeg(const std::string& file, std::vector<uint8_t>& pixels) {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -81,14 +80,13 @@ int64_t decode_with_libjpeg(const std::string& file) {
   info.out_color_space = JCS_RGB;
   jpeg_start_decompress(&info);
   const size_t bytes = 3 * static_cast<size_t>(info.output_width);
-  std::vector<unsigned char> pixels(bytes * info.output_height);
+  pixels.resize(bytes * info.output_height);
   while (info.output_scanline < info.output_height) {
     JSAMPROW row = pixels.data() + bytes * info.output_scanline;
     jpeg_read_scanlines(&info, &row, 1);
   }
   jpeg_finish_decompress(&info);
   jpeg_destroy_decompress(&info);
-  return pixels.front() + pixels.back();
 }
 
 }  // namespace strata::tools

@@ -71,9 +71,9 @@ def norm_peers():
                    lambda r=rows, w=width: [random(r, w), random(r, w), random(w), random(w)],
                    lambda x, y, w, b: ((s := x + y), F.layer_norm(s, w.shape, w, b)),
                    bytes_of(rows, width, 4, 2), bytes_of(rows, width, 4, 3))
-    yield Peer("layer_norm_gelu_tanh", "65536x768 bias", lambda: [random(65536, 768), random(768), random(768)],
+    yield Peer("layer_norm_gelu_tanh", "65536x1000 bias", lambda: [random(65536, 1000), random(1000), random(1000)],
                lambda x, w, b: F.gelu(F.layer_norm(x, w.shape, w, b), approximate="tanh"),
-               bytes_of(65536, 768, 2, 2), bytes_of(65536, 768, 3, 3))
+               bytes_of(65536, 1000, 2, 2), bytes_of(65536, 1000, 3, 3))
 
 
 def turned(qkv, cosine, sine, heads=32, shared=8, width=128):
@@ -109,7 +109,6 @@ def vocabulary_peers():
                (65536 * 8 + 4 * 65536 * 768, 0), (65536 * 8 + 2 * 65536 * 768 + 2 * 50304 * 768, 0))
     for rows, width in ((65536, 50304), (16384, 128256)):
         targets = torch.randint(0, width, (rows,), device="cuda")
-        # Loss and gradient together, as ours makes them.
         yield Peer("cross_entropy", f"{rows}x{width}", lambda r=rows, w=width: [random(r, w)],
                    lambda x, t=targets: F.cross_entropy(x, t), (rows * 8 + 4 * rows * width, 0))
     for rows, width, classes in ((65536, 768, 50304), (16384, 4096, 128256)):
@@ -154,6 +153,25 @@ def attention_peers():
                        (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops), deterministic=deterministic)
 
 
+def graph_peers():
+    """cuSPARSE for sums, the segment operators for the rest: only forward, for the transpose is a matrix of its own."""
+    width = 256
+    for nodes, edges in ((169343, 2315598), (2449029, 123718280)):
+        sources = (torch.rand(edges, device="cuda") ** 3 * nodes).long().clamp_(max=nodes - 1)
+        targets = torch.randint(0, nodes, (edges,), device="cuda").sort()[0]
+        offsets = torch.cat((targets.new_zeros(1), targets.bincount(minlength=nodes).cumsum(0)))
+        matrix = torch.sparse_csr_tensor(offsets, sources, random(edges).fill_(1), (nodes, nodes))
+        work = (4 * nodes * width + 4 * edges + 8 * nodes, 2 * edges * width)
+        yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges sum", lambda n=nodes: [random(n, width)], lambda x, m=matrix: m @ x, work,
+                   differentiable=False)
+        if edges > 10**7:
+            continue  # messages of 63 GB
+        for reduction in ("mean", "max"):
+            yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges {reduction}", lambda n=nodes: [random(n, width)],
+                       lambda x, r=reduction, s=sources, o=offsets: torch.segment_reduce(x.index_select(0, s), r, offsets=o, unsafe=True), work,
+                       differentiable=False)
+
+
 def sets_of(peer):
     """Inputs that no cache holds when their turn comes."""
     first = peer.make()
@@ -169,10 +187,10 @@ def sets_of(peer):
 def time_peer(peer, run):
     """Seconds forward and backward."""
     torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.use_deterministic_algorithms(peer.deterministic, warn_only=True)
+    torch.use_deterministic_algorithms(peer.deterministic)
     sets = sets_of(peer)
     roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
-    if peer.op in ("cross_entropy", "linear_cross_entropy"):
+    if peer.op == "linear_cross_entropy":  # as ours is timed: as a whole
         def both(i):
             torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
         return {"forward": median_seconds(both)}
@@ -215,7 +233,7 @@ def main():
     parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash; max: autotune what compiles")
     arguments = parser.parse_args()
     wanted = set(arguments.level or [])
-    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, optimizer_peer):
+    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, graph_peers, optimizer_peer):
         for peer in group():
             if arguments.op and peer.op not in arguments.op:
                 continue

@@ -7,6 +7,7 @@ namespace strata::tools {
 
 using kernels::Activation;
 using kernels::OpShape;
+using kernels::Reduction;
 
 std::vector<OpShape> common_shapes() {
   std::vector<OpShape> shapes;
@@ -21,7 +22,7 @@ std::vector<OpShape> common_shapes() {
       shapes.push_back({.op = op, .rows = rows, .width = width, .bias = true});
     }
   }
-  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 65536, .width = 768, .bias = true});
+  shapes.push_back({.op = "layer_norm_gelu_tanh", .rows = 65536, .width = 1000, .bias = true});
   shapes.push_back({.op = "swiglu", .rows = 16384, .width = 14336});
   for (const Activation kind : {Activation::gelu, Activation::gelu_tanh}) {
     shapes.push_back({.op = "activation", .rows = 65536, .width = 3072, .activation = kind});
@@ -42,6 +43,14 @@ std::vector<OpShape> common_shapes() {
                     .activation = Activation::gelu_tanh,
                     .bias = true});
   shapes.push_back({.op = "linear", .rows = 8192, .width = 4096, .outputs = 28672});
+  // The sizes of ogbn-arxiv and ogbn-products.
+  constexpr int64_t kArxivNodes = 169'343, kArxivEdges = 2'315'598;
+  for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
+    shapes.push_back(
+        {.op = "neighbor_aggregate", .rows = kArxivNodes, .width = 256, .edges = kArxivEdges, .reduction = reduction});
+  }
+  shapes.push_back({.op = "neighbor_aggregate", .rows = 2'449'029, .width = 256, .edges = 123'718'280});
+  shapes.push_back({.op = "neighbor_attention", .rows = kArxivNodes, .width = 64, .heads = 4, .edges = kArxivEdges});
   struct Heads {
     int64_t batch, positions, heads, key_value_heads, width;
   };
@@ -77,6 +86,8 @@ std::vector<OpShape> small_shapes() {
   shapes.push_back({.op = "global_norm", .rows = 1, .width = 16'000'000});
   shapes.push_back(
       {.op = "linear", .rows = 512, .width = 512, .outputs = 1024, .activation = Activation::gelu_tanh, .bias = true});
+  shapes.push_back({.op = "neighbor_aggregate", .rows = 4096, .width = 128, .edges = 30'000});
+  shapes.push_back({.op = "neighbor_attention", .rows = 2048, .width = 16, .heads = 4, .edges = 10'000});
   shapes.push_back({.op = "attention", .rows = 512, .width = 64, .positions = 256, .heads = 8, .key_value_heads = 8});
   return shapes;
 }

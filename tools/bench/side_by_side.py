@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Puts the rows of `tools/strata bench kernels --json` and of peers.py beside each other: for each op, shape, dtype and direction our
-fastest level, its rate, each peer's microseconds, and how many times as long the fastest peer takes.
+"""Puts the rows of `tools/strata bench kernels --json` and of peers.py beside each other: for each op, shape and dtype our level that
+takes least for forward and backward together, and what each peer takes. Microseconds are "forward + backward"; the last column
+says how many times as long as ours the fastest peer takes for both.
 
     python3 tools/bench/side_by_side.py kernels.jsonl [MORE.jsonl ...]"""
 import json
@@ -15,20 +16,31 @@ def rate(row):
     return f"{flops:.0f} TFLOP/s" if 1e3 * flops > 50 * moved else f"{moved:.0f} GB/s"
 
 
+def whole(directions):
+    return sum(row["microseconds"] for row in directions.values())
+
+
+def text(directions, what):
+    return " + ".join(what(directions[direction]) for direction in ("forward", "backward") if direction in directions)
+
+
 def table(rows):
-    """Lines of cells. Rows of the same things are taken as they were measured last."""
+    """Lines of cells. Rows of the same things are taken as they were measured last; who lacks a direction that another has is left out."""
     timed = [row for row in rows if "microseconds" in row]
     peers = list(dict.fromkeys(row["level"] for row in timed if row["level"] not in LEVELS))
     found = {}
     for row in timed:
-        found.setdefault((row["op"], row["shape"], row["dtype"], row["direction"]), {})[row["level"]] = row
-    lines = [["op", "shape", "dtype", "direction", "ours", "us", "rate", *peers, "peer / ours"]]
+        found.setdefault((row["op"], row["shape"], row["dtype"]), {}).setdefault(row["level"], {})[row["direction"]] = row
+    lines = [["op", "shape", "dtype", "ours", "us", "rate", *peers, "peer / ours"]]
     for what, by_level in found.items():
-        ours = min((by_level[level] for level in LEVELS if level in by_level), key=lambda row: row["microseconds"], default=None)
-        theirs = [by_level[peer]["microseconds"] for peer in peers if peer in by_level]
-        cells = [ours["level"], f"{ours['microseconds']:.1f}", rate(ours)] if ours else ["-", "-", "-"]
-        cells += [f"{by_level[peer]['microseconds']:.1f}" if peer in by_level else "-" for peer in peers]
-        lines.append([*what, *cells, f"{min(theirs) / ours['microseconds']:.2f}" if ours and theirs else "-"])
+        most = max(len(directions) for directions in by_level.values())
+        by_level = {level: directions for level, directions in by_level.items() if len(directions) == most}
+        ours = min((level for level in LEVELS if level in by_level), key=lambda level: whole(by_level[level]), default=None)
+        theirs = [whole(by_level[peer]) for peer in peers if peer in by_level]
+        microseconds = lambda directions: text(directions, lambda row: f"{row['microseconds']:.1f}")
+        cells = [ours, microseconds(by_level[ours]), text(by_level[ours], rate)] if ours else ["-", "-", "-"]
+        cells += [microseconds(by_level[peer]) if peer in by_level else "-" for peer in peers]
+        lines.append([*what, *cells, f"{min(theirs) / whole(by_level[ours]):.2f}" if ours and theirs else "-"])
     return lines
 
 

@@ -11,7 +11,7 @@ namespace strata::tools {
 
 struct Timing {
   double forward = 0;
-  std::optional<double> backward;  // absent: the op is not differentiated
+  std::optional<double> backward;  // absent: the op is not differentiated, or timed as a whole
 };
 
 // On a GPU the time between two events, with several short calls between them, while the queue is full; on a CPU that

@@ -16,13 +16,16 @@ readonly HUGE_TEST_MIB=112640  # that huge_gpu_test needs
 readonly GPU_TEST_SECONDS=300  # of one test
 
 command_gpu_test() {
-  local wanted=("$@") gpus ranks program name part most_at_once outcomes
+  local wanted=("$@") gpus cores ranks program name part most_at_once outcomes
   gpus=$(compgen -G '/dev/nvidia[0-9]*' | wc -l)
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then
-    local programs=("$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}")
-    bazel build //trainer:train //tools:export "//${NVTX_NAMES%/*}:${NVTX_NAMES##*/}" //kernels:sm_90_packages "${programs[@]/#/\/\/}" || stop 70 "the build failed; the words of the compiler are above"
+    local labels=(//kernels:sm_90_packages)
+    for program in trainer/train tools/export "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+      labels+=("//${program%/*}:${program##*/}")
+    done
+    bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -30,7 +33,8 @@ command_gpu_test() {
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
   outcomes=$(mktemp -d)
   # Small models hardly load a GPU: tests share it, as far as there are cores for their ranks.
-  most_at_once=$(($(nproc) / 4 < 3 * gpus ? $(nproc) / 4 : 3 * gpus))
+  cores=$(env -u OMP_NUM_THREADS nproc)
+  most_at_once=$((cores / 4 < 4 * gpus ? cores / 4 : 4 * gpus))
 
   for ranks in 4 2 1; do
     for program in "${RANK_TESTS[@]}"; do

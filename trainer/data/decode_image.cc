@@ -91,7 +91,6 @@ void keep_columns(Pixels& pixels, const Rows& rows) {
   for (size_t y = 0; y < count && bytes < rows.bytes; ++y) {
     std::memmove(values + y * bytes, values + y * rows.bytes + rows.skipped, bytes);
   }
-  pixels.values.resize(count * bytes);
 }
 
 // Within the pixels the two bytes that end a JPEG do not occur.
@@ -100,7 +99,12 @@ bool has_end(const jpeg_decompress_struct& info) {
   return std::string_view(bytes, info.src->bytes_in_buffer).rfind("\xff\xd9") != std::string_view::npos;
 }
 
-Pixels decode_jpeg(std::string_view file, const WantedBox& wanted) {
+void make_room(Pixels& pixels, int64_t rows, int64_t columns) {
+  const size_t bytes = static_cast<size_t>(rows * columns) * 3;
+  if (pixels.values.size() < bytes) pixels.values.resize(bytes);
+}
+
+void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
   jpeg_decompress_struct info{};
   JpegErrors errors{};
   info.err = jpeg_std_error(&errors.manager);
@@ -117,14 +121,14 @@ Pixels decode_jpeg(std::string_view file, const WantedBox& wanted) {
   if (!has_end(info)) throw BadImage("damaged JPEG: the file ends too early");
   info.out_color_space = JCS_RGB;
   const Box box = wanted(info.image_height, info.image_width);
-  Pixels pixels{box.height, box.width, {}};
-  pixels.values.resize(static_cast<size_t>(box.height * info.image_width) * 3);
+  make_room(pixels, box.height, info.image_width);
+  pixels.height = box.height;
+  pixels.width = box.width;
   Rows rows;
   if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) {
     throw BadImage(std::string("damaged JPEG: ") + errors.message);
   }
   keep_columns(pixels, rows);
-  return pixels;
 }
 
 struct PngSource {
@@ -195,10 +199,9 @@ void cut(Pixels& pixels, const Box& box) {
   }
   pixels.height = box.height;
   pixels.width = box.width;
-  pixels.values.resize(static_cast<size_t>(box.height) * bytes);
 }
 
-Pixels decode_png(std::string_view file, const WantedBox& wanted) {
+void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
   if (is_animated(file)) throw BadImage("an animated PNG");
   PngSource source{file.data(), file.size(), {}};
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned);
@@ -217,23 +220,22 @@ Pixels decode_png(std::string_view file, const WantedBox& wanted) {
   const png_uint_32 height = png_get_image_height(png, info), width = png_get_image_width(png, info);
   check_size(height, width);
   if (png_get_bit_depth(png, info) > 8) throw BadImage("a PNG of 16 bits a channel");
-  Pixels pixels{height, width, {}};
-  pixels.values.resize(static_cast<size_t>(pixels.height * pixels.width * 3));
+  make_room(pixels, height, width);
+  pixels.height = height;
+  pixels.width = width;
   if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) {
     throw BadImage(std::string("damaged PNG: ") + source.message);
   }
   cut(pixels, wanted(pixels.height, pixels.width));
-  return pixels;
 }
 
 void make_grey(Pixels& pixels) {
-  const size_t count = pixels.values.size() / 3;
+  const auto count = static_cast<size_t>(pixels.height * pixels.width);
   for (size_t i = 0; i < count; ++i) {
     const uint8_t* rgb = pixels.values.data() + 3 * i;
     // 0.299, 0.587 and 0.114 in 16 bits, rounded: as PIL has it.
     pixels.values[i] = static_cast<uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16);
   }
-  pixels.values.resize(count);
 }
 
 bool has_suffix(std::string_view name, std::string_view suffix) {
@@ -244,16 +246,16 @@ bool has_suffix(std::string_view name, std::string_view suffix) {
 
 }  // namespace
 
-Pixels decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted) {
+void decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted,
+                  Pixels& pixels) {
   const bool is_jpeg = file.starts_with(kJpegMagic), is_png = file.starts_with(kPngMagic);
   if (!is_jpeg && !is_png) throw BadImage(file.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
   const bool fits = is_jpeg ? has_suffix(name, ".jpg") || has_suffix(name, ".jpeg") : has_suffix(name, ".png");
   if (!fits) {
     throw BadImage(std::string("is a ") + (is_jpeg ? "JPEG" : "PNG") + " file, and its name says something else");
   }
-  Pixels pixels = is_jpeg ? decode_jpeg(file, wanted) : decode_png(file, wanted);
+  is_jpeg ? decode_jpeg(file, wanted, pixels) : decode_png(file, wanted, pixels);
   if (channels == 1) make_grey(pixels);
-  return pixels;
 }
 
 }  // namespace strata::trainer

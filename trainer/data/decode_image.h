@@ -31,17 +31,19 @@ using WantedBox = std::function<Box(int64_t height, int64_t width)>;
 
 struct Pixels {
   int64_t height = 0, width = 0;  // of the part
-  std::vector<uint8_t> values;    // [height, width, channels]
+  std::vector<uint8_t> values;    // [height, width, channels], and whatever is left of larger images
 };
 
 // `name` is that of the file: its suffix must say what the file is. channels: 3 RGB, or 1 grey (as ITU-R 601 weighs
 // red, green and blue). What is transparent loses its transparency, as in torchvision; the colour profile and the
 // orientation that a camera notes are not looked at.
 //
-// Refused with BadImage: files that end too early, wherever the part lies; damage that the decoder notices, which of a
-// JPEG decodes the part and what lies above it only; CMYK, more than 8 bits a channel, animations, sides above 65,500
-// pixels, more than 178,956,970 pixels (what PIL takes for a decompression bomb), and images that are more than 200
-// times as long as wide (which resized by their shorter side would not fit into memory).
-Pixels decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted);
+// The memory of `pixels` is used again: fresh memory, which the kernel clears page by page, costs a tenth of a
+// decoding. Refused with BadImage: files that end too early, wherever the part lies; damage that the decoder notices,
+// which of a JPEG decodes the part and what lies above it only; CMYK, more than 8 bits a channel, animations, sides
+// above 65,500 pixels, more than 178,956,970 pixels (what PIL takes for a decompression bomb), and images that are more
+// than 200 times as long as wide (which resized by their shorter side would not fit into memory).
+void decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted,
+                  Pixels& pixels);
 
 }  // namespace strata::trainer

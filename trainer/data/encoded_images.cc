@@ -49,13 +49,16 @@ void for_each_index(int64_t count, int64_t threads, const std::function<void(int
 void EncodedImages::show(const Choice& choice, uint8_t* square) const {
   const auto [channels, size] = std::pair(options_.channels, options_.size);
   const std::string file = files_->read(choice.image), name = files_->name(choice.image);
+  thread_local Pixels pixels;  // its memory serves all images of a thread
   if (!choice.training) {
     const auto all = [](int64_t height, int64_t width) { return Box{0, 0, height, width}; };
-    return cut_middle(decode_image(file, name, channels, all), channels, size, options_.share, square);
+    decode_image(file, name, channels, all, pixels);
+    return cut_middle(pixels, channels, size, options_.share, square);
   }
   Draws draws(choice.key);
   const auto part = [&](int64_t height, int64_t width) { return random_box(height, width, options_.area, draws); };
-  resize_to_square(decode_image(file, name, channels, part), channels, size, square);
+  decode_image(file, name, channels, part, pixels);
+  resize_to_square(pixels, channels, size, square);
   if (options_.flip && draws.uniform() < 0.5) mirror(square, channels, size);
 }
 

@@ -3,6 +3,7 @@
 
 import io
 import os
+import subprocess
 import tarfile
 import unittest
 
@@ -10,6 +11,7 @@ import torch
 from encoded_pictures import SIZE, ImageBatches, encoded, picture
 from PIL import Image
 
+LIST = os.path.abspath("tests/trainer/data/list_archives")
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 
 
@@ -112,6 +114,11 @@ class WebDatasetTest(ImageBatches):
         self.assertEqual(sorted(self.bad)[1], self.root + "/a.tar:z.png: is a JPEG file, and its name says something else")
         self.assertTrue(sorted(self.bad)[0].startswith(self.root + "/a.tar:y.jpg: damaged JPEG: "), self.bad)
 
+    def refuse(self, reason):
+        done = subprocess.run([LIST, self.pattern, "7"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn(reason, done.stderr)
+
     def refused(self, reason, members=None, data=None, **options):
         path = self.root + "/bad.tar"
         if data is None:
@@ -119,8 +126,7 @@ class WebDatasetTest(ImageBatches):
         else:
             with open(path, "wb") as file:
                 file.write(data)
-        self.read(expect=3)
-        self.assertIn(path + ": " + reason, self.errors)
+        self.refuse(path + ": " + reason)
 
     def test_archives_that_are_refused(self):
         image, two = coloured(1), list(self.samples(0, 2))
@@ -152,8 +158,7 @@ class WebDatasetTest(ImageBatches):
         self.refused("is empty; expected a tar archive", data=b"")
         self.refused("is no tar archive or a damaged one", data=b"words" * 1000)
         self.pattern = self.root + "/none-*.tar"
-        self.read(expect=3)
-        self.assertIn("none-*.tar: no such file; expected tar archives", self.errors)
+        self.refuse("none-*.tar: no such file; expected tar archives")
 
     def test_archives_that_are_cut_or_lie(self):
         path = self.archive("bad.tar", list(self.samples(0, 3)), tarfile.USTAR_FORMAT)
@@ -161,11 +166,10 @@ class WebDatasetTest(ImageBatches):
             whole = file.read()
         end = len(whole.rstrip(b"\0")) // 512 * 512 + 512
         # Wherever it is cut, down to the first header, and also between two files.
-        for cut in [*range(100, end, 1500), *range(512, end + 1, 512)]:
+        for cut in [*range(100, end, 171), *range(512, end + 1, 512)]:
             with open(path, "wb") as file:
                 file.write(whole[:cut])
-            self.read(expect=3)
-            self.assertIn(path + ": ", self.errors)
+            self.refuse(path + ": ")
         # Sizes of the first image that its header says, with the checksum that belongs to them.
         for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "), (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
             header = bytearray(whole[:512])
