@@ -238,14 +238,15 @@ void Trainer::take_step() {
 }
 
 void Trainer::run_step() {
-  model_.begin_step();
   Tensor local_loss;
   for (size_t i = 0; i < inputs_.micro_batches.size(); ++i) {
-    model_.set_last_micro_batch(i + 1 == inputs_.micro_batches.size());
     Tensor loss;
     {
       sharding::set_position(step_, "forward");
       const PhaseTimer::Scope scope(timer_, Phase::forward);
+      // Gathers what is full for the whole step, which profiles count as a part of the forward.
+      if (i == 0) model_.begin_step();
+      model_.set_last_micro_batch(i + 1 == inputs_.micro_batches.size());
       loss = task_->loss(inputs_.micro_batches[i], loss_scale_, inputs_.dropout_key);
     }
     sharding::set_position(step_, "backward");

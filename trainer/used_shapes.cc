@@ -105,7 +105,7 @@ void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& c
 }
 
 // How many rows its ops have depends on the graph, which is not in the configuration.
-void add_model(const modules::GraphNetworkConfig&, int64_t /*micro_batch*/, UsedShapes&) {}
+void add_model(const modules::GraphNetworkConfig&, const TrainerConfig&, UsedShapes&) {}
 
 }  // namespace
 

@@ -11,7 +11,8 @@ namespace strata::kernels {
 namespace {
 
 // c: another order of the same sums; k: a handful of roundings, more where long sums are taken. LibTorch's attention in
-// fp32 on GPUs is off by 10.1 of them.
+// fp32 on GPUs is off by 10.1 of them, neighbor_attention by 18: the shares of a hub's 550 edges are wrong together, by
+// the rounding of one logarithm.
 constexpr std::array kTolerances = {
     Tolerance{"linear", 4, 4},
     Tolerance{"layer_norm", 4, 8},
@@ -30,7 +31,7 @@ constexpr std::array kTolerances = {
     Tolerance{"linear_cross_entropy", 4, 8},
     Tolerance{"add_dropout", 2, 2},
     Tolerance{"neighbor_aggregate", 4, 16},
-    Tolerance{"neighbor_attention", 4, 16},
+    Tolerance{"neighbor_attention", 4, 24},
     Tolerance{"layer_norm_gelu_tanh", 4, 8},
 };
 

@@ -98,12 +98,17 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     const auto aten = GetParam().level == Level::aten ? *values : evaluate(op_case(), Level::aten, setting);
     ASSERT_EQ(values->size(), reference.size());
     const Tolerance allowed = tolerance(op_case().op);
+    // Gradients of a softmax's scores are differences that may cancel to nothing: rounding is held against all results.
+    double shared_scale = 0.0;
+    if (op_case().op == "neighbor_attention") {
+      for (const auto& result : reference) shared_scale = std::max(shared_scale, largest(result.value));
+    }
     for (size_t i = 0; i < values->size(); ++i) {
       const auto& [name, value, dtype] = (*values)[i];
       const Tensor& expected = reference[i].value;
       ASSERT_EQ(value.sizes(), expected.sizes()) << name;
       const double aten_error = GetParam().level == Level::aten ? 0.0 : largest(aten[i].value - expected);
-      const Measured measured{largest(value - expected), aten_error, largest(expected)};
+      const Measured measured{largest(value - expected), aten_error, std::max(largest(expected), shared_scale)};
       double bound = allowed_error(allowed, dtype, measured);
       // Adding to a buffer rounds what is in it too.
       if (setting.routing.routed) {

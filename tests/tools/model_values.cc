@@ -9,7 +9,9 @@
 
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -103,7 +105,13 @@ void write_values(const Model& model, const trainer::TrainerConfig& config, cons
 int main(int count, char** arguments) {
   if (count != 5) return 2;
   const auto config = strata::trainer::load_trainer_config(arguments[1], {}).config;
-  std::visit([&](const auto& model) { strata::write_values(model, config, arguments[2], arguments[3], arguments[4]); },
-             config.model.type);
+  const auto write = [&]<class Model>(const Model& model) {
+    if constexpr (std::is_same_v<Model, strata::modules::GraphNetworkConfig>) {
+      throw std::invalid_argument("weights of graph networks come from nowhere else");
+    } else {
+      strata::write_values(model, config, arguments[2], arguments[3], arguments[4]);
+    }
+  };
+  std::visit(write, config.model.type);
   return 0;
 }

@@ -9,21 +9,13 @@
 namespace strata::trainer {
 namespace {
 
-struct BadLine {
-  std::string name;
-  int number;  // of the line that is replaced
-  std::string line;
-  std::string message;
-};
-
 class BadLineTest : public testing::TestWithParam<BadLine> {};
 
 TEST_P(BadLineTest, IsReportedAlone) {
   const auto start = std::chrono::steady_clock::now();
   const std::string report = report_of(config_with(GetParam().number, GetParam().line));
   const auto duration = std::chrono::steady_clock::now() - start;
-  EXPECT_EQ(first_line(report), GetParam().message);
-  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+  expect_reported_alone(report, GetParam().message);
   EXPECT_LT(duration, std::chrono::milliseconds(150));
 }
 

@@ -11,31 +11,19 @@ constexpr int kModel = 5, kData = 6, kEvaluation = 13;  // lines of the configur
 
 // A good configuration of a vision transformer with one line replaced.
 std::string vision_config_with(int number, const std::string& line) {
-  std::vector<std::string> lines = good_lines();
-  const auto set = [&](int at, const std::string& text) { lines[static_cast<size_t>(at) - 1] = text; };
-  set(kModel,
-      "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10, width: 64, "
-      "heads: 4}");
-  set(kData, "data: {type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d}");
-  set(kEvaluation, "evaluation: {every: 50}");
-  if (number > 0) set(number, line);
-  std::string text;
-  for (const std::string& each : lines) text += each + "\n";
-  return text;
+  return config_with(
+      {{kModel,
+        "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10, width: 64, "
+        "heads: 4}"},
+       {kData, "data: {type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d}"},
+       {kEvaluation, "evaluation: {every: 50}"},
+       {number, line}});
 }
-
-struct BadLine {
-  std::string name;
-  int number;
-  std::string line, message;
-};
 
 class BadVisionLine : public testing::TestWithParam<BadLine> {};
 
 TEST_P(BadVisionLine, IsReportedAlone) {
-  const std::string report = report_of(vision_config_with(GetParam().number, GetParam().line));
-  EXPECT_EQ(first_line(report), GetParam().message);
-  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+  expect_reported_alone(report_of(vision_config_with(GetParam().number, GetParam().line)), GetParam().message);
 }
 
 const std::string kSizes =

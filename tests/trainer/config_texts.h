@@ -2,7 +2,10 @@
 // A small configuration without errors, whose lines the tests of errors replace, and what is said about it then.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/config_errors.h"
@@ -30,14 +33,23 @@ inline const std::vector<std::string>& good_lines() {
   return kLines;
 }
 
-// The good configuration with line `number` (from 1) replaced by `line`; 14 adds one at the end; 0 changes nothing.
-inline std::string config_with(int number, const std::string& line) {
+// A line (from 1) and what stands there instead; 14 adds one at the end; 0 changes nothing.
+using ReplacedLine = std::pair<int, std::string>;
+
+// The good configuration with some lines replaced, one after another.
+inline std::string config_with(const std::vector<ReplacedLine>& replaced) {
   std::vector<std::string> lines = good_lines();
-  if (number > static_cast<int>(lines.size())) lines.push_back(line);
-  if (number > 0) lines[static_cast<size_t>(number) - 1] = line;
+  for (const auto& [number, line] : replaced) {
+    if (number > static_cast<int>(lines.size())) lines.push_back(line);
+    if (number > 0) lines[static_cast<size_t>(number) - 1] = line;
+  }
   std::string text;
   for (const std::string& each : lines) text += each + "\n";
   return text;
+}
+
+inline std::string config_with(int number, const std::string& line) {
+  return config_with(std::vector<ReplacedLine>{{number, line}});
 }
 
 // All errors of a text, which is called run.yaml; "no error" when there is none.
@@ -51,5 +63,16 @@ inline std::string report_of(const std::string& text, const std::vector<std::str
 }
 
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+struct BadLine {
+  std::string name;
+  int number;  // of the line that is replaced
+  std::string line, message;
+};
+
+inline void expect_reported_alone(const std::string& report, const std::string& message) {
+  EXPECT_EQ(first_line(report), message);
+  EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
+}
 
 }  // namespace strata::trainer

@@ -89,12 +89,12 @@ class GpuTrainingTest(TrainingRuns):
         """In deterministic runs, as all of these are, also at levels with epilogues; on CPUs sharded_gradients_test has it."""
         for name, model in {"llama": [], "gpt2": ["model.family=gpt2"]}.items():
             for level in ("aten", "cuda"):
-                model = [BFLOAT16, "steps=4", "kernels={default: %s}" % level, *model]
-                self.train("none-%s-%s" % (name, level), *model, ranks=RANKS, batch=BATCH)
-                for layers in ("selective", "[0, 1-2 selective]"):
-                    with self.subTest("%s %s %s" % (name, level, layers)):
-                        run = "%s-%s-%s" % (name, level, layers)
-                        self.train(run, "gradient_checkpointing=" + layers, *model, ranks=RANKS, batch=BATCH)
+                at_level = [BFLOAT16, "steps=4", "kernels={default: %s}" % level, *model]
+                self.train("none-%s-%s" % (name, level), *at_level, ranks=RANKS, batch=BATCH)
+                for way, layers in {"selective": "selective", "mixed": "[0, 1-2 selective]"}.items():
+                    with self.subTest("%s %s %s" % (name, level, way)):
+                        run = "%s-%s-%s" % (way, name, level)
+                        self.train(run, "gradient_checkpointing=" + layers, *at_level, ranks=RANKS, batch=BATCH)
                         self.assertEqual(self.losses(run), self.losses("none-%s-%s" % (name, level)))
                         self.assertEqual(self.hashes(run), self.hashes("none-%s-%s" % (name, level)))
 

@@ -77,7 +77,7 @@ class TrainingTest(TrainingRuns):
         self.assertEqual(self.hashes(killed), self.hashes(whole))
         self.assertEqual(*([line for line in self.lines(run) if "validation_loss" in line] for run in (killed, whole)))
         # Of single steps, because the loss of mixed images depends on their shares.
-        self.assertLess(min(self.losses(whole, first=11)), 0.8 * self.losses(whole)[0], "it learns nothing")
+        self.assertLess(min(self.losses(whole, first=11)), 0.9 * self.losses(whole)[0], "it learns nothing")
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)
