@@ -27,14 +27,6 @@ void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
   }
 }
 
-// The memory of the batch was allocated for another stream than reads it: it is not to be given away before that.
-void keep_for(c10::Stream stream, const MicroBatch& batch) {
-  const auto keep = [&](const Tensor& tensor) { tensor.record_stream(stream); };
-  for (const Tensor& tensor : {batch.inputs, batch.targets}) keep(tensor);
-  for (const modules::WeightedGraph& layer : batch.graph->layers) layer.each_tensor(keep);
-  if (batch.graph->features.graph.sources > 0) batch.graph->features.each_tensor(keep);
-}
-
 bool has_own_graph(const std::vector<MicroBatch>& batches) { return batches.front().graph != nullptr; }
 
 }  // namespace
@@ -45,9 +37,11 @@ MicroBatch to_device(const MicroBatch& batch, at::Device device) {
     if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
   }
   if (!batch.graph) return moved;
-  auto graph = std::make_shared<modules::GraphStep>();
-  for (const modules::WeightedGraph& layer : batch.graph->layers) graph->layers.push_back(layer.to(device));
-  if (batch.graph->features.graph.sources > 0) graph->features = batch.graph->features.to(device);
+  auto graph = std::make_shared<modules::GraphStep>(*batch.graph);
+  for (modules::WeightedGraph& layer : graph->layers) layer = layer.to(device);
+  for (modules::WeightedGraph* other : {&graph->features, &graph->pooling}) {
+    if (other->graph.targets > 0) *other = other->to(device);
+  }
   moved.graph = std::move(graph);
   return moved;
 }
@@ -66,6 +60,9 @@ const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
   Stage* stage = ahead_.valid() ? ahead_.get() : fill(step);
   if (stage->step != step) stage = fill(step);  // after a jump to another step
   take(*stage);
+  Stage& next_one = stages_[next_stage_];
+  // What the other stage holds was read by the step before, all of whose work is queued by now.
+  if (has_own_graph(stage->device) && next_one.taken) next_one.taken->record(current_stream());
   ahead_ = std::async(std::launch::async, [this, step] { return fill(step + 1); });
   return batches_;
 }
@@ -80,10 +77,11 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   const std::vector<MicroBatch> batches = read_(step);
   const bool own_graph = has_own_graph(batches);
   if (stage.copied == nullptr) {
-    for (const MicroBatch& batch : batches) {
-      if (own_graph) break;
-      stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
-      stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
+    if (!own_graph) {
+      for (const MicroBatch& batch : batches) {
+        stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
+        stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
+      }
     }
     stage.copied = std::make_unique<sharding::GpuEvent>();
     stage.taken = std::make_unique<sharding::GpuEvent>();
@@ -103,23 +101,19 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   return &stage;
 }
 
+cudaStream_t BatchFeed::current_stream() const { return c10::cuda::getCurrentCUDAStream(device_.index()); }
+
 void BatchFeed::take(Stage& stage) {
-  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device_.index());
+  stage.copied->hold_back(current_stream());
   if (has_own_graph(stage.device)) {
-    stage.copied->hold_back(current);
     batches_ = stage.device;
-    for (const MicroBatch& batch : batches_) {
-      keep_for(c10::cuda::getCurrentCUDAStream(device_.index()).unwrap(), batch);
-    }
-    stage.taken->record(current);
     return;
   }
   if (batches_.empty()) {
     for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
   }
-  stage.copied->hold_back(current);
   copy(batches_, stage.device);
-  stage.taken->record(current);
+  stage.taken->record(current_stream());
 }
 
 }  // namespace strata::trainer

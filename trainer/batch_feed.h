@@ -17,13 +17,13 @@
 
 namespace strata::trainer {
 
-// The same in new memory, where it is not there already.
+// The same on the device.
 MicroBatch to_device(const MicroBatch& batch, at::Device device);
 
 class BatchFeed {
  public:
-  // `read` gives the micro-batches of a step on the host, of the same shapes for every step; on GPUs it is called by
-  // another thread, for one step ahead.
+  // `read` gives the micro-batches of a step on the host, of the same shapes for every step unless they have graphs of
+  // their own; on GPUs it is called by another thread, for one step ahead.
   using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
   BatchFeed(Read read, at::Device device);
   ~BatchFeed();
@@ -40,6 +40,7 @@ class BatchFeed {
     std::unique_ptr<sharding::GpuEvent> copied, taken;
   };
   Stage* fill(int64_t step);
+  cudaStream_t current_stream() const;
   void take(Stage& stage);
 
   const Read read_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `data: {type: graph}` and `data: {type: synthetic_graph}`: where the graph of a run comes from.
+// The types of `data:` that are graphs: where those of a run come from.
 #pragma once
 
 #include <array>
@@ -31,16 +31,24 @@ void describe_neighbors(Neighbors& neighbors, Fields& fields) {
 enum class GraphPartition { metis, contiguous };
 constexpr std::array<std::string_view, 2> names(GraphPartition) { return {"metis", "contiguous"}; }
 
-// What is the same for graphs of every format.
-struct GraphUse {
+struct GraphEdges {
   bool undirected = true;
+
+  template <class Fields>
+  void describe_edges(Fields& fields) {
+    fields.add("undirected", undirected,
+               "edges lead back too; those that are there several times count once, self loops never");
+  }
+};
+
+// What is the same for one graph in every format.
+struct GraphUse : GraphEdges {
   GraphPartition partition = GraphPartition::metis;
   Neighbors neighbors = AllNeighbors::all;
 
   template <class Fields>
   void describe_use(Fields& fields) {
-    fields.add("undirected", undirected,
-               "edges lead back too; those that are there several times count once, self loops never");
+    describe_edges(fields);
     fields.add("partition", partition,
                "how nodes are spread over ranks: metis, with few edges between ranks; contiguous, as they stand in the "
                "file");
@@ -60,14 +68,31 @@ struct GraphDataConfig : GraphUse {
   }
 };
 
-struct OgbGraphDataConfig : GraphUse {
+// A data set of OGB as it is unpacked.
+struct OgbFolderConfig {
   std::string folder = {}, split = {};
 
   template <class Fields>
-  void describe(Fields& fields) {
-    fields.require("folder", folder, "of a data set of OGB for nodes, unpacked: raw/*.csv.gz and split/*/*.csv.gz");
+  void describe_folder(Fields& fields, const char* what) {
+    fields.require("folder", folder, what);
     fields.add("split", split, "folder in split/; empty: the only one that is there");
+  }
+};
+
+struct OgbGraphDataConfig : OgbFolderConfig, GraphUse {
+  template <class Fields>
+  void describe(Fields& fields) {
+    describe_folder(fields, "of a data set of OGB for nodes, unpacked: raw/*.csv.gz and split/*/*.csv.gz");
     describe_use(fields);
+  }
+};
+
+// Many small graphs, each with a label.
+struct OgbGraphsDataConfig : OgbFolderConfig, GraphEdges {
+  template <class Fields>
+  void describe(Fields& fields) {
+    describe_folder(fields, "of a data set of OGB for graphs, unpacked: raw/*.csv.gz and split/*/*.csv.gz");
+    describe_edges(fields);
   }
 };
 

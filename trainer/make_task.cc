@@ -7,6 +7,7 @@
 #include "trainer/data/synthetic_graph.h"
 #include "trainer/data/text_graph.h"
 #include "trainer/task.h"
+#include "trainer/tasks/graph_classification.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/language_modeling.h"
 #include "trainer/tasks/node_classification.h"
@@ -40,6 +41,10 @@ std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::Graph
   const GraphData graph = read_graph(data);
   const bool by_metis = data.partition == GraphPartition::metis;
   return std::make_unique<NodeClassification>(config, graph, by_metis ? order_by_metis(graph) : order_of_file(graph));
+}
+std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&,
+                               const OgbGraphsDataConfig& data) {
+  return std::make_unique<GraphClassification>(config, read_ogb_graphs(data.folder, data.split, data.undirected));
 }
 std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig& model,
                                const SyntheticGraphDataConfig& data) {

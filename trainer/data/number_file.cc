@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -97,6 +98,20 @@ std::string shown(std::string_view text) {
   return "'" + result + (text.size() > 40 ? "...'" : "'");
 }
 
+// False where the text does not begin with such a number; `stop` is behind it.
+bool parse(const char* at, const char* end, int64_t& number, const char*& stop) {
+  const auto [behind, code] = std::from_chars(at, end, number);
+  stop = behind;
+  return code == std::errc();
+}
+// By way of fp64, where numbers that are 0 in fp32 are in range.
+bool parse(const char* at, const char* end, float& number, const char*& stop) {
+  double wide = 0;
+  const auto [behind, code] = std::from_chars(at, end, wide);
+  stop = behind, number = static_cast<float>(wide);
+  return code == std::errc() && std::isfinite(number);
+}
+
 template <class T>
 at::Tensor read_numbers(const std::string& path, int64_t columns, const char* kind, at::ScalarType type) {
   Lines lines(path);
@@ -110,8 +125,8 @@ at::Tensor read_numbers(const std::string& path, int64_t columns, const char* ki
       while (at != end && (*at == ' ' || *at == '\t')) ++at;
       if (at == end) break;
       T number{};
-      const auto [stop, code] = std::from_chars(at, end, number);
-      if (code != std::errc() || (stop != end && !separates(*stop))) {
+      const char* stop = at;
+      if (!parse(at, end, number, stop) || (stop != end && !separates(*stop))) {
         lines.fail_here(std::string("expected ") + kind + ", got " + shown({at, static_cast<size_t>(end - at)}));
       }
       numbers.push_back(number);
@@ -137,7 +152,7 @@ at::Tensor read_integers(const std::string& path, int64_t columns) {
 }
 
 at::Tensor read_reals(const std::string& path, int64_t columns) {
-  return read_numbers<float>(path, columns, "a number", at::kFloat);
+  return read_numbers<float>(path, columns, "a finite number", at::kFloat);
 }
 
 }  // namespace strata::trainer

@@ -11,8 +11,8 @@
 namespace strata::trainer {
 
 // int64 [lines, columns] and fp32 [lines, columns]; columns 0: as many as the first line has. Throws Error (data), with
-// file and line, for what is not a number, for lines of another length, and for gzipped files that are damaged or that
-// are larger than ZipFile::most_bytes_of(their size).
+// file and line, for what is not a finite number, for lines of another length, and for gzipped files that are damaged
+// or that are larger than ZipFile::most_bytes_of(their size).
 at::Tensor read_integers(const std::string& path, int64_t columns);
 at::Tensor read_reals(const std::string& path, int64_t columns);
 

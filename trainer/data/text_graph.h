@@ -20,4 +20,8 @@ GraphData read_text_graph(const TextGraphFiles& files, bool undirected);
 // OGB's data sets for nodes are unpacked. An empty `split`: the only one that is there.
 GraphData read_ogb_graph(const std::string& folder, const std::string& split, bool undirected);
 
+// The same of its data sets for graphs: many graphs, as num-node-list and num-edge-list count them, with nodes numbered
+// from 0 in each; graph-label.csv.gz; splits of graphs. Features of edges are not read.
+GraphData read_ogb_graphs(const std::string& folder, const std::string& split, bool undirected);
+
 }  // namespace strata::trainer

@@ -41,7 +41,6 @@ class NodeClassification : public Task {
 
  private:
   MicroBatch sampled_batch(int64_t first_sample, int64_t count) const;
-  Tensor logits(const Tensor& dropout_key) const;
   Tensor targets_of(const Tensor& split) const;
 
   TrainerConfig config_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | text EDGES FEATURES LABELS TRAIN VALIDATION: a
-// graph as JSON, for a test in another language to compare with what it wrote.
+// print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | ogbs FOLDER SPLIT | text EDGES FEATURES LABELS
+// TRAIN VALIDATION: a graph, or many, as JSON, for a test in another language to compare with what it wrote.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,6 +23,7 @@ void print(const GraphData& graph) {
   const nlohmann::json json = {
       {"nodes", graph.nodes},
       {"features", graph.features},
+      {"first_nodes", list<int64_t>(graph.first_nodes)},
       {"offsets", list<int64_t>(graph.offsets)},
       {"neighbors", list<int64_t>(graph.neighbors)},
       {"dense", list<float>(graph.dense_features)},
@@ -45,10 +46,12 @@ int main(int count, char** words) try {
   std::vector<std::string> arguments(words, words + count);
   arguments.resize(9);
   const bool undirected = arguments[2] == "undirected";
+  const std::string& format = arguments[3];
   const GraphData graph =
-      arguments[3] == "npz" ? read_npz_graph(arguments[4], undirected)
-      : arguments[3] == "ogb"
-          ? read_ogb_graph(arguments[4], arguments[5], undirected)
+      format == "npz"   ? read_npz_graph(arguments[4], undirected)
+      : format == "ogb" ? read_ogb_graph(arguments[4], arguments[5], undirected)
+      : format == "ogbs"
+          ? read_ogb_graphs(arguments[4], arguments[5], undirected)
           : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], ""}, undirected);
   check(graph, std::stoll(arguments[1]));
   print(graph);

@@ -14,6 +14,12 @@ FILES = {
     "raw/num-node-list.csv.gz": "4\n", "raw/num-edge-list.csv.gz": "5\n",
     "split/time/train.csv.gz": "2\n0\n", "split/time/valid.csv.gz": "1\n", "split/time/test.csv.gz": "3\n",
 }
+# Three graphs of 2, 1 and 3 nodes.
+GRAPHS = {
+    "raw/edge.csv.gz": "0,1\n2,0\n1,2\n1,2\n", "raw/node-feat.csv.gz": "1\n2\n3\n4\n5\n6\n", "raw/graph-label.csv.gz": "2\n0\n1\n",
+    "raw/num-node-list.csv.gz": "2\n1\n3\n", "raw/num-edge-list.csv.gz": "1\n0\n3\n",
+    "split/time/train.csv.gz": "2\n", "split/time/valid.csv.gz": "0\n", "split/time/test.csv.gz": "1\n",
+}
 GRAPH = {"nodes": 4, "features": 2, "offsets": [0, 2, 2, 3, 3], "neighbors": [1, 2, 0], "dense": [0.5, -1, 2, 0.001, 3, 4, 5, 6], "labels": [0, 2, 1, 0],
          "train": [0, 2], "validation": [1], "test": [3]}
 
@@ -26,8 +32,8 @@ class TextGraphTest(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def write(self, changes=None, compress=gzip.open):
-        for name, text in {**FILES, **(changes or {})}.items():
+    def write(self, changes=None, compress=gzip.open, files=None):
+        for name, text in {**(files or FILES), **(changes or {})}.items():
             os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
             with compress(self.path(name), "wb") as file:
                 file.write(text.encode())
@@ -71,25 +77,57 @@ class TextGraphTest(unittest.TestCase):
                 ("raw/edge.csv.gz", "1,0\n2,x\n", ":2: expected an integer, got 'x'"),
                 ("raw/edge.csv.gz", "1,0\n2,0.5\n", ":2: expected an integer, got '0.5'"),
                 ("raw/edge.csv.gz", "1,99999999999999999999\n", ":1: expected an integer, got '99999999999999999999'"),
-                ("raw/num-edge-list.csv.gz", "6\n", ": says that there are 6 edges, and 5 are there"),
+                ("raw/num-edge-list.csv.gz", "6\n", ":1: graph 0 has 6 edges; expected 0 to 5, of 5 that are there"),
                 ("raw/num-node-list.csv.gz", "3\n", ": says that there are 3 nodes, and 4 are there"),
-                ("raw/num-node-list.csv.gz", "2\n2\n", ": has the counts of 2 graphs; expected one graph, whose nodes are classified"),
+                ("raw/num-edge-list.csv.gz", "4\n", ": says that there are 4 edges, and 5 are there"),
                 ("raw/node-feat.csv.gz", "1,2\n3,4\n5\n6,7\n", ":3: expected 2 of them, got 1"),
-                ("raw/node-feat.csv.gz", "1,2\n3,\x1b[4m\n", ":2: expected a number, got '?[4m'"),
+                ("raw/node-feat.csv.gz", "1,2\n3,\x1b[4m\n", ":2: expected a finite number, got '?[4m'"),
+                ("raw/node-feat.csv.gz", "1,2\n3,nan\n5,6\n7,8\n", ":2: expected a finite number, got 'nan'"),
+                ("raw/node-feat.csv.gz", "1,2\n3,4\n5,6\n-inf,8\n", ":4: expected a finite number, got '-inf,8'"),
+                ("raw/node-feat.csv.gz", "1,2\n3,4e38\n", ":2: expected a finite number, got '4e38'"),
                 ("raw/node-feat.csv.gz", "", ": is empty; expected lines of numbers"),
-                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for the 4 nodes of %s" % self.path("raw/node-feat.csv.gz")),
-                ("split/time/train.csv.gz", "0\n4\n", ":2: node 4 is not there; there are 4 nodes")):
+                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for 4 nodes"),
+                ("raw/node-label.csv.gz", "0\n3\n1\n0\n", ":2: the label of node 1 is 3, outside of the 3 classes of the model (model.classes)"),
+                ("raw/node-label.csv.gz", "0\n-1\n1\n0\n", ":2: the label of node 1 is -1, outside of the 3 classes of the model (model.classes)"),
+                ("raw/node-label.csv.gz", "0\n2,1\n1\n0\n", ":2: expected 1 of them, got 2"),
+                ("split/time/train.csv.gz", "0\n4\n", ":2: node 4 is not there; there are 4 nodes"),
+                ("split/time/train.csv.gz", "", ": is empty; expected at least one node"),
+                ("split/time/train.csv.gz", "2\n0\n2\n", ":3: node 2 is there already, at %s:1" % self.path("split/time/train.csv.gz")),
+                ("split/time/valid.csv.gz", "1\n2\n", ":2: node 2 is there already, at %s:1" % self.path("split/time/train.csv.gz"))):
             with self.subTest(message):
                 self.write({name: text})
                 result = self.ogb()
                 self.assertEqual((result.returncode, result.stderr), (3, self.path(name) + message + "\n"))
-        edges = self.path("raw/edge.csv.gz")
-        for changes, message in (({"raw/node-feat.csv.gz": "1,2\n3,nan\n5,6\n7,8\n"}, "feature 1 of node 1 is nan; expected a number"),
-                                 ({"raw/node-label.csv.gz": "0\n3\n1\n0\n"}, "the label of node 1 is 3, outside of the 3 classes of the model (model.classes)"),
-                                 ({"split/time/valid.csv.gz": "1\n2\n"}, "1 node is in train and in validation, the first is node 2")):
-            self.write(changes)
-            result = self.ogb()
-            self.assertEqual((result.returncode, result.stderr), (3, f"{edges}: {message}\n"))
+
+    def test_many_graphs(self):
+        self.write(files=GRAPHS)
+        result = self.run_program("ogbs", self.folder, "")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        for name, value in {"nodes": 6, "features": 1, "first_nodes": [0, 2, 3, 6], "offsets": [0, 0, 1, 1, 2, 2, 3], "neighbors": [0, 5, 4],
+                            "dense": [1, 2, 3, 4, 5, 6], "labels": [2, 0, 1], "train": [2], "validation": [0], "test": [1]}.items():
+            self.assertEqual(found[name], value, name)
+        self.assertEqual(json.loads(self.run_program("ogbs", self.folder, "", direction="undirected").stdout)["neighbors"], [1, 0, 5, 5, 3, 4])
+        for name, text, message in (
+                ("raw/edge.csv.gz", "0,1\n2,0\n1,3\n1,2\n", ":3: node 3 is not there; in graph 2 there are 3 nodes"),
+                ("raw/edge.csv.gz", "0,2\n2,0\n1,2\n1,2\n", ":1: node 2 is not there; in graph 0 there are 2 nodes"),
+                ("raw/num-edge-list.csv.gz", "1\n0\n4\n", ":3: graph 2 has 4 edges; expected 0 to 3, of 4 that are there"),
+                ("raw/num-edge-list.csv.gz", "1\n0\n2\n", ": says that there are 3 edges, and 4 are there"),
+                ("raw/num-edge-list.csv.gz", "1\n3\n", ": has the counts of 2 graphs, and %s of 3" % self.path("raw/num-node-list.csv.gz")),
+                ("raw/num-node-list.csv.gz", "2\n0\n4\n", ":2: graph 1 has 0 nodes; expected 1 to 4, of 6 that are there"),
+                ("raw/num-node-list.csv.gz", "2\n9223372036854775807\n4\n", ":2: graph 1 has 9223372036854775807 nodes; expected 1 to 4, of 6 that are there"),
+                ("raw/graph-label.csv.gz", "2\n0\n", ": has 2 labels for 3 graphs"),
+                ("raw/graph-label.csv.gz", "2\n0\n3\n", ":3: the label of graph 2 is 3, outside of the 3 classes of the model (model.classes)"),
+                ("raw/graph-label.csv.gz", "2\nnan\n1\n", ":2: expected an integer, got 'nan'"),
+                ("split/time/train.csv.gz", "3\n", ":1: graph 3 is not there; there are 3 graphs"),
+                ("split/time/train.csv.gz", "", ": is empty; expected at least one graph"),
+                ("split/time/test.csv.gz", "1\n0\n", ":2: graph 0 is there already, at %s:1" % self.path("split/time/valid.csv.gz"))):
+            with self.subTest(message):
+                self.write({name: text}, files=GRAPHS)
+                result = self.run_program("ogbs", self.folder, "")
+                self.assertEqual((result.returncode, result.stderr), (3, self.path(name) + message + "\n"))
+        self.write({"raw/node-label.csv.gz": "0\n" * 6}, files=GRAPHS)
+        self.assertEqual(self.ogb().stderr, f"{self.folder}: has 3 graphs; expected one, whose nodes are classified (data.type: ogb_graphs is for many)\n")
 
     def test_splits_and_missing_files(self):
         self.write({"split/random/train.csv.gz": "0\n"})
