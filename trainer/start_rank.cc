@@ -37,8 +37,8 @@ void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) 
   at::set_num_threads(std::max(1, threads));
 }
 
-// malloc gives the memory of large tensors back to the system as soon as they are freed. To take it again, page by page,
-// was a third of the processor time of a step on a graph of 82,115 nodes.
+// malloc gives the memory of large tensors back to the system as soon as they are freed. To take it again, page by
+// page, was a third of the processor time of a step on a graph of 82,115 nodes.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

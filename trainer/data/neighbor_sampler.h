@@ -39,6 +39,8 @@ class NeighborSampler {
   SampledNeighborhood sample(const Tensor& seeds, uint64_t key) const;
 
  private:
+  SparseRows some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const;
+
   SparseRows rows_;
   Rule rule_;
 };

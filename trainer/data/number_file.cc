@@ -19,6 +19,8 @@
 namespace strata::trainer {
 namespace {
 
+constexpr size_t kLongestLine = 64 << 20;  // millions of numbers
+
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw Error(ExitCode::data, path + ": " + what);
 }
@@ -49,6 +51,10 @@ class Lines {
       rest_.erase(0, begin_);
       begin_ = 0;
       searched_ = rest_.size();
+      if (searched_ > kLongestLine) {
+        throw Error(ExitCode::data, path_ + ":" + std::to_string(number_ + 1) + ": is longer than " +
+                                        std::to_string(kLongestLine) + " bytes; expected numbers");
+      }
       if (!read_piece()) {
         if (rest_.empty()) return false;
         line_ = std::move(rest_);

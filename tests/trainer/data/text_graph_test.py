@@ -143,12 +143,14 @@ class TextGraphTest(unittest.TestCase):
             file.truncate(15)
         self.assertIn("edge.csv.gz: is damaged or was truncated", self.ogb().stderr)
         self.write()
-        with gzip.open(self.path("raw/node-feat.csv.gz"), "wb") as file:
-            for _ in range(1100):
-                file.write(b" " * (1 << 20))
-        result = self.ogb()
-        self.assertEqual(result.returncode, 3)
-        self.assertRegex(result.stderr, "node-feat.csv.gz: expands to more than 1073741824 bytes .*: a compression bomb")
+        for megabytes, message in ((60, ": expands to more than 1073741824 bytes .*: a compression bomb"),
+                                   (66, ":1: is longer than 67108864 bytes; expected numbers")):
+            member = gzip.compress(b" " * (megabytes << 20) + b"1,2\n", compresslevel=1)
+            with open(self.path("raw/node-feat.csv.gz"), "wb") as file:
+                file.write(member * 19)
+            result = self.ogb()
+            self.assertEqual(result.returncode, 3)
+            self.assertRegex(result.stderr, "node-feat.csv.gz" + message)
 
 
 if __name__ == "__main__":
