@@ -47,6 +47,13 @@ class TrainingTest(TrainingRuns):
                 self.expect_same_losses(run, "whole_" + name)
                 self.assertEqual(*([line["validation_accuracy"] for line in self.lines(each) if "validation_accuracy" in line] for each in (run, "whole_" + name)))
 
+    def test_many_graphs_are_dropped_the_same_in_any_micro_batches(self):
+        overrides = [text.format(data=self.data) for text in FAMILIES["many_graphs"]]
+        self.train("small", "steps=4", *overrides, "micro_batch=8", batch=48, ranks=1)
+        for ranks in self.some_ranks(1, 2):
+            self.train("large%d" % ranks, "steps=4", *overrides, "micro_batch=24", batch=48, ranks=ranks)
+            self.expect_same_losses("large%d" % ranks, "small")
+
     def test_sampled_neighbors_teach_as_much_as_all(self):
         common = ["model={type: graph_network, convolution: sage, projection: sparse, features: 30, layers: 2, width: 24, classes: 4, norm: true, dropout: 0.1}",
                   "evaluation.tokens=0", "steps=60", "schedule={type: cosine, final: 0}"]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/data/neighbor_sampler.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -88,6 +89,23 @@ TEST(NeighborSampler, SeesTheSameHoweverSeedsAreSpread) {
     }
   }
   EXPECT_NE(sampled(whole, 2), sampled(sampler.sample(kSeeds, 6), 2));
+}
+
+TEST(NeighborSampler, SeesTheSameOnAnyNumberOfThreads) {
+  const GraphData large =
+      make_graph({.nodes = 20000, .edges = 200000, .features = 1, .classes = 2, .sparse_features = false, .seed = 2});
+  const NeighborSampler sampler({large.offsets, large.neighbors, {}}, {.fan_outs = {4, 3}, .scales_sums = true});
+  const auto on_threads = [&](int threads) {
+    at::set_num_threads(threads);
+    return sampler.sample(large.train, 7);
+  };
+  const SampledNeighborhood one = on_threads(1), four = on_threads(4);
+  at::set_num_threads(1);
+  EXPECT_TRUE(at::equal(one.nodes, four.nodes));
+  for (const size_t layer : {0, 1}) {
+    EXPECT_TRUE(at::equal(one.layers[layer].rows.columns, four.layers[layer].rows.columns));
+    EXPECT_TRUE(at::equal(one.layers[layer].rows.values, four.layers[layer].rows.values));
+  }
 }
 
 TEST(NeighborSampler, GivesASeedThatIsThereTwiceTwoRows) {
