@@ -34,7 +34,7 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
       kind_(config.convolution),
       reduction_(reduction_of(config)),
       narrows_(config.outputs_of(layer) < config.inputs_of(layer)),
-      averages_heads_(config.is_last(layer)),
+      averages_heads_(config.gives_classes(layer)),
       heads_(config.heads),
       linear_level_(kernels.linear),
       aggregate_level_(kernels.neighbor_aggregate) {

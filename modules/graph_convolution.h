@@ -17,7 +17,7 @@ namespace strata::modules {
 //   gin   mlp(x[t] + sum of x[s]), mlp(x) = down(relu(up(x)))
 //   gat   sum of softmax(leaky_relu(source . h[s] + target . h[t])) h[s] + neighbor.bias, h = neighbor.weight x, for
 //   each
-//         head, t among its own neighbors; heads side by side, in the last layer their mean
+//         head, t among its own neighbors; heads side by side, for classes their mean
 class GraphConvolution {
  public:
   GraphConvolution(const ParameterLookup& parameter, const std::string& name, const GraphNetworkConfig& config,

@@ -18,6 +18,10 @@
 namespace strata::modules {
 namespace {
 
+Tensor sum_of(const Stream& stream) {
+  return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+}
+
 // Norm, dropout, relu, convolution. Dropout stands in front of the relu, whose output is then all that has to be kept:
 // both orders give the same numbers.
 class GraphLayer {
@@ -56,7 +60,7 @@ class GraphLayer {
   static std::string name_of(int64_t index) { return "layers." + std::to_string(index); }
 
   static Norm::Output without_norm(const Stream& stream) {
-    const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+    const Tensor sum = sum_of(stream);
     return {sum, sum};
   }
 
@@ -83,6 +87,9 @@ GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig
   for (int64_t i = 0; i < config.layers; ++i) {
     layers_.emplace_back(GraphLayer(parameter, i, config, kernels_for_layer(kernels, i)));
   }
+  if (!config.has_pooling()) return;
+  pooling_.emplace(parameter, config, kernels_for_root(kernels));
+  head_.emplace(parameter, "head", /*has_bias=*/true, kernels::Activation::none, linear_level_);
 }
 
 void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
@@ -92,7 +99,8 @@ void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer la
 Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
   Stream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
-  return stream.residual;
+  if (!pooling_) return stream.residual;
+  return (*head_)((*pooling_)(sum_of(stream), context.graph->pooling));
 }
 
 Tensor GraphNetwork::projected(const Tensor& features, const StepContext& context) const {

@@ -2,40 +2,26 @@
 // Graph convolutions against those of PyG with the same weights: outputs, gradients, and how parameters start.
 #include "modules/graph_convolution.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "modules/initialization.h"
 #include "modules/parameter_table.h"
+#include "tests/modules/pyg_reference.h"
 #include "trainer/data/graph_rows.h"
 
 namespace strata::modules {
 namespace {
 
-using Json = nlohmann::json;
-
-const Json& reference() {
-  static const Json json = Json::parse(std::ifstream("tests/modules/pyg_reference.json"));
-  return json;
-}
-
 GraphConvolutionKind kind_of(const std::string& word) {
   const auto all = names(GraphConvolutionKind{});
   return static_cast<GraphConvolutionKind>(std::find(all.begin(), all.end(), word) - all.begin());
-}
-
-Tensor tensor_of(const Json& numbers, std::vector<int64_t> shape) {
-  return at::tensor(numbers.get<std::vector<float>>(), at::kFloat).view(shape);
 }
 
 // A network whose first layer has these sizes. It is the last one too, but for gat, whose last layer takes the mean of
@@ -64,10 +50,6 @@ GraphStep step_for(const GraphNetworkConfig& config) {
   GraphStep step;
   step.layers = {{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}};
   return step;
-}
-
-double relative_error(const Tensor& ours, const Tensor& theirs) {
-  return (at::abs(ours - theirs).max() / at::abs(theirs).max()).item<double>();
 }
 
 TEST(GraphConvolution, IsThatOfPyG) {
