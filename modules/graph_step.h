@@ -23,6 +23,9 @@ struct GraphStep {
   WeightedGraph features;             // nodes x features, where those are sparse
   std::vector<WeightedGraph> layers;  // the same for all layers, or one for each: targets are the first of its sources
 
+  // What the product of the first convolution is taken of, where that is the same in every step; otherwise undefined.
+  Tensor gathered_features;
+
   // Of a graph that is spread over ranks: [own nodes, D] -> [sources, D], the own ones first.
   std::function<Tensor(const Tensor&)> with_halo;
 

@@ -74,6 +74,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
     const bool rounded = config_.precision.compute == FloatType::bfloat16;
     features_ = features.to(device, rounded ? at::kBFloat16 : at::kFloat);
   }
+  step->gathered_features = model_->gathered(features_, *step);
   step_ = std::move(step);
   train_targets_ = targets_of(graph_.train).to(device);
   validation_targets_ = targets_of(graph_.validation).to(device);
