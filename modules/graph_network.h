@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "modules/graph_convolution.h"
 #include "modules/graph_network_config.h"
 #include "modules/graph_pooling.h"
 #include "modules/graph_step.h"
@@ -27,12 +28,16 @@ class GraphNetwork {
   // logits [targets of the last layer, or graphs, classes]. The context has a graph.
   Tensor operator()(const Tensor& features, const StepContext& context) const;
 
+  // See GraphStep: of dense features that are the input of the first convolution and the same in every step.
+  Tensor gathered(const Tensor& features, const GraphStep& step) const;
+
  private:
   Tensor projected(const Tensor& features, const StepContext& context) const;
 
   InputProjection projection_;
   Tensor projection_weight_, projection_bias_;  // dense: [D, features]; sparse: [features, D]
   kernels::Level linear_level_, aggregate_level_;
+  std::optional<GraphConvolution> first_;  // where it takes the features
   std::vector<Layer> layers_;
   std::optional<GraphPooling> pooling_;
   std::optional<Linear> head_;  // behind a pooling

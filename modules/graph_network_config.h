@@ -54,6 +54,9 @@ struct GraphNetworkConfig {
   int64_t outputs_of(int64_t layer) const { return gives_classes(layer) ? classes : width; }
   // Norm, dropout and relu stand in front of a convolution: not where the features are its input.
   bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
+  // Where nothing else stands between a convolution and the next relu, that is the end of the convolution.
+  bool ends_in_relu(int64_t layer) const { return layer + 1 < layers && !norm && !residual && dropout == 0; }
+  bool starts_with_relu(int64_t layer) const { return is_activated(layer) && !(layer > 0 && ends_in_relu(layer - 1)); }
   bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !gives_classes(layer); }
   // Convolutions over a node and its neighbors alike.
   bool wants_self_loops() const {

@@ -31,6 +31,9 @@ struct GraphStep {
   WeightedGraph pooling;              // graphs x their nodes, where graphs are classified
   int64_t first_row = 0;              // of the first node, over all ranks and micro-batches: see StepContext
 
+  // What the product of the first convolution is taken of, where that is the same in every step; otherwise undefined.
+  Tensor gathered_features;
+
   // Of a graph that is spread over ranks: [own nodes, D] -> [sources, D], the own ones first.
   std::function<Tensor(const Tensor&)> with_halo;
 
