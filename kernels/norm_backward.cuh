@@ -68,6 +68,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
   const int vectors_in_row = static_cast<int>(a.width / N);
   const RowRange range(plan, a.rows);
   RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
+  wait_for_kernel_before();
   auto ring = ring_of<kAdd>(shared + (kActivated ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
   keep_row(shared, a.weight, vectors_in_row);
   if constexpr (kActivated) keep_row(shared + vectors_in_row, a.bias, vectors_in_row);
@@ -195,7 +196,7 @@ struct PartialSums {
 // A block sums 32 columns of sums[blockIdx.y]: warp w the partials w, w + 32, ...; then the warps' sums in their order.
 template <class T>
 __global__ void sum_partials_kernel(PartialSums weight, PartialSums bias, int64_t count, int64_t width) {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  wait_for_kernel_before();
   const auto [gradient, add, partials] = blockIdx.y == 0 ? weight : bias;
   __shared__ float sums[kWarp][kWarp + 1];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -214,20 +215,11 @@ __global__ void sum_partials_kernel(PartialSums weight, PartialSums bias, int64_
   *result = from_float<T>((add ? to_float(*result) : 0.0f) + sum);
 }
 
-// It may start while the kernel before it ends; what that has written it waits for.
 inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const PartialSums& bias, int sets,
                                 int64_t count, int64_t width, cudaStream_t stream) {
   return visit_type(type, [&]<class T>(T) {
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), sets);
-    config.blockDim = dim3(kWarp * kWarp);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, sum_partials_kernel<T>, weight, bias, count, width);
+    const dim3 blocks(static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), sets);
+    return launch_overlapped(sum_partials_kernel<T>, blocks, kWarp * kWarp, 0, stream, weight, bias, count, width);
   });
 }
 
@@ -271,7 +263,7 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
       return cudaGetLastError();
     }
     blocks = ring_blocks(plan, a.rows);
-    return visit_plan(plan, [&]<int kVectors>() {
+    return visit_count<4>(plan.vectors_per_thread, [&]<int kVectors>() {
       auto* kernel =
           adds ? norm_backward_kernel<Norm, T, kVectors, true> : norm_backward_kernel<Norm, T, kVectors, false>;
       return launch_with_ring(kernel, a, plan, stream);

@@ -79,12 +79,9 @@ __device__ void write_normed(const NormForward& a, const Team& team, const RowPa
   });
 }
 
-// Wide rows: a block for each.
-template <class Norm, class T, int kVectors, bool kAdd>
-__global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_kernel(const NormForward a) {
-  const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
-  const int64_t row = blockIdx.x;
-  RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
+// A row, whose vectors a team has kVectors a thread.
+template <class Norm, class T, int kVectors, bool kAdd, class Team>
+__device__ void norm_row(const NormForward& a, Team team, int64_t row, int vectors_in_row) {
   const auto part_of = [&](const void* tensor, int64_t row) {
     return static_cast<const uint4*>(tensor) + row * vectors_in_row + team.lane();
   };
@@ -94,11 +91,11 @@ __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forwa
     branch.load(team, vectors_in_row, [first = part_of(a.branch, row)](int step) { return __ldcs(first + step); });
     add_branch(a, team, x, branch, row, vectors_in_row);
   }
-  // On its way while the block waits for its sums, where the registers are there for it.
+  // On its way while the team waits for its sums, where the registers are there for it.
   constexpr bool kEarly = !Norm::kCentered && kVectors <= 4;
   RowPart<T, kEarly ? kVectors : 1> weight;
   if constexpr (kEarly) {
-    weight.load(team, vectors_in_row, [first = part_of(a.weight, 0)](int step) { return __ldg(first + step); });
+    weight.load(team, vectors_in_row, [first = part_of(a.weight, 0)](int step) { return first[step]; });
   }
   const Statistics found = statistics<Norm>(a, team, x, row, vectors_in_row);
   x.stay_packed();
@@ -116,50 +113,33 @@ __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forwa
       [first = part_of(a.bias, 0), has_bias](int, int step) { return has_bias ? first[step] : uint4{}; });
 }
 
-template <bool kAdd>
-__device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
-                        const NormForward& a) {
-  if constexpr (kAdd) {
-    return RowRing<2>(memory, plan, range, vectors_in_row, {a.x, a.branch});
-  } else {
-    return RowRing<1>(memory, plan, range, vectors_in_row, {a.x});
-  }
+// Wide rows: a block for each.
+template <class Norm, class T, int kVectors, bool kAdd>
+__global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_wide_kernel(const NormForward a) {
+  RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
+  wait_for_kernel_before();
+  norm_row<Norm, T, kVectors, kAdd>(a, team, blockIdx.x, static_cast<int>(a.width / kVectorWidth<T>));
 }
 
-// Narrow rows: a warp for each, or two, and the next ones on their way (layer_norm 65536 x 768: 3.5 TB/s, by a block
-// for each 2.7; at 4096 and wider the other way round, 3.8 and 3.7).
+// A warp that has a row for itself.
+struct RowWarp {
+  __device__ static constexpr int size() { return kWarp; }
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+  __device__ static float sum(float value) { return warp_sum(value); }
+};
+
+inline constexpr int kNarrowThreads = 4 * kWarp;  // of a block
+
+// Narrow rows: a warp for each, and no barrier (layer_norm 65536 x 768: 3.87 TB/s, 32768 x 1600: 3.73; through a ring
+// as in the backward 3.55 and 3.53; several rows a warp are slower too).
 template <class Norm, class T, int kVectors, bool kAdd>
-__global__ void __launch_bounds__(kRowThreads) norm_forward_ring_kernel(const NormForward a, const RowPlan plan) {
-  extern __shared__ uint4 shared[];  // weight, bias, the ring
+__global__ void __launch_bounds__(kNarrowThreads, kVectors <= 4 ? 8 : 4)
+    norm_forward_narrow_kernel(const NormForward a) {
   const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
-  const RowRange range(plan, a.rows);
-  RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
-  auto ring = ring_of<kAdd>(shared + (Norm::kCentered ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
-  keep_row(shared, a.weight, vectors_in_row);
-  if constexpr (Norm::kCentered) keep_row(shared + vectors_in_row, a.bias, vectors_in_row);
-  __syncthreads();
-  const unsigned weights = kept(shared_address(shared) + team.lane() * sizeof(uint4));
-  const unsigned biases = weights + vectors_in_row * sizeof(uint4);
-  for (int64_t row = range.begin + team.index(); row - team.index() < range.end; row += range.step) {
-    RowPart<T, kVectors> x, branch;
-    const unsigned first = ring.wait(team);
-    if (row < range.end) {
-      x.load(team, vectors_in_row, [&](int step) { return load_shared(first + step * sizeof(uint4)); });
-      if constexpr (kAdd) {
-        branch.load(team, vectors_in_row,
-                    [&](int step) { return load_shared(first + ring.tensor_bytes() + step * sizeof(uint4)); });
-      }
-    }
-    ring.release(team);
-    if (row >= range.end) return;  // the last stage
-    if constexpr (kAdd) add_branch(a, team, x, branch, row, vectors_in_row);
-    const Statistics found = statistics<Norm>(a, team, x, row, vectors_in_row);
-    x.stay_packed();
-    write_normed<Norm>(
-        a, team, x, row, vectors_in_row, found,
-        [&](int, int step) { return load_shared(weights + step * sizeof(uint4)); },
-        [&](int, int step) { return Norm::kCentered ? load_shared(biases + step * sizeof(uint4)) : uint4{}; });
-  }
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kNarrowThreads / kWarp) + threadIdx.x / kWarp;
+  wait_for_kernel_before();
+  if (row >= a.rows) return;
+  norm_row<Norm, T, kVectors, kAdd>(a, RowWarp(), row, vectors_in_row);
 }
 
 // Any width and any alignment: a block reads the row again for each pass.
@@ -214,24 +194,18 @@ cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
       return cudaGetLastError();
     }
     if (vectors <= 8 * kWarp) {
-      const RowPlan plan = plan_rows(vectors, {.team_vectors = 4,
-                                               .max_vectors = 4,
-                                               .tensors = adds ? 2 : 1,
-                                               .rows_beside = Norm::kCentered ? 2 : 1,
-                                               .warps = kRowWarps,
-                                               .stages = 3});
-      return visit_plan(plan, [&]<int kVectors>() {
-        auto* kernel = adds ? norm_forward_ring_kernel<Norm, T, kVectors, true>
-                            : norm_forward_ring_kernel<Norm, T, kVectors, false>;
-        return launch_with_ring(kernel, a, plan, stream);
+      return visit_count<8>(ceil_divide<int64_t>(vectors, kWarp), [&]<int kVectors>() {
+        auto* kernel = adds ? norm_forward_narrow_kernel<Norm, T, kVectors, true>
+                            : norm_forward_narrow_kernel<Norm, T, kVectors, false>;
+        const auto narrow_blocks = static_cast<unsigned>(ceil_divide<int64_t>(a.rows, kNarrowThreads / kWarp));
+        return launch_overlapped(kernel, narrow_blocks, kNarrowThreads, 0, stream, a);
       });
     }
     const auto launch = [&]<int kVectors>() {
       auto* kernel =
-          adds ? norm_forward_kernel<Norm, T, kVectors, true> : norm_forward_kernel<Norm, T, kVectors, false>;
-      const auto warps = static_cast<unsigned>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
-      kernel<<<blocks, warps * kWarp, 0, stream>>>(a);
-      return cudaGetLastError();
+          adds ? norm_forward_wide_kernel<Norm, T, kVectors, true> : norm_forward_wide_kernel<Norm, T, kVectors, false>;
+      const int warps = static_cast<int>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
+      return launch_overlapped(kernel, blocks, warps * kWarp, 0, stream, a);
     };
     // Blocks of 4 to 8 warps: rms_norm 16384 x 4096 3.89 TB/s with two vectors a thread, with four 3.80; 8192 x
     // 8192 3.80 and 3.82; with a branch, whose vectors are in registers too, four are always as good.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/launch_overlapped.cuh"
 #include "kernels/row_team.cuh"
 
 namespace strata::kernels {
@@ -54,13 +55,13 @@ inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
           static_cast<int>(demand.rows_beside * row_bytes + stages * stage_bytes)};
 }
 
-// Calls visit.operator()<kVectors>() for a plan whose rows fit with at most four vectors a thread.
-template <class Visit>
-cudaError_t visit_plan(const RowPlan& plan, Visit visit) {
-  if (plan.vectors_per_thread == 1) return visit.template operator()<1>();
-  if (plan.vectors_per_thread == 2) return visit.template operator()<2>();
-  if (plan.vectors_per_thread == 3) return visit.template operator()<3>();
-  return visit.template operator()<4>();
+// Calls visit.operator()<count>() for a count from 1 to kMost.
+template <int kMost, class Visit>
+cudaError_t visit_count(int64_t count, Visit visit) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) return visit_count<kMost - 1>(count, visit);
+  }
+  return visit.template operator()<kMost>();
 }
 
 // One block on each multiprocessor, or fewer where there are too few rows: all of them run at a time.
@@ -75,8 +76,7 @@ cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared_bytes);
   if (status != cudaSuccess) return status;
   const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows));
-  kernel<<<blocks, plan.warps() * kWarp, plan.shared_bytes, stream>>>(arguments, plan);
-  return cudaGetLastError();
+  return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
 
 // The rows of this block: those of a stage lie beside each other, and the stages of all blocks at a time too.

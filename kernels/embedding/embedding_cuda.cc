@@ -33,6 +33,8 @@ Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int6
   const c10::cuda::CUDAGuard device(grad_y.device());
   require(indices.numel() <= std::numeric_limits<int>::max(), op, Level::cuda, "indices are ", indices.sizes(),
           ", expected fewer than 2^31");
+  require(vocabulary <= std::numeric_limits<unsigned>::max(), op, Level::cuda, "weight has ", vocabulary,
+          " rows, expected fewer than 2^32");
   const Tensor gradients = grad_y.contiguous(), picked = indices.contiguous();
   const int64_t width = grad_y.size(-1);
   const GradientTarget target(op, {vocabulary, width}, grad_y.options(), into);

@@ -1,57 +1,82 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of layer_norm and add_layer_norm: tensors to the launchers of layer_norm.cu.
+// Level cuda of layer_norm, add_layer_norm and layer_norm_gelu_tanh: tensors to the launchers of layer_norm.cu.
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/norm_tensors.h"
 
 namespace strata::kernels {
+namespace {
+
+// What distinguishes the ops of this file.
+struct Launchers {
+  std::string_view op;
+  cudaError_t (*forward)(const NormForward& arguments, cudaStream_t stream);
+  cudaError_t (*backward)(const NormBackward& arguments, cudaStream_t stream);
+  std::string_view forward_name, backward_name;
+};
+
+constexpr Launchers kLayerNorm = {LayerNormOp::kName, launch_layer_norm_forward, launch_layer_norm_backward,
+                                  "layer_norm_forward_cuda", "layer_norm_backward_cuda"};
+constexpr Launchers kAddLayerNorm = {AddLayerNormOp::kName, launch_layer_norm_forward, launch_layer_norm_backward,
+                                     "add_layer_norm_forward_cuda", "add_layer_norm_backward_cuda"};
+constexpr Launchers kLayerNormGeluTanh = {LayerNormGeluTanhOp::kName, launch_layer_norm_gelu_tanh_forward,
+                                          launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_forward_cuda",
+                                          "layer_norm_gelu_tanh_backward_cuda"};
+
+// `branch` is undefined when nothing is added, and then the sum that comes back too.
+AddLayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const Tensor& branch, const Tensor& weight,
+                               const Tensor& bias, double eps) {
+  const NormForwardCall call(launchers.op, x, branch, weight, bias, eps, /*centered=*/true);
+  call.launch(launchers.forward, launchers.forward_name);
+  return {call.y, call.sum, call.mean, call.rstd};
+}
+
+LayerNormOp::Gradient backward(const Launchers& launchers, const Tensor& grad_y, const Tensor& grad_sum,
+                               const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+  const NormBackwardCall call(launchers.op, grad_y, grad_sum, x, weight, bias, mean, rstd, targets.weight,
+                              targets.bias);
+  call.launch(launchers.backward, launchers.backward_name);
+  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+}
+
+}  // namespace
 
 LayerNormOp::Output layer_norm_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const NormForwardCall call(LayerNormOp::kName, x, {}, weight, bias, eps, /*centered=*/true);
-  call.launch(launch_layer_norm_forward, "layer_norm_forward_cuda");
-  return {call.y, call.mean, call.rstd};
+  const auto [y, sum, mean, rstd] = forward(kLayerNorm, x, {}, weight, bias, eps);
+  return {y, mean, rstd};
 }
 
 LayerNormOp::Gradient layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                                                const LayerNormOp::GradientTargets& targets) {
-  const NormBackwardCall call(LayerNormOp::kName, grad_y, {}, x, weight, bias, mean, rstd, targets.weight,
-                              targets.bias);
-  call.launch(launch_layer_norm_backward, "layer_norm_backward_cuda");
-  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+  return backward(kLayerNorm, grad_y, {}, x, weight, bias, mean, rstd, targets);
 }
 
 AddLayerNormOp::Output add_layer_norm_forward_cuda(const Tensor& residual, const Tensor& branch, const Tensor& weight,
                                                    const Tensor& bias, double eps) {
-  const NormForwardCall call(AddLayerNormOp::kName, residual, branch, weight, bias, eps, /*centered=*/true);
-  call.launch(launch_layer_norm_forward, "add_layer_norm_forward_cuda");
-  return {call.y, call.sum, call.mean, call.rstd};
+  return forward(kAddLayerNorm, residual, branch, weight, bias, eps);
 }
 
 AddLayerNormOp::Gradient add_layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
                                                       const Tensor& weight, const Tensor& bias, const Tensor& mean,
                                                       const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
-  const NormBackwardCall call(AddLayerNormOp::kName, grad_y, grad_sum, sum, weight, bias, mean, rstd, targets.weight,
-                              targets.bias);
-  call.launch(launch_layer_norm_backward, "add_layer_norm_backward_cuda");
-  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+  const auto [of_sum, of_weight, of_bias] =
+      backward(kAddLayerNorm, grad_y, grad_sum, sum, weight, bias, mean, rstd, targets);
+  return {of_sum, of_weight, of_bias};
 }
 
 LayerNormOp::Output layer_norm_gelu_tanh_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                       double eps) {
-  const NormForwardCall call(LayerNormGeluTanhOp::kName, x, {}, weight, bias, eps, /*centered=*/true);
-  call.launch(launch_layer_norm_gelu_tanh_forward, "layer_norm_gelu_tanh_forward_cuda");
-  return {call.y, call.mean, call.rstd};
+  const auto [y, sum, mean, rstd] = forward(kLayerNormGeluTanh, x, {}, weight, bias, eps);
+  return {y, mean, rstd};
 }
 
 LayerNormOp::Gradient layer_norm_gelu_tanh_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                          const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                                                          const LayerNormOp::GradientTargets& targets) {
-  const NormBackwardCall call(LayerNormGeluTanhOp::kName, grad_y, {}, x, weight, bias, mean, rstd, targets.weight,
-                              targets.bias);
-  call.launch(launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_backward_cuda");
-  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+  return backward(kLayerNormGeluTanh, grad_y, {}, x, weight, bias, mean, rstd, targets);
 }
 
 }  // namespace strata::kernels
