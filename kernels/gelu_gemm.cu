@@ -3,8 +3,8 @@
 // warpgroups multiply 64 rows each. Of the third, one warp asks for boxes of a and b, the others take the finished tile
 // from shared memory and apply gelu_tanh; the tile itself, the pre-activation, is stored by the copy engine.
 // On an H200 65536 x 768 -> 3072 takes 0.506 ms (611 TFLOP/s; cuBLASLt 0.551), the product with bias alone 0.440. What
-// stays is not the arithmetic: with two elements an instruction it is as fast. Without storing the pre-activation it
-// takes 0.45, without gelu_tanh but with both stores 0.48: the 403 MB more that are written beside the products.
+// limits it is what it writes: measured beside each other, at the clocks that all of them leave, the product with bias
+// takes 0.482, this kernel 0.536, without the arithmetic of gelu_tanh 0.514, without the pre-activation too 0.473.
 #include <algorithm>
 
 #include "kernels/device_utils.cuh"
