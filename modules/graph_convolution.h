@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/activation/activation_kind.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "modules/graph_network_config.h"
 #include "modules/graph_step.h"
@@ -17,7 +18,7 @@ namespace strata::modules {
 //   gin   mlp(x[t] + sum of x[s]), mlp(x) = down(relu(up(x)))
 //   gat   sum of softmax(leaky_relu(source . h[s] + target . h[t])) h[s] + neighbor.bias, h = neighbor.weight x, for
 //   each
-//         head, t among its own neighbors; heads side by side, in the last layer their mean
+//         head, t among its own neighbors; heads side by side, for classes their mean
 class GraphConvolution {
  public:
   GraphConvolution(const ParameterLookup& parameter, const std::string& name, const GraphNetworkConfig& config,
@@ -27,27 +28,32 @@ class GraphConvolution {
   // which every rank has those that it needs.
   Tensor operator()(const Tensor& x, const GraphStep& step) const;
 
+  // What each target is given to multiply by weights: of sage itself beside its neighbors' mean or largest, of gcn and
+  // gin the sum. Undefined for gat, which sums behind the product.
+  Tensor gathered(const Tensor& x, const GraphStep& step) const;
+
  private:
-  Tensor sage(const Tensor& x, const GraphStep& step) const;
-  Tensor gcn(const Tensor& x, const GraphStep& step) const;
-  Tensor gin(const Tensor& x, const GraphStep& step) const;
+  Tensor product_of(const Tensor& gathered) const;
+  Tensor sum_of_products(const Tensor& x, const GraphStep& step) const;
   Tensor gat(const Tensor& x, const GraphStep& step) const;
   Tensor targets_of(const Tensor& x, const GraphStep& step) const;
   Tensor sources_of(const Tensor& x, const GraphStep& step) const;
   Tensor aggregate(const Tensor& x, const GraphStep& step) const;
-  Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) const;
+  Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, kernels::Activation activation) const;
+  Tensor activated(const Tensor& y) const;
 
   int64_t layer_;
   bool takes_features_;
   GraphConvolutionKind kind_;
   kernels::Reduction reduction_;
-  bool narrows_;  // has fewer outputs than inputs: sums of neighbors are cheaper behind the product
+  bool narrows_;                    // has fewer outputs than inputs: sums of neighbors are cheaper behind the product
+  kernels::Activation activation_;  // none or relu
   bool averages_heads_;
   int64_t heads_;
   Tensor neighbor_weight_, neighbor_bias_, self_weight_;
   Tensor source_, target_;  // [H, outputs of a head]
   Tensor up_weight_, up_bias_, down_weight_, down_bias_;
-  kernels::Level linear_level_, aggregate_level_;
+  kernels::Level linear_level_, aggregate_level_, activation_level_;
 };
 
 }  // namespace strata::modules

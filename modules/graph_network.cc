@@ -18,18 +18,22 @@
 namespace strata::modules {
 namespace {
 
+Tensor sum_of(const Stream& stream) {
+  return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+}
+
 // Norm, dropout, relu, convolution. Dropout stands in front of the relu, whose output is then all that has to be kept:
-// both orders give the same numbers.
+// both orders give the same numbers. A relu alone is the end of the convolution before.
 class GraphLayer {
  public:
   GraphLayer(const ParameterLookup& parameter, int64_t index, const GraphNetworkConfig& config,
              const KernelSelection& kernels)
-      : is_activated_(config.is_activated(index)),
+      : starts_with_relu_(config.starts_with_relu(index)),
         adds_input_(config.adds_input(index)),
         dropout_(config.dropout, index + 1, kernels.dropout),
         convolution_(parameter, name_of(index), config, index, kernels),
         activation_level_(kernels.activation) {
-    if (is_activated_ && config.norm) {
+    if (starts_with_relu_ && config.norm) {
       norm_.emplace(parameter, name_of(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
     }
   }
@@ -37,7 +41,7 @@ class GraphLayer {
   Stream operator()(const Stream& stream, const StepContext& context) const {
     const auto convolve = [&](const Tensor& x) { return convolution_(x, *context.graph); };
     const auto [normed, sum] = norm_ ? (*norm_)(stream) : without_norm(stream);
-    if (!is_activated_) return {convolve(sum), {}};
+    if (!starts_with_relu_) return {convolve(sum), {}};
     const Tensor active = activated(normed, context);
     Tensor result;
     if (context.makes_cheap_again) {
@@ -52,11 +56,13 @@ class GraphLayer {
     return {sum.narrow(0, 0, result.size(0)), result};
   }
 
+  const GraphConvolution& convolution() const { return convolution_; }
+
  private:
   static std::string name_of(int64_t index) { return "layers." + std::to_string(index); }
 
   static Norm::Output without_norm(const Stream& stream) {
-    const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+    const Tensor sum = sum_of(stream);
     return {sum, sum};
   }
 
@@ -64,7 +70,7 @@ class GraphLayer {
     return kernels::activation(dropout_(normed, context), kernels::Activation::relu, activation_level_);
   }
 
-  bool is_activated_, adds_input_;
+  bool starts_with_relu_, adds_input_;
   std::optional<Norm> norm_;
   Dropout dropout_;
   GraphConvolution convolution_;
@@ -81,8 +87,13 @@ GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig
       linear_level_(kernels_for_root(kernels).linear),
       aggregate_level_(kernels_for_root(kernels).neighbor_aggregate) {
   for (int64_t i = 0; i < config.layers; ++i) {
-    layers_.emplace_back(GraphLayer(parameter, i, config, kernels_for_layer(kernels, i)));
+    GraphLayer layer(parameter, i, config, kernels_for_layer(kernels, i));
+    if (!config.is_activated(i)) first_ = layer.convolution();
+    layers_.emplace_back(std::move(layer));
   }
+  if (!config.has_pooling()) return;
+  pooling_.emplace(parameter, config, kernels_for_root(kernels));
+  head_.emplace(parameter, "head", /*has_bias=*/true, kernels::Activation::none, linear_level_);
 }
 
 void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
@@ -92,7 +103,12 @@ void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer la
 Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
   Stream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
-  return stream.residual;
+  if (!pooling_) return stream.residual;
+  return (*head_)((*pooling_)(sum_of(stream), context.graph->pooling));
+}
+
+Tensor GraphNetwork::gathered(const Tensor& features, const GraphStep& step) const {
+  return first_ ? first_->gathered(features, step) : Tensor();
 }
 
 Tensor GraphNetwork::projected(const Tensor& features, const StepContext& context) const {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// A classifier of nodes: graph convolutions with norm, dropout and relu in front of them.
+// A classifier of nodes or graphs: graph convolutions with norm, dropout and relu in front of them.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "modules/graph_convolution.h"
 #include "modules/graph_network_config.h"
+#include "modules/graph_pooling.h"
 #include "modules/graph_step.h"
 #include "modules/kernel_selection.h"
 #include "modules/layer.h"
+#include "modules/linear.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {
@@ -21,8 +25,11 @@ class GraphNetwork {
   void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap);
 
   // features [sources of the first layer, features], undefined where they are sparse and the context has them ->
-  // logits [targets of the last layer, classes]. The context has a graph.
+  // logits [targets of the last layer, or graphs, classes]. The context has a graph.
   Tensor operator()(const Tensor& features, const StepContext& context) const;
+
+  // See GraphStep: of dense features that are the input of the first convolution and the same in every step.
+  Tensor gathered(const Tensor& features, const GraphStep& step) const;
 
  private:
   Tensor projected(const Tensor& features, const StepContext& context) const;
@@ -30,7 +37,10 @@ class GraphNetwork {
   InputProjection projection_;
   Tensor projection_weight_, projection_bias_;  // dense: [D, features]; sparse: [features, D]
   kernels::Level linear_level_, aggregate_level_;
+  std::optional<GraphConvolution> first_;  // where it takes the features
   std::vector<Layer> layers_;
+  std::optional<GraphPooling> pooling_;
+  std::optional<Linear> head_;  // behind a pooling
 };
 
 }  // namespace strata::modules

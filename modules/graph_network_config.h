@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `model: {type: graph_network}`: a node classifier of graph convolutions, which are those of PyG by the same names.
+// `model: {type: graph_network}`: a classifier of nodes, or of graphs, by graph convolutions, which are those of PyG by
+// the same names.
 #pragma once
 
 #include <array>
@@ -23,12 +24,18 @@ constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean",
 enum class InputProjection { none, dense, sparse };
 constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none", "dense", "sparse"}; }
 
+// What makes a graph of its nodes, in front of a linear head: PyG's global_mean_pool, global_add_pool and
+// AttentionalAggregation with a linear gate. none: nodes are classified, by the last convolution.
+enum class NodePooling { none, mean, sum, attention };
+constexpr std::array<std::string_view, 4> names(NodePooling) { return {"none", "mean", "sum", "attention"}; }
+
 struct GraphNetworkConfig {
   static constexpr std::string_view kItem = "node";
 
   GraphConvolutionKind convolution = GraphConvolutionKind::sage;
   SageReduction reduction = SageReduction::mean;
   InputProjection projection = InputProjection::none;
+  NodePooling pooling = NodePooling::none;
   int64_t features = 0;
   int64_t layers = 0;
   int64_t width = 0;
@@ -40,13 +47,17 @@ struct GraphNetworkConfig {
   double norm_epsilon = 1e-5;
 
   int64_t items_per_sample() const { return 1; }
-  bool is_last(int64_t layer) const { return layer + 1 == layers; }
   bool has_projection() const { return projection != InputProjection::none; }
+  bool has_pooling() const { return pooling != NodePooling::none; }
+  bool gives_classes(int64_t layer) const { return layer + 1 == layers && !has_pooling(); }
   int64_t inputs_of(int64_t layer) const { return layer == 0 && !has_projection() ? features : width; }
-  int64_t outputs_of(int64_t layer) const { return is_last(layer) ? classes : width; }
+  int64_t outputs_of(int64_t layer) const { return gives_classes(layer) ? classes : width; }
   // Norm, dropout and relu stand in front of a convolution: not where the features are its input.
   bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
-  bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !is_last(layer); }
+  // Where nothing else stands between a convolution and the next relu, that is the end of the convolution.
+  bool ends_in_relu(int64_t layer) const { return layer + 1 < layers && !norm && !residual && dropout == 0; }
+  bool starts_with_relu(int64_t layer) const { return is_activated(layer) && !(layer > 0 && ends_in_relu(layer - 1)); }
+  bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !gives_classes(layer); }
   // Convolutions over a node and its neighbors alike.
   bool wants_self_loops() const {
     return convolution == GraphConvolutionKind::gcn || convolution == GraphConvolutionKind::gat;
@@ -58,11 +69,13 @@ struct GraphNetworkConfig {
     fields.add("reduction", reduction, "of the neighbors of a node (sage): mean or max");
     fields.add("projection", projection,
                "a linear layer in front of the first convolution: none; dense; sparse: of features in a sparse matrix");
+    fields.add("pooling", pooling,
+               "of the nodes of a graph, where graphs are classified: mean, sum or attention; none: nodes are");
     fields.require("features", features, "of a node, as the data have them", configs::between(1, 1e8));
     fields.require("layers", layers, "graph convolutions", configs::between(1, 1000));
     fields.require("width", width, "of a node between convolutions", configs::between(1, 1e6));
     fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
-    fields.add("heads", heads, "attention heads (gat); they divide the width, and the last layer takes their mean",
+    fields.add("heads", heads, "attention heads (gat); they divide the width, and a layer of classes takes their mean",
                configs::between(1, 1e5));
     fields.add("norm", norm, "layer norm in front of each relu");
     fields.add("residual", residual, "convolutions between layers of the same width add to their input");

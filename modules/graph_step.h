@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -17,11 +18,21 @@ using at::Tensor;
 struct WeightedGraph {
   kernels::NeighborGraph graph;
   Tensor edge_weight;  // [edges], in the order of the graph's edges; undefined: 1
+
+  WeightedGraph to(at::Device device) const {
+    return {graph.to(device, /*non_blocking=*/true),
+            edge_weight.defined() ? edge_weight.to(device, /*non_blocking=*/true) : Tensor()};
+  }
 };
 
 struct GraphStep {
   WeightedGraph features;             // nodes x features, where those are sparse
   std::vector<WeightedGraph> layers;  // the same for all layers, or one for each: targets are the first of its sources
+  WeightedGraph pooling;              // graphs x their nodes, where graphs are classified
+  int64_t first_row = 0;              // of the first node, over all ranks and micro-batches: see StepContext
+
+  // What the product of the first convolution is taken of, where that is the same in every step; otherwise undefined.
+  Tensor gathered_features;
 
   // Of a graph that is spread over ranks: [own nodes, D] -> [sources, D], the own ones first.
   std::function<Tensor(const Tensor&)> with_halo;

@@ -109,7 +109,7 @@ ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
       group.uniform_linear("mlp.down", outputs, config.width);
       break;
     case GraphConvolutionKind::gat: {
-      const int64_t of_head = config.is_last(index) ? outputs : outputs / config.heads;
+      const int64_t of_head = config.gives_classes(index) ? outputs : outputs / config.heads;
       group.glorot("neighbor.weight", config.heads * of_head, inputs);
       group.glorot("attention.source", config.heads, of_head);
       group.glorot("attention.target", config.heads, of_head);
@@ -190,6 +190,12 @@ std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config) {
     table.push_back(root.take());
   }
   for (int64_t index = 0; index < config.layers; ++index) table.push_back(graph_layer(config, index));
+  if (config.has_pooling()) {
+    GroupBuilder head("head", "", /*has_biases=*/true);
+    if (config.pooling == NodePooling::attention) head.uniform_linear("pooling.gate", 1, config.width);
+    head.uniform_linear("head", config.classes, config.width);
+    table.push_back(head.take());
+  }
   return table;
 }
 

@@ -40,7 +40,8 @@ std::vector<ParameterGroup> parameter_table(const TransformerConfig& config);
 // The head of a vision transformer is a group of its own. Positions are not decayed, as in timm.
 std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config);
 
-// The projection of the features, if there is one, then a group for each layer. First values are those of PyG.
+// The projection of the features, if there is one, then a group for each layer, then the gate of a pooling and the head
+// behind it. First values are those of PyG.
 std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config);
 
 int64_t parameter_count(const std::vector<ParameterGroup>& table);

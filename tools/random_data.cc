@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "configs/errors.h"
 
@@ -89,10 +90,13 @@ RandomData::RandomData(const trainer::TrainerConfig& config)
     : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
   std::filesystem::create_directories(folder_);
   config_ = config.data;
-  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type)) return;
+  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || config_.has_many_graphs()) return;
   config_.type =
       std::visit([&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.string()); },
                  config.model.type);
+  const std::vector<int64_t> fan_outs = config.data.fan_outs();
+  auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);
+  if (graph != nullptr && !fan_outs.empty()) graph->neighbors = fan_outs;
 }
 
 RandomData::~RandomData() {

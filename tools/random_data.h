@@ -12,7 +12,7 @@ namespace strata::tools {
 class RandomData {
  public:
   // Enough for 256 samples; fewer of very large ones. A synthetic graph stays as it is; any other becomes one of 10,000
-  // nodes.
+  // nodes, with as many sampled neighbors. Many graphs are read from their own folder.
   explicit RandomData(const trainer::TrainerConfig& config);
   ~RandomData();
   RandomData(const RandomData&) = delete;

@@ -27,7 +27,24 @@ void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
   }
 }
 
+bool has_own_graph(const std::vector<MicroBatch>& batches) { return batches.front().graph != nullptr; }
+
 }  // namespace
+
+MicroBatch to_device(const MicroBatch& batch, at::Device device) {
+  MicroBatch moved = batch;
+  for (Tensor* tensor : {&moved.inputs, &moved.targets, &moved.share}) {
+    if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
+  }
+  if (!batch.graph) return moved;
+  auto graph = std::make_shared<modules::GraphStep>(*batch.graph);
+  for (modules::WeightedGraph& layer : graph->layers) layer = layer.to(device);
+  for (modules::WeightedGraph* other : {&graph->features, &graph->pooling}) {
+    if (other->graph.targets > 0) *other = other->to(device);
+  }
+  moved.graph = std::move(graph);
+  return moved;
+}
 
 BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {}
 
@@ -43,6 +60,9 @@ const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
   Stage* stage = ahead_.valid() ? ahead_.get() : fill(step);
   if (stage->step != step) stage = fill(step);  // after a jump to another step
   take(*stage);
+  Stage& next_one = stages_[next_stage_];
+  // What the other stage holds was read by the step before, all of whose work is queued by now.
+  if (has_own_graph(stage->device) && next_one.taken) next_one.taken->record(current_stream());
   ahead_ = std::async(std::launch::async, [this, step] { return fill(step + 1); });
   return batches_;
 }
@@ -55,10 +75,13 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   Stage& stage = stages_[next_stage_];
   next_stage_ = 1 - next_stage_;
   const std::vector<MicroBatch> batches = read_(step);
-  if (stage.host.empty()) {
-    for (const MicroBatch& batch : batches) {
-      stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
-      stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
+  const bool own_graph = has_own_graph(batches);
+  if (stage.copied == nullptr) {
+    if (!own_graph) {
+      for (const MicroBatch& batch : batches) {
+        stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
+        stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
+      }
     }
     stage.copied = std::make_unique<sharding::GpuEvent>();
     stage.taken = std::make_unique<sharding::GpuEvent>();
@@ -66,21 +89,31 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
     stage.copied->wait_on_host();  // the copy of two steps ago reads the pinned memory
     stage.taken->hold_back(stream);
   }
-  copy(stage.host, batches);
-  copy(stage.device, stage.host);
+  if (own_graph) {
+    stage.device.clear();
+    for (const MicroBatch& batch : batches) stage.device.push_back(to_device(batch, device_));
+  } else {
+    copy(stage.host, batches);
+    copy(stage.device, stage.host);
+  }
   stage.copied->record(stream);
   stage.step = step;
   return &stage;
 }
 
+cudaStream_t BatchFeed::current_stream() const { return c10::cuda::getCurrentCUDAStream(device_.index()); }
+
 void BatchFeed::take(Stage& stage) {
-  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device_.index());
+  stage.copied->hold_back(current_stream());
+  if (has_own_graph(stage.device)) {
+    batches_ = stage.device;
+    return;
+  }
   if (batches_.empty()) {
     for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
   }
-  stage.copied->hold_back(current);
   copy(batches_, stage.device);
-  stage.taken->record(current);
+  stage.taken->record(current_stream());
 }
 
 }  // namespace strata::trainer

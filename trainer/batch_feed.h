@@ -17,16 +17,19 @@
 
 namespace strata::trainer {
 
+// The same on the device.
+MicroBatch to_device(const MicroBatch& batch, at::Device device);
+
 class BatchFeed {
  public:
-  // `read` gives the micro-batches of a step on the host, of the same shapes for every step; on GPUs it is called by
-  // another thread, for one step ahead.
+  // `read` gives the micro-batches of a step on the host, of the same shapes for every step unless they have graphs of
+  // their own; on GPUs it is called by another thread, for one step ahead.
   using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
   BatchFeed(Read read, at::Device device);
   ~BatchFeed();
 
-  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were. An error
-  // of `read` is thrown here, for the step that it belongs to.
+  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were; but new
+  // ones where batches have graphs of their own. An error of `read` is thrown here, for the step that it belongs to.
   const std::vector<MicroBatch>& next(int64_t step);
 
  private:
@@ -37,6 +40,7 @@ class BatchFeed {
     std::unique_ptr<sharding::GpuEvent> copied, taken;
   };
   Stage* fill(int64_t step);
+  cudaStream_t current_stream() const;
   void take(Stage& stage);
 
   const Read read_;

@@ -78,11 +78,12 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
     std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
                 static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");
   } else {
-    std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
-                static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
-                static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
-                static_cast<long long>(model.items_per_sample()),
-                (item + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+    std::printf(
+        "samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
+        static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+        static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
+        static_cast<long long>(model.items_per_sample()),
+        ((config.data.has_many_graphs() ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
   print_memory(config, table);
 }

@@ -4,6 +4,8 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
+#include "trainer/batch_feed.h"
+
 namespace strata::trainer {
 
 Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
@@ -13,10 +15,8 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
   model.begin_step();
   // All ranks take part in every round, also those for which no samples are left: the layers' collectives need them.
   for (int64_t round = 0; round < samples; round += micro_batch * world.size()) {
-    MicroBatch batch = task.evaluation_batch(round + world.rank() * micro_batch, micro_batch, samples);
-    batch.inputs = batch.inputs.to(world.device());
-    batch.targets = batch.targets.to(world.device());
-    const Tensor part = task.evaluation_sums(batch);
+    const MicroBatch batch = task.evaluation_batch(round + world.rank() * micro_batch, micro_batch, samples);
+    const Tensor part = task.evaluation_sums(to_device(batch, world.device()));
     sums = sums.defined() ? sums + part : part;
   }
   model.reshard();

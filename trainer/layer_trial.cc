@@ -18,6 +18,7 @@
 #include "sharding/failure.h"
 #include "sharding/run_in_backward.h"
 #include "trainer/allocation_meter.h"
+#include "trainer/batch_feed.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
 #include "trainer/task.h"
@@ -127,9 +128,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
          .initialized = false});
     const auto options = at::dtype(at::kFloat).device(device);
     const Tensor scale = at::full({}, 1e-6, options), dropout_key = at::zeros({1}, options.dtype(at::kLong));
-    MicroBatch batch = task->training_batch(bootstrap.rank() * plain.micro_batch, plain.micro_batch);
-    batch = {batch.inputs.to(device), batch.targets.to(device), batch.first_sample,
-             batch.share.defined() ? batch.share.to(device) : Tensor()};
+    const MicroBatch batch =
+        to_device(task->training_batch(bootstrap.rank() * plain.micro_batch, plain.micro_batch), device);
     const auto run = [&] {
       AllocationMeter meter(device);
       trial.begin(meter);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include <concepts>
+
 #include "configs/errors.h"
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/npz_graph.h"
 #include "trainer/data/synthetic_graph.h"
+#include "trainer/data/text_graph.h"
 #include "trainer/task.h"
+#include "trainer/tasks/graph_classification.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/language_modeling.h"
 #include "trainer/tasks/node_classification.h"
@@ -19,11 +23,28 @@ std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::Visio
                                const ImageMixingConfig&) {
   return std::make_unique<ImageClassification>(config);
 }
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&,
-                               const GraphDataConfig& data) {
-  const GraphData graph = read_npz_graph(data.file, data.undirected);
+GraphData read_graph(const GraphDataConfig& data) { return read_npz_graph(data.file, data.undirected); }
+GraphData read_graph(const OgbGraphDataConfig& data) {
+  return read_ogb_graph(data.folder, data.split, data.undirected);
+}
+GraphData read_graph(const TextGraphDataConfig& data) {
+  const TextGraphFiles files = {.edges = data.edges,
+                                .features = data.features,
+                                .labels = data.labels,
+                                .train = data.train_nodes,
+                                .validation = data.validation_nodes,
+                                .test = {}};
+  return read_text_graph(files, data.undirected);
+}
+template <std::derived_from<GraphUse> Data>
+std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&, const Data& data) {
+  const GraphData graph = read_graph(data);
   const bool by_metis = data.partition == GraphPartition::metis;
   return std::make_unique<NodeClassification>(config, graph, by_metis ? order_by_metis(graph) : order_of_file(graph));
+}
+std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&,
+                               const OgbGraphsDataConfig& data) {
+  return std::make_unique<GraphClassification>(config, read_ogb_graphs(data.folder, data.split, data.undirected));
 }
 std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig& model,
                                const SyntheticGraphDataConfig& data) {

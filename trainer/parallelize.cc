@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/parallelize.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include "configs/errors.h"
@@ -12,6 +9,7 @@
 #include "modules/initialization.h"
 #include "modules/recompute.h"
 #include "sharding/run_in_backward.h"
+#include "trainer/data/all_threads.h"
 #include "trainer/group_layout.h"
 #include "trainer/slot_plan.h"
 
@@ -26,16 +24,6 @@ using sharding::SlotPool;
 
 at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
 
-// at::parallel_for runs on one thread in code that is not compiled with OpenMP, as ours is.
-template <class Fill>
-void fill_by_all_threads(int64_t count, const Fill& fill) {
-  constexpr int64_t kFewest = 1 << 16;
-  const int64_t threads = std::clamp<int64_t>(count / kFewest, 1, at::get_num_threads());
-  std::vector<std::jthread> others;
-  for (int64_t i = 1; i < threads; ++i) others.emplace_back(fill, count * i / threads, count * (i + 1) / threads);
-  fill(0, count / threads);
-}
-
 // Each rank makes the values of its own shard only: the full model exists nowhere.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
                 int64_t layers) {
@@ -44,7 +32,8 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
     const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
                                         [&](const modules::Parameter& p) { return p.name == entry.name; });
     float* const values = shard.mutable_data_ptr<float>() + in_shard;
-    fill_by_all_threads(count, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kFewest = 1 << 16;
+    on_all_threads(count, kFewest, [&](int64_t begin, int64_t end) {
       modules::initialize_parameter(*parameter, seed, layers, in_parameter + begin, end - begin, values + begin);
     });
   });

@@ -4,10 +4,12 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -33,6 +35,13 @@ void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) 
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
   at::set_num_threads(std::max(1, threads));
+}
+
+// malloc gives the memory of large tensors back to the system as soon as they are freed. To take it again, page by
+// page, was a third of the processor time of a step on a graph of 82,115 nodes.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
 void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
@@ -73,6 +82,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
+  if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (loaded.config.kernels.default_level) return;
   apply_kernel_plan(loaded,
                     {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});

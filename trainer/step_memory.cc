@@ -159,14 +159,30 @@ class Step {
     if (part.levels.rotary == Level::aot_inductor) ledger_.need(part.packed);
   }
 
+  // What level aten on GPUs keeps besides: two numbers of a dropout that is not used, 512 bytes each, or in fp32 keys
+  // and values of their own for all query heads.
+  int64_t kept_by_attention(const Part& part) const {
+    if (!on_gpu_ || part.levels.attention != Level::aten) return 0;
+    if (part.bytes == 2) return 2 * 512;
+    return model_.key_value_head_count() < model_.heads ? 2 * part.stream : 0;
+  }
+
   void attention_backward(const Part& part) {
+    const int64_t output = 2 * part.stream + logsumexp_;  // and its gradient
+    if (on_gpu_ && is_traced(part.levels.attention)) {
+      // Autograd puts the gradients of queries, keys and values together when attention's own node is done.
+      ledger_.give(output + kept_by_attention(part));
+      ledger_.need(3 * part.stream + 2 * part.packed);
+      return;
+    }
     if (part.levels.attention == Level::cuda && config_.run.deterministic) {
       ledger_.need(2 * tokens_ * model_.heads * model_.sequence);
     } else if (part.levels.attention == Level::cuda) {
       ledger_.need(elements_ * 4);  // gradients of queries are summed in fp32
     } else if (is_traced(part.levels.attention)) {
-      ledger_.need(on_gpu_ ? 3 * part.packed : part.packed);  // parts, which are then put together
+      ledger_.need(part.packed);  // parts, which are then put together
     }
+    ledger_.give(output);
   }
 
   void embed() {
@@ -200,7 +216,8 @@ class Step {
     if (keeps) ledger_.take(part.statistics);
     ledger_.take(part.packed);
     rotary(part);
-    ledger_.take(part.stream + logsumexp_);
+    ledger_.take(kept_by_attention(part) + part.stream + logsumexp_);
+    if (!keeps) ledger_.give(kept_by_attention(part));
     ledger_.take(part.stream);
     if (!keeps) ledger_.give(part.packed + part.stream + logsumexp_);
     if (keeps && !keeps_cheap) ledger_.give(part.stream);
@@ -312,7 +329,7 @@ class Step {
     ledger_.give(dropped);
     ledger_.take(part.packed);
     attention_backward(part);
-    ledger_.give(2 * part.stream + logsumexp_ + part.packed);
+    ledger_.give(part.packed);
     rotary(part);
     ledger_.take(part.stream);
     weight_gradient(part, packed_width_, model_.width);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/graph_step.h"
 #include "modules/layer.h"
 #include "modules/parameter_table.h"
 #include "modules/parameters.h"
@@ -26,6 +27,7 @@ struct MicroBatch {
   Tensor inputs, targets;
   int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
   Tensor share = {};         // fp32 [H, W]: images are mixed in pairs, see data/image_mixing.h; undefined: they are not
+  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, in another size each time
 };
 
 class Task {

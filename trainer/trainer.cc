@@ -218,7 +218,8 @@ void Trainer::take_step() {
   const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
   // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
   // out in which order memory comes back, and a graph has memory of its own.
-  const StrictStep strict(device_, /*may_wait=*/since_start <= 1, /*may_allocate=*/since_start <= 2 || captures);
+  const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
+                          /*may_allocate=*/since_start <= 2 || captures || config_.sees_new_graphs());
   try {
     if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
       run_step();

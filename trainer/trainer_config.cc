@@ -133,7 +133,7 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
   std::visit(check_data, config.data.type);
 }
 
-void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&, configs::Checks& checks) {
+void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_evaluates_all(config, "nodes", checks);
   check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
   if (checks.can_check({"kernels.default"}) && !config.kernels.default_level) {
@@ -141,6 +141,21 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                 "best is measured at shapes, and how many nodes a graph has is not in the configuration; expected a "
                 "level");
   }
+  const bool many = config.data.has_many_graphs();
+  if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
+    const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
+    checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
+                                        "graphs, got none"
+                                      : "expected none, because data.type " +
+                                            std::string(DataConfig::kTypes.at(config.data.type.index())) +
+                                            " has labels of nodes, got " + pooling);
+  }
+  const auto fan_outs = static_cast<int64_t>(config.data.fan_outs().size());
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs > 0 && fan_outs != model.layers) {
+    checks.fail("data.neighbors", "expected all or a list of " + text(model.layers) +
+                                      ", one for each of model.layers, got " + text(fan_outs));
+  }
+  if (!checks.can_check({"data.neighbors", "data.type"}) || config.sees_new_graphs()) return;
   for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
     if (!checks.can_check({key}) || value == 1) continue;
     checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));

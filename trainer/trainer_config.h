@@ -70,14 +70,28 @@ struct TextDataConfig {
 
 struct DataConfig {
   std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
-               SyntheticGraphDataConfig>
+               OgbGraphDataConfig, OgbGraphsDataConfig, TextGraphDataConfig, SyntheticGraphDataConfig>
       type = {};
-  static constexpr std::array<const char*, 7> kTypes = {"text",        "idx",   "image_folder",   "webdataset",
-                                                        "safetensors", "graph", "synthetic_graph"};
+  static constexpr std::array<const char*, 10> kTypes = {
+      "text",  "idx",       "image_folder", "webdataset", "safetensors",
+      "graph", "ogb_graph", "ogb_graphs",   "text_graph", "synthetic_graph"};
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.choose("type", type, kTypes, "kind of data");
+  }
+
+  // Labels are of graphs.
+  bool has_many_graphs() const { return std::holds_alternative<OgbGraphsDataConfig>(type); }
+  // How many neighbors are sampled; empty: none are.
+  std::vector<int64_t> fan_outs() const {
+    const auto of = []<class Data>(const Data& data) -> std::vector<int64_t> {
+      if constexpr (requires { data.neighbors; }) {
+        if (const auto* list = std::get_if<std::vector<int64_t>>(&data.neighbors)) return *list;
+      }
+      return {};
+    };
+    return std::visit(of, type);
   }
 };
 
@@ -311,8 +325,12 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
+  // Each step sees graphs of its own, of other sizes than those of the step before.
+  bool sees_new_graphs() const { return data.has_many_graphs() || !data.fan_outs().empty(); }
   // Every rank has its part of every sample: those are whole graphs.
-  bool shares_samples() const { return std::holds_alternative<modules::GraphNetworkConfig>(model.type); }
+  bool shares_samples() const {
+    return std::holds_alternative<modules::GraphNetworkConfig>(model.type) && !sees_new_graphs();
+  }
   // Of one micro-batch, over all ranks.
   int64_t samples_at_once() const { return micro_batch * (shares_samples() ? 1 : run.ranks); }
   // Micro-batches of one step on one rank.
@@ -365,6 +383,12 @@ template <>
 inline constexpr bool kFits<modules::VisionTransformerConfig, ImageArraysConfig> = true;
 template <>
 inline constexpr bool kFits<modules::GraphNetworkConfig, GraphDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, OgbGraphDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, OgbGraphsDataConfig> = true;
+template <>
+inline constexpr bool kFits<modules::GraphNetworkConfig, TextGraphDataConfig> = true;
 template <>
 inline constexpr bool kFits<modules::GraphNetworkConfig, SyntheticGraphDataConfig> = true;
 

@@ -70,14 +70,28 @@ Tensor with_aligned_rows(const Tensor& rows) {
   return is_aligned ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
+// Of the kernels behind ATen on GPUs only that for 16 bits without a mask knows groups; else ATen would keep the scores
+// of all pairs, so each query head gets keys and values of its own.
+bool repeats_keys(const Tensor& qkv, const Shape& shape, bool has_mask) {
+  return shape.heads > shape.key_value_heads && (qkv.element_size() > 2 || has_mask);
+}
+
+Tensor repeated(const Tensor& heads_BKTD, int64_t times) {
+  return heads_BKTD.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
+}
+
 // ATen on GPUs chooses among backends that each have a backward of their own: autograd traces it.
 Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
   const Tensor qkv = with_aligned_rows(given);
-  const auto [query, key, value] = split_heads(qkv, shape);
+  auto [query, key, value] = split_heads(qkv, shape);
   const Tensor seen = visible(qkv, shape.mask);
+  if (repeats_keys(qkv, shape, seen.defined())) {
+    key = repeated(key, query.size(2));
+    value = repeated(value, query.size(2));
+  }
   const Tensor y = at::scaled_dot_product_attention(query.flatten(1, 2), key, value, if_defined(seen),
                                                     /*dropout_p=*/0.0, shape.mask.causal && !seen.defined(),
-                                                    /*scale=*/{}, /*enable_gqa=*/true)
+                                                    /*scale=*/{}, /*enable_gqa=*/key.size(1) < shape.heads)
                        .transpose(1, 2)
                        .flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });

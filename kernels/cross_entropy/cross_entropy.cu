@@ -4,53 +4,11 @@
 #include <algorithm>
 
 #include "kernels/bulk_ring.cuh"
-#include "kernels/cross_entropy/cross_entropy_row.cuh"
+#include "kernels/cross_entropy/cross_entropy_rows.cuh"
 #include "kernels/elementwise.cuh"
 
 namespace strata::kernels {
 namespace {
-
-constexpr int kRegisterVectors = 8, kMaxRowThreads = 256;
-
-// Short rows: a block has a row in its registers.
-template <class T>
-__global__ void __launch_bounds__(kMaxRowThreads) register_kernel(const CrossEntropyArguments a) {
-  constexpr int N = kVectorWidth<T>;
-  const int64_t row = blockIdx.x, target = a.targets[row];
-  const int vectors_in_row = static_cast<int>(a.classes / N);
-  uint4* gradient = static_cast<uint4*>(a.gradient) + row * vectors_in_row;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int i = threadIdx.x; i < vectors_in_row; i += blockDim.x) __stcs(gradient + i, uint4{});
-    }
-    if (threadIdx.x == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
-  require_class(target, a);
-  const T* logits = static_cast<const T*>(a.logits) + row * a.classes;
-  Packed<T> x[kRegisterVectors];
-#pragma unroll
-  for (int v = 0; v < kRegisterVectors; ++v) {
-    const int i = threadIdx.x + v * blockDim.x;
-    if (i < vectors_in_row) x[v].words = __ldcs(reinterpret_cast<const uint4*>(logits) + i);
-  }
-  Part part = Part::nothing();
-  if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
-#pragma unroll
-  for (int v = 0; v < kRegisterVectors; ++v) {
-    x[v].stay_packed();
-    if (threadIdx.x + v * blockDim.x < vectors_in_row) add<T, 1>(part, {x[v]}, a.label_smoothing != 0.0f ? 1 : 0);
-  }
-  const Row result = finish(block_merge(part, 0), *a.scale, a);
-  if (threadIdx.x == 0) a.row_losses[row] = result.loss;
-  if (a.gradient == nullptr) return;
-#pragma unroll
-  for (int v = 0; v < kRegisterVectors; ++v) {
-    x[v].stay_packed();
-    const int i = threadIdx.x + v * blockDim.x;
-    if (i < vectors_in_row) store_gradient(gradient, i, x[v], result, static_cast<int>(target));
-  }
-}
 
 // Three vectors a thread at a time keep the exponentials of one busy while those of another wait: 65536 x 50304 at 3.8
 // TB/s, with two 3.6, with one 3.2.
@@ -254,40 +212,6 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   meet_cluster();  // nobody leaves while another may write to his memory
 }
 
-// Any number of classes and any alignment: a block reads the row twice.
-template <class T>
-__global__ void any_kernel(const CrossEntropyArguments a) {
-  const int64_t row = blockIdx.x, target = a.targets[row];
-  const T* logits = static_cast<const T*>(a.logits) + row * a.classes;
-  T* gradient = static_cast<T*>(a.gradient) + row * a.classes;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int64_t i = threadIdx.x; i < a.classes; i += blockDim.x) gradient[i] = from_float<T>(0.0f);
-    }
-    if (threadIdx.x == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
-  require_class(target, a);
-  Part part = Part::nothing();
-  if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
-  for (int64_t i = threadIdx.x; i < a.classes; i += blockDim.x) {
-    const float x = to_float(logits[i]);
-    if (x > part.largest) {
-      part.exponentials *= exp2f((part.largest - x) * kLog2E);
-      part.largest = x;
-    }
-    part.exponentials += exp2f((x - part.base()) * kLog2E);
-    if (a.label_smoothing != 0.0f) part.logits += x;
-  }
-  const Row result = finish(block_merge(part, 0), *a.scale, a);
-  if (threadIdx.x == 0) a.row_losses[row] = result.loss;
-  if (a.gradient == nullptr) return;
-  for (int64_t i = threadIdx.x; i < a.classes; i += blockDim.x) {
-    const float value = result.gradient<T>(to_float(logits[i]));
-    gradient[i] = from_float<T>(i == target ? value - result.at_target : value);
-  }
-}
-
 constexpr int kSumThreads = 1024;
 
 // loss = scale * sum of the rows' losses, in fp64 and in a fixed order.
@@ -302,6 +226,13 @@ __global__ void __launch_bounds__(kSumThreads)
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
   if (threadIdx.x == 0) *loss = static_cast<float>(sums[0] * *scale);
+}
+
+template <class T, int kLaneClasses>
+cudaError_t launch_few_classes(const CrossEntropyArguments& a, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(ceil_divide<int64_t>(a.rows * kWarp, kFewThreads));
+  few_classes_kernel<T, kLaneClasses><<<blocks, kFewThreads, 0, stream>>>(a);
+  return cudaGetLastError();
 }
 
 template <class T>
@@ -343,6 +274,9 @@ struct Times {
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t stream) {
   if (a.rows > 0) {
     const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
+      if (a.classes <= kWarp) return launch_few_classes<T, 1>(a, stream);
+      if (a.classes <= 2 * kWarp) return launch_few_classes<T, 2>(a, stream);
+      if (a.classes <= 8 * kWarp) return launch_few_classes<T, 8>(a, stream);
       const int64_t vectors = a.classes / kVectorWidth<T>;
       const bool whole = a.classes % kVectorWidth<T> == 0 && are_aligned(a.logits, a.gradient);
       if (whole && vectors <= kRegisterVectors * kMaxRowThreads) {

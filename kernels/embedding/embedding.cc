@@ -2,10 +2,14 @@
 #include "kernels/embedding/embedding.h"
 
 #include <ATen/ops/aminmax.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+#include <vector>
 
 #include "kernels/aot_inductor_runtime.h"
 #include "kernels/call.h"
@@ -14,6 +18,8 @@
 
 namespace strata::kernels {
 namespace {
+
+constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
 Tensor embedding_forward_aten(const Tensor& indices, const Tensor& weight) { return at::embedding(weight, indices); }
 
@@ -52,8 +58,13 @@ Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indic
                                        const WeightGradient& into) {
   static const AotFunction function(EmbeddingOp::kName, kFormula, "embedding_gradient");
   const Tensor rows = at::empty({vocabulary}, indices.options().dtype(at::kBool));  // only its size is read
-  const std::vector<Tensor> inputs = {as_rows(grad_y), indices.flatten(), rows};
-  return deliver(function(grad_y.scalar_type(), /*widths=*/{}, inputs)[0], into);
+  // LibTorch's kernel behind it counts elements in 32 bits: some columns at a time.
+  const int64_t pieces = grad_y.numel() / kMostElements + 1;
+  std::vector<Tensor> columns = as_rows(grad_y).chunk(pieces, 1);
+  for (Tensor& piece : columns) {
+    piece = function(grad_y.scalar_type(), /*widths=*/{}, {piece.contiguous(), indices.flatten(), rows})[0];
+  }
+  return deliver(columns.size() == 1 ? columns[0] : at::cat(columns, 1), into);
 }
 
 }  // namespace

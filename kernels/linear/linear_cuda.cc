@@ -106,7 +106,7 @@ LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, c
   const Tensor grad_NO = activated ? at::empty(grad_y_NO.sizes(), grad_y_NO.options()) : grad_y_NO;
   const int64_t rows = grad_NO.size(0), width = grad_NO.size(1);
   Tensor partials;
-  if (has_bias) partials = at::empty({linear_backward_partials(rows), width}, x.options().dtype(at::kFloat));
+  if (has_bias) partials = at::empty({linear_backward_partials(rows, width), width}, x.options().dtype(at::kFloat));
   if (has_bias || activated) {
     check_launch(
         launch_activation_gradient(type, activated ? grad_NO.mutable_data_ptr() : nullptr,

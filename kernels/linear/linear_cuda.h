@@ -16,7 +16,7 @@ cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const 
                                    int64_t rows, int64_t width, cudaStream_t stream);
 
 // How many rows of fp32 [width] the next one needs as workspace; none without rows.
-int64_t linear_backward_partials(int64_t rows);
+int64_t linear_backward_partials(int64_t rows, int64_t width);
 
 // grad = grad_y * activation'(pre_activation), and the sums of grad over its rows in parts. Without an activation grad
 // and pre_activation are null, without a bias partials is.

@@ -3,7 +3,7 @@
 // hold a vector each of one message, and the groups of so many lanes take the edges in turn. Pieces leave
 // partial results in fp32, which are put together in their order: no atomics.
 #include <algorithm>
-#include <bit>
+#include <utility>
 
 #include "kernels/neighbor_aggregate/neighbor_attention.cuh"
 #include "kernels/neighbor_aggregate/neighbor_max.cuh"
@@ -38,7 +38,7 @@ template <class ScaleOf>
 cudaError_t launch_sum(const NeighborSum& a, bool heads_are_whole, const ScaleOf& scale, cudaStream_t stream) {
   if (a.graph.rows == 0 || a.width == 0) return cudaSuccess;
   return visit_type(a.type, [&]<class T>(T) {
-    const bool aligned = are_aligned(a.x, a.y) && heads_are_whole;
+    const bool aligned = are_aligned(a.x, a.y) && a.x_stride % kVectorWidth<T> == 0 && heads_are_whole;
     const cudaError_t status =
         visit_lanes<T>(a.width, aligned, [&]<class V, int kLanes>(V, std::integral_constant<int, kLanes>) {
           sum_kernel<T, V, kLanes><<<grid(a.graph, a.width, kLanes * V::kWidth), kThreads, 0, stream>>>(a, scale);
@@ -65,8 +65,9 @@ cudaError_t launch_attention_sum(const NeighborSum& a, const AttentionScores& sc
 cudaError_t launch_neighbor_max(const NeighborMax& a, cudaStream_t stream) {
   if (a.graph.rows == 0 || a.width == 0) return cudaSuccess;
   return visit_type(a.type, [&]<class T>(T) {
-    const cudaError_t status = visit_lanes<T>(
-        a.width, are_aligned(a.x, a.y), [&]<class V, int kLanes>(V, std::integral_constant<int, kLanes>) {
+    const bool aligned = are_aligned(a.x, a.y) && a.x_stride % kVectorWidth<T> == 0;
+    const cudaError_t status =
+        visit_lanes<T>(a.width, aligned, [&]<class V, int kLanes>(V, std::integral_constant<int, kLanes>) {
           max_kernel<T, V, kLanes><<<grid(a.graph, a.width, kLanes * V::kWidth), kThreads, 0, stream>>>(a);
           return cudaGetLastError();
         });
@@ -76,20 +77,15 @@ cudaError_t launch_neighbor_max(const NeighborMax& a, cudaStream_t stream) {
   });
 }
 
-cudaError_t launch_neighbor_max_backward(const NeighborMaxBackward& backward, cudaStream_t stream) {
-  const NeighborSum& a = backward.sum;
-  if (a.graph.rows == 0 || a.width == 0) return cudaSuccess;
-  return visit_type(a.type, [&]<class T>(T) {
-    const cudaError_t status = visit_lanes<T>(
-        a.width, are_aligned(a.x, a.y), [&]<class V, int kLanes>(V, std::integral_constant<int, kLanes>) {
-          max_backward_kernel<T, V, kLanes>
-              <<<grid(a.graph, a.width, kLanes * V::kWidth), kThreads, 0, stream>>>(backward);
-          return cudaGetLastError();
-        });
-    if (status != cudaSuccess || a.graph.pieces == 0) return status;
-    join_sums_kernel<T><<<join_grid(a.graph, a.width), dim3(kWarp, kJoiners), 0, stream>>>(a);
-    return cudaGetLastError();
-  });
+cudaError_t launch_neighbor_max_backward(const NeighborSum& a, const int32_t* largest, cudaStream_t stream) {
+  return launch_sum(a, /*heads_are_whole=*/true, TakenScale{{a.factor}, largest}, stream);
+}
+
+cudaError_t launch_neighbor_share(const int64_t* offsets, float* share, int64_t rows, cudaStream_t stream) {
+  if (rows == 0) return cudaSuccess;
+  share_kernel<<<static_cast<unsigned>(ceil_divide<int64_t>(rows, kThreads)), kThreads, 0, stream>>>(offsets, share,
+                                                                                                     rows);
+  return cudaGetLastError();
 }
 
 cudaError_t launch_edge_products(const EdgeProducts& a, cudaStream_t stream) {
@@ -106,7 +102,17 @@ cudaError_t launch_edge_products(const EdgeProducts& a, cudaStream_t stream) {
 cudaError_t launch_score_logsumexp(const GraphRows& graph, const AttentionScores& scores, float* logsumexp,
                                    float* partials, cudaStream_t stream) {
   if (graph.rows == 0 || scores.heads == 0) return cudaSuccess;
-  logsumexp_kernel<<<grid(graph, scores.heads, 1), kThreads, 0, stream>>>(graph, scores, logsumexp, partials);
+  const auto launch = [&]<int kHeads>(std::integral_constant<int, kHeads>) {
+    logsumexp_kernel<kHeads>
+        <<<grid(graph, scores.heads, kHeads), kThreads, 0, stream>>>(graph, scores, logsumexp, partials);
+  };
+  if (scores.heads == 1) {
+    launch(std::integral_constant<int, 1>());
+  } else if (scores.heads <= 4) {
+    launch(std::integral_constant<int, 4>());
+  } else {
+    launch(std::integral_constant<int, 16>());
+  }
   if (graph.pieces > 0) {
     const dim3 blocks(static_cast<unsigned>(graph.long_row_count), static_cast<unsigned>(scores.heads));
     join_logsumexp_kernel<<<blocks, kWarp, 0, stream>>>(graph, scores.heads, logsumexp, partials);
@@ -119,9 +125,13 @@ cudaError_t launch_target_statistics(CudaType type, const void* grad_y, const vo
                                      cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   return visit_type(type, [&]<class T>(T) {
-    target_statistics_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(rows, kWarps)), kThreads, 0, stream>>>(
-        static_cast<const T*>(grad_y), static_cast<const T*>(y), score, logsumexp, statistics, rows, width);
-    return cudaGetLastError();
+    return visit_lanes<T>(
+        width, are_aligned(grad_y, y), [&]<class V, int kLanes>(V, std::integral_constant<int, kLanes>) {
+          const auto blocks = static_cast<unsigned>(ceil_divide<int64_t>(rows * kLanes, kThreads));
+          target_statistics_kernel<T, V, kLanes><<<blocks, kThreads, 0, stream>>>(
+              static_cast<const T*>(grad_y), static_cast<const T*>(y), score, logsumexp, statistics, rows, width);
+          return cudaGetLastError();
+        });
   });
 }
 
@@ -133,21 +143,23 @@ bool attention_backward_is_one_pass(const AttentionBackward& a) {
 cudaError_t launch_attention_backward(const AttentionBackward& a, cudaStream_t stream) {
   if (a.graph.rows == 0 || a.heads == 0 || a.width == 0) return cudaSuccess;
   return visit_type(a.type, [&]<class T>(T) {
-    const auto head_lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(a.width / kVectorWidth<T>)));
-    const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(a.heads))) * head_lanes;
-    const auto launch = [&]<int kLanes>(std::integral_constant<int, kLanes>) {
-      attention_backward_kernel<T, kLanes>
-          <<<grid(a.graph, a.heads, kLanes / head_lanes), kThreads, 0, stream>>>(a, head_lanes);
+    const int64_t vectors = a.width / kVectorWidth<T>;
+    const auto launch = [&]<int kLanes, int kHeadLanes>(std::integer_sequence<int, kLanes, kHeadLanes>) {
+      attention_backward_kernel<T, kLanes, kHeadLanes>
+          <<<grid(a.graph, a.heads, kLanes / kHeadLanes), kThreads, 0, stream>>>(a);
       return cudaGetLastError();
     };
-    const cudaError_t status = wanted <= 8    ? launch(std::integral_constant<int, 8>())
-                               : wanted <= 16 ? launch(std::integral_constant<int, 16>())
-                                              : launch(std::integral_constant<int, 32>());
+    const cudaError_t status = vectors > 16  ? launch(std::integer_sequence<int, 32, 32>())
+                               : vectors > 8 ? launch(std::integer_sequence<int, 16, 16>())
+                               : vectors > 4 ? (a.heads > 1 ? launch(std::integer_sequence<int, 32, 8>())
+                                                            : launch(std::integer_sequence<int, 8, 8>()))
+                               : a.heads > 2 ? launch(std::integer_sequence<int, 32, 4>())
+                                             : launch(std::integer_sequence<int, 8, 4>());
     if (status != cudaSuccess || a.graph.pieces == 0) return status;
-    const NeighborSum of_x = {a.type, a.graph, nullptr, a.grad_x, a.heads * a.width, {}, false, a.partials};
+    const NeighborSum of_x = {a.type, a.graph, nullptr, a.grad_x, a.heads * a.width, 0, {}, false, a.partials};
     join_sums_kernel<T><<<join_grid(a.graph, of_x.width), dim3(kWarp, kJoiners), 0, stream>>>(of_x);
-    const NeighborSum of_sources = {CudaType::float32, a.graph, nullptr, a.grad_source,
-                                    a.heads,           {},      false,   a.partial_of_sources};
+    const NeighborSum of_sources = {CudaType::float32,   a.graph, nullptr, a.grad_source, a.heads, 0, {}, false,
+                                    a.partial_of_sources};
     join_sums_kernel<float><<<join_grid(a.graph, a.heads), dim3(kWarp, kJoiners), 0, stream>>>(of_sources);
     return cudaGetLastError();
   });

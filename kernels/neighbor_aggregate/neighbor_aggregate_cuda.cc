@@ -28,24 +28,33 @@ GraphRows rows_of(const Adjacency& adjacency) {
 // fp32 and contiguous, or undefined.
 Tensor wide(const Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor; }
 
+// With neighboring elements in each row.
+Tensor as_rows(const Tensor& tensor) { return tensor.stride(1) == 1 ? tensor : tensor.contiguous(); }
+
 const float* floats(const Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr; }
 
 Tensor partials(const Adjacency& adjacency, int64_t width, const Tensor& like, at::ScalarType type = at::kFloat) {
   return at::empty({adjacency.pieces, width}, like.options().dtype(type));
 }
 
-// y [rows, width] of the same type as x [neighbors, width]; both are contiguous.
+// y [rows, width], contiguous, of the same type as x [neighbors, width], whose rows are.
+NeighborSum sum_of(const GraphRows& rows, const Tensor& x, const Tensor& y, int64_t width, const EdgeFactor& factor,
+                   bool mean, const Tensor& workspace) {
+  return {.type = cuda_type(NeighborAggregateOp::kName, "x", x),
+          .graph = rows,
+          .x = x.data_ptr(),
+          .y = y.data_ptr(),
+          .width = width,
+          .x_stride = x.stride(0),
+          .factor = factor,
+          .mean = mean,
+          .partials = workspace.data_ptr<float>()};
+}
+
 void sum(std::string_view kernel, const GraphRows& rows, const Adjacency& adjacency, const Tensor& x, const Tensor& y,
          int64_t width, const EdgeFactor& factor, bool mean, const AttentionScores* scores = nullptr) {
   const Tensor workspace = partials(adjacency, width, x);
-  const NeighborSum arguments = {.type = cuda_type(NeighborAggregateOp::kName, "x", x),
-                                 .graph = rows,
-                                 .x = x.data_ptr(),
-                                 .y = y.data_ptr(),
-                                 .width = width,
-                                 .factor = factor,
-                                 .mean = mean,
-                                 .partials = workspace.data_ptr<float>()};
+  const NeighborSum arguments = sum_of(rows, x, y, width, factor, mean, workspace);
   const auto stream = c10::cuda::getCurrentCUDAStream();
   check_launch(
       scores == nullptr ? launch_neighbor_sum(arguments, stream) : launch_attention_sum(arguments, *scores, stream),
@@ -57,10 +66,10 @@ void sum(std::string_view kernel, const GraphRows& rows, const Adjacency& adjace
 NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, const NeighborGraph& graph,
                                                             const Tensor& edge_weight_E, Reduction reduction) {
   const c10::cuda::CUDAGuard device(x_SF.device());
-  const Tensor x = x_SF.contiguous(), weight = wide(edge_weight_E);
+  const Tensor x = as_rows(x_SF), weight = wide(edge_weight_E);
   const int64_t width = x.size(1);
   const GraphRows rows = rows_of(graph.by_target);
-  const EdgeFactor factor = {.weight = floats(weight), .edge_of = nullptr, .neighbor_offsets = nullptr};
+  const EdgeFactor factor = {.weight = floats(weight), .edge_of = nullptr, .neighbor_share = nullptr};
   const Tensor y = at::empty({graph.targets, width}, x.options());
   if (reduction != Reduction::max) {
     sum("neighbor_aggregate_forward_cuda", rows, graph.by_target, x, y, width, factor, reduction == Reduction::mean);
@@ -74,6 +83,7 @@ NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, 
                                  .y = y.data_ptr(),
                                  .largest = largest.data_ptr<int32_t>(),
                                  .width = width,
+                                 .x_stride = x.stride(0),
                                  .factor = factor,
                                  .partials = values.data_ptr<float>(),
                                  .partial_largest = edges.data_ptr<int32_t>()};
@@ -88,41 +98,38 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                                                const NeighborAggregateOp::Wanted& wanted,
                                                                const WeightGradient& into) {
   const c10::cuda::CUDAGuard device(grad_y_TF.device());
-  const Tensor grad_y = grad_y_TF.contiguous(), weight = wide(edge_weight_E);
+  const Tensor grad_y = as_rows(grad_y_TF), weight = wide(edge_weight_E);
   const int64_t width = grad_y.size(1);
   const bool mean = reduction == Reduction::mean;
   const int32_t* largest = largest_TF.defined() ? largest_TF.const_data_ptr<int32_t>() : nullptr;
   NeighborAggregateOp::Gradient gradient;
   if (wanted.x) {
     const Tensor grad_x = at::empty({graph.sources, width}, grad_y.options());
-    const GraphRows rows = rows_of(graph.by_source);
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    Tensor share;
+    if (mean) {
+      share = at::empty({graph.targets}, grad_y.options().dtype(at::kFloat));
+      check_launch(launch_neighbor_share(graph.by_target.offsets.const_data_ptr<int64_t>(), share.data_ptr<float>(),
+                                         graph.targets, stream),
+                   "neighbor_share_cuda", graph.targets, 1);
+    }
     const EdgeFactor factor = {.weight = floats(weight),
                                .edge_of = graph.edge_by_source.const_data_ptr<int32_t>(),
-                               .neighbor_offsets = mean ? graph.by_target.offsets.const_data_ptr<int64_t>() : nullptr};
-    if (largest == nullptr) {
-      sum("neighbor_aggregate_backward_cuda", rows, graph.by_source, grad_y, grad_x, width, factor, /*mean=*/false);
-    } else {
-      const Tensor workspace = partials(graph.by_source, width, grad_y);
-      const NeighborMaxBackward arguments = {.sum = {.type = cuda_type(NeighborAggregateOp::kName, "grad_y", grad_y),
-                                                     .graph = rows,
-                                                     .x = grad_y.data_ptr(),
-                                                     .y = grad_x.data_ptr(),
-                                                     .width = width,
-                                                     .factor = factor,
-                                                     .mean = false,
-                                                     .partials = workspace.data_ptr<float>()},
-                                             .largest = largest};
-      check_launch(launch_neighbor_max_backward(arguments, c10::cuda::getCurrentCUDAStream()),
-                   "neighbor_max_backward_cuda", graph.sources, width);
-    }
+                               .neighbor_share = floats(share)};
+    const Tensor workspace = partials(graph.by_source, width, grad_y);
+    const NeighborSum arguments =
+        sum_of(rows_of(graph.by_source), grad_y, grad_x, width, factor, /*mean=*/false, workspace);
+    check_launch(largest == nullptr ? launch_neighbor_sum(arguments, stream)
+                                    : launch_neighbor_max_backward(arguments, largest, stream),
+                 "neighbor_aggregate_backward_cuda", graph.sources, width);
     gradient.x = deliver(grad_x, into);
   }
   if (wanted.edge_weight) {
-    const Tensor x = x_SF.contiguous();
+    const Tensor x = x_SF.contiguous(), rows = grad_y.contiguous();
     const Tensor products = at::empty({graph.edges()}, grad_y.options().dtype(at::kFloat));
     const EdgeProducts arguments = {.type = cuda_type(NeighborAggregateOp::kName, "grad_y", grad_y),
                                     .graph = rows_of(graph.by_target),
-                                    .row = grad_y.data_ptr(),
+                                    .row = rows.data_ptr(),
                                     .neighbor = x.data_ptr(),
                                     .products = products.data_ptr<float>(),
                                     .heads = 1,

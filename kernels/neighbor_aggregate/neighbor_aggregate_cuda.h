@@ -20,11 +20,11 @@ struct GraphRows {
   int64_t long_row_count, pieces, piece_length;
 };
 
-// What the message of an edge is multiplied by: weight[e] / the number of edges of its neighbor, where they are there.
+// What the message of an edge is multiplied by: weight[e] * the share of an edge of its neighbor, where they are there.
 struct EdgeFactor {
-  const float* weight;              // [edges] or null
-  const int32_t* edge_of;           // the edge at each place of these rows; null: the place
-  const int64_t* neighbor_offsets;  // of the other side, or null
+  const float* weight;          // [edges] or null
+  const int32_t* edge_of;       // the edge at each place of these rows; null: the place
+  const float* neighbor_share;  // [neighbors] or null
 };
 
 // exp(leaky_relu(score of the row + score of the neighbor) - logsumexp of the target); everything fp32 [., heads].
@@ -35,13 +35,14 @@ struct AttentionScores {
   float negative_slope;
 };
 
-// y [rows, width] = the sum over the edges of each row of factor * x[neighbor]; x and y have one type.
+// y [rows, width] = the sum over the edges of each row of factor * x[neighbor]; x and y have one type. Rows of x begin
+// x_stride elements after each other.
 struct NeighborSum {
   CudaType type;
   GraphRows graph;
   const void* x;
   void* y;
-  int64_t width;
+  int64_t width, x_stride;
   EdgeFactor factor;
   bool mean;        // over the edges of the row
   float* partials;  // workspace: [pieces, width]
@@ -58,19 +59,18 @@ struct NeighborMax {
   const void* x;
   void* y;
   int32_t* largest;
-  int64_t width;
+  int64_t width, x_stride;
   EdgeFactor factor;
   float* partials;           // [pieces, width]
   int32_t* partial_largest;  // [pieces, width]
 };
 cudaError_t launch_neighbor_max(const NeighborMax& arguments, cudaStream_t stream);
 
-// y [sources, width] = the sum of factor * x[target] where `largest` of the target is the edge.
-struct NeighborMaxBackward {
-  NeighborSum sum;         // factor.edge_of is there
-  const int32_t* largest;  // [targets, width]
-};
-cudaError_t launch_neighbor_max_backward(const NeighborMaxBackward& arguments, cudaStream_t stream);
+// The same sum as above where `largest` [neighbors, width] of the neighbor is the edge; factor.edge_of is there.
+cudaError_t launch_neighbor_max_backward(const NeighborSum& arguments, const int32_t* largest, cudaStream_t stream);
+
+// share [rows] = 1 / the number of edges of each row.
+cudaError_t launch_neighbor_share(const int64_t* offsets, float* share, int64_t rows, cudaStream_t stream);
 
 // What a backward knows of a target and head.
 struct alignas(16) TargetStatistics {

@@ -45,6 +45,49 @@ __device__ inline int neighbor_at(const GraphRows& graph, int64_t place) {
   return graph.neighbors == nullptr ? static_cast<int>(place) : graph.neighbors[place];
 }
 
+// A column for each lane: kLanes lanes side by side hold a vector each of a message of `width` elements, blockIdx.y
+// says which part of it, and the groups of so many lanes take the edges in turn.
+template <int kLanes, int kVector>
+struct Lanes {
+  static constexpr int kGroups = kWarp / kLanes;
+  int lane = threadIdx.x % kWarp, group = lane / kLanes;
+  int64_t column = (static_cast<int64_t>(blockIdx.y) * kLanes + lane % kLanes) * kVector;
+};
+
+// The walk of a warp over its edges, 32 at a time: load(place, there) lets each lane hold what must be known of one
+// edge, and round(base, first, count) takes the edges from `first` on, kStep of those 32, of which there are `count`
+// and whose places begin at `base`.
+template <int kStep, class Load, class Round>
+__device__ void walk_edges(const Piece& p, Load load, Round round) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t base = p.begin; base < p.end; base += kWarp) {
+    const int count = static_cast<int>(min(p.end - base, static_cast<int64_t>(kWarp)));
+    load(base + lane, lane < count);
+    for (int first = 0; first < count; first += kStep) round(base, first, count);
+  }
+}
+
+// What another lane holds.
+template <class Value>
+__device__ Value of_lane(Value held, int lane) {
+  return __shfl_sync(kAll, held, lane % kWarp);
+}
+
+// Joins what the groups have of each element: all lanes of a column have it then.
+template <int kLanes, class Value, int N, class Join>
+__device__ void join_groups(Value (&values)[N], Join join) {
+#pragma unroll
+  for (int offset = kLanes; offset < kWarp; offset *= 2) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) values[k] = join(values[k], offset);
+  }
+}
+
+template <int kLanes, int N>
+__device__ void add_groups(float (&sums)[N]) {
+  join_groups<kLanes>(sums, [](float sum, int offset) { return sum + __shfl_xor_sync(kAll, sum, offset); });
+}
+
 // One element, with the interface of Packed.
 template <class T>
 struct Single {
@@ -70,7 +113,36 @@ __device__ V zeros() {
   return v;
 }
 
+// The result of a row, or in fp32 of a piece: elements `column` and following of `width`.
+template <class V, class T, int N>
+__device__ void store_result(const Piece& p, T* y, float* partials, int64_t width, int64_t column,
+                             const float (&results)[N]) {
+  if (p.piece >= 0) {
+    for (int k = 0; k < N; ++k) partials[p.piece * width + column + k] = results[k];
+    return;
+  }
+  V vector;
+  vector.fill([&](int k) { return results[k]; });
+  store_streaming(reinterpret_cast<V*>(y + p.row * width + column), vector);
+}
+
 // Threads of a block that put together one column of a long row.
 inline constexpr int kJoiners = 8;
+
+// Called by a block of kWarp columns x kJoiners for the long row blockIdx.x: joins of(piece, column) of its pieces, in
+// an order that is always the same. In the threads that return true, `joined` is the result of `column`.
+template <class Value, class Of, class Join>
+__device__ bool join_pieces(const GraphRows& graph, int64_t width, int64_t column, Value& joined, Of of, Join join) {
+  __shared__ Value values[kJoiners][kWarp];
+  for (int64_t piece = graph.first_pieces[blockIdx.x] + threadIdx.y;
+       column < width && piece < graph.first_pieces[blockIdx.x + 1]; piece += kJoiners) {
+    joined = join(joined, of(piece * width + column));
+  }
+  values[threadIdx.y][threadIdx.x] = joined;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= width) return false;
+  for (int i = 1; i < kJoiners; ++i) joined = join(joined, values[i][threadIdx.x]);
+  return true;
+}
 
 }  // namespace strata::kernels

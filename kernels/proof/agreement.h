@@ -12,6 +12,9 @@ namespace strata::kernels {
 struct Tolerance {
   std::string_view op;
   double c, k;
+  double k_of_16_bits = k;  // of types whose sums are in a wider one, however long they are
+
+  double k_of(at::ScalarType dtype) const { return at::elementSize(dtype) == 2 ? k_of_16_bits : k; }
 };
 
 // Throws for an op that is not in the table.

@@ -113,7 +113,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       // Adding to a buffer rounds what is in it too.
       if (setting.routing.routed) {
         const double rounding = std::max(epsilon(setting.dtype), epsilon(setting.routing.dtype));
-        bound = std::max(bound, allowed.k * rounding * (measured.scale + 1.0));
+        bound = std::max(bound, allowed.k_of(setting.dtype) * rounding * (measured.scale + 1.0));
       }
       EXPECT_LE(measured.error, bound) << name << ", largest expected " << measured.scale;
     }

@@ -4,42 +4,33 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "modules/initialization.h"
 #include "modules/parameter_table.h"
+#include "tests/modules/pyg_reference.h"
 #include "trainer/data/graph_rows.h"
 
 namespace strata::modules {
 namespace {
-
-using Json = nlohmann::json;
-
-const Json& reference() {
-  static const Json json = Json::parse(std::ifstream("tests/modules/pyg_reference.json"));
-  return json;
-}
 
 GraphConvolutionKind kind_of(const std::string& word) {
   const auto all = names(GraphConvolutionKind{});
   return static_cast<GraphConvolutionKind>(std::find(all.begin(), all.end(), word) - all.begin());
 }
 
-Tensor tensor_of(const Json& numbers, std::vector<int64_t> shape) {
-  return at::tensor(numbers.get<std::vector<float>>(), at::kFloat).view(shape);
-}
-
 // A network whose first layer has these sizes. It is the last one too, but for gat, whose last layer takes the mean of
-// its heads.
+// its heads. The norm keeps the next layer's relu out of it.
 GraphNetworkConfig network_for(const Json& json) {
   GraphNetworkConfig config{.convolution = kind_of(json["kind"]),
                             .features = json["inputs"],
@@ -51,6 +42,7 @@ GraphNetworkConfig network_for(const Json& json) {
   if (config.convolution == GraphConvolutionKind::gat && !json.value("last", false)) {
     config.layers = 2;
     config.width = json["outputs"];
+    config.norm = true;
   }
   return config;
 }
@@ -64,10 +56,6 @@ GraphStep step_for(const GraphNetworkConfig& config) {
   GraphStep step;
   step.layers = {{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}};
   return step;
-}
-
-double relative_error(const Tensor& ours, const Tensor& theirs) {
-  return (at::abs(ours - theirs).max() / at::abs(theirs).max()).item<double>();
 }
 
 TEST(GraphConvolution, IsThatOfPyG) {
@@ -85,17 +73,65 @@ TEST(GraphConvolution, IsThatOfPyG) {
       }
     }
     ASSERT_EQ(parameters.size(), json["parameters"].size());
+    const auto clear_gradients = [&] {
+      for (auto& [name, parameter] : parameters) parameter.mutable_grad() = Tensor();
+    };
+    const auto expect_gradients = [&] {
+      for (const auto& [name, parameter] : parameters) {
+        const Json& gradient = json["parameters"].at(name.substr(9))["gradient"];
+        EXPECT_LT(relative_error(parameter.grad(), tensor_of(gradient, parameter.sizes().vec())), 2e-6) << name;
+      }
+    };
     const GraphConvolution convolution([&](const std::string& name) { return parameters.at(name); }, "layers.0", config,
                                        /*layer=*/0, KernelSelection());
     const int64_t nodes = reference()["nodes"];
     const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
-    const Tensor y = convolution(x, step_for(config));
+    GraphStep step = step_for(config);
+    const Tensor y = convolution(x, step);
     EXPECT_LT(relative_error(y, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
     y.backward(tensor_of(json["y_gradient"], {nodes, json["outputs"]}));
     EXPECT_LT(relative_error(x.grad(), tensor_of(json["x_gradient"], {nodes, json["inputs"]})), 2e-6);
-    for (const auto& [name, parameter] : parameters) {
-      const Json& gradient = json["parameters"].at(name.substr(9))["gradient"];
-      EXPECT_LT(relative_error(parameter.grad(), tensor_of(gradient, parameter.sizes().vec())), 2e-6) << name;
+    expect_gradients();
+
+    // The same of features that were gathered once.
+    step.gathered_features = convolution.gathered(x.detach(), step);
+    EXPECT_EQ(step.gathered_features.defined(), config.convolution != GraphConvolutionKind::gat);
+    clear_gradients();
+    const Tensor again = convolution(x.detach(), step);
+    EXPECT_LT(relative_error(again, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
+    again.backward(tensor_of(json["y_gradient"], {nodes, json["outputs"]}));
+    expect_gradients();
+  }
+}
+
+TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
+  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
+    for (const int64_t width : {3, 8}) {
+      SCOPED_TRACE(std::string(kind) + " of 5 to " + std::to_string(width));
+      GraphNetworkConfig config{
+          .convolution = kind_of(kind), .features = 5, .layers = 2, .width = width, .classes = 2, .norm = true};
+      const auto convolution = [&config] {
+        const auto parameter = [&config](const std::string& name) {
+          for (const ParameterGroup& group : parameter_table(config)) {
+            for (const Parameter& parameter : group.parameters) {
+              if (parameter.name != name) continue;
+              std::vector<float> values(static_cast<size_t>(parameter.elements()));
+              initialize_parameter(parameter, /*seed=*/1, /*layers=*/2, 0, parameter.elements(), values.data());
+              return at::tensor(values, at::kFloat).view(parameter.shape);
+            }
+          }
+          ADD_FAILURE() << name;
+          return Tensor();
+        };
+        return GraphConvolution(parameter, "layers.0", config, /*layer=*/0, KernelSelection());
+      };
+      const GraphStep step = step_for(config);
+      const Tensor x = at::randn({reference()["nodes"], 5});
+      const Tensor y = convolution()(x, step);
+      config.norm = false;
+      EXPECT_TRUE(at::equal(convolution()(x, step), at::relu(y)));
+      config.dropout = 0.5;
+      EXPECT_TRUE(at::equal(convolution()(x, step), y));
     }
   }
 }

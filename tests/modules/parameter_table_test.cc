@@ -152,6 +152,12 @@ TEST(ParameterTable, OfGraphNetworks) {
   config.heads = 4;
   EXPECT_EQ(parameter_count(parameter_table(config)),
             (128 * 256 + 3 * 256) + (256 * 256 + 3 * 256) + (256 * 4 * 40 + 2 * 4 * 40 + 40));
+  // Behind a pooling the heads of the last layer stand side by side too, and a linear layer gives the classes.
+  config.pooling = NodePooling::attention;
+  const auto pooled = parameter_table(config);
+  EXPECT_EQ(parameter_count(pooled), (128 * 256 + 3 * 256) + 2 * (256 * 256 + 3 * 256) + (256 + 1) + (256 * 40 + 40));
+  EXPECT_EQ(pooled.back().name, "head");
+  EXPECT_EQ(pooled.back().parameters[0].name, "pooling.gate.weight");
 }
 
 TEST(FlopsPerToken, FollowTheConvention) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes pyg_reference.json: graph convolutions of PyG with random weights, their outputs, gradients and first values.
+"""Writes pyg_reference.json: graph convolutions and poolings of PyG with random weights, their outputs, gradients and first values.
 
 Run by hand where torch_geometric (2.8.1) is installed: python pyg_reference.py > pyg_reference.json
 """
@@ -7,7 +7,7 @@ import json
 
 import torch
 import torch_geometric
-from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, GINConv, SAGEConv, global_add_pool, global_mean_pool
 
 NODES = 9
 # Node 4 has no neighbors, node 8 leads nowhere; edges are directed, in no order.
@@ -51,6 +51,24 @@ def case(kind, inputs, outputs, width, heads=1, last=False, reduction="mean"):
             "parameters": {name: {"value": numbers(value), "gradient": numbers(value.grad)} for name, value in parameters.items()}}
 
 
+def pooling(kind, width):
+    """Of graphs of 1 to 5 nodes."""
+    sizes = torch.tensor([3, 1, 5, 2])
+    graph_of_node = torch.arange(len(sizes)).repeat_interleave(sizes)
+    gate = torch.nn.Linear(width, 1)
+    pool = {"mean": global_mean_pool, "sum": global_add_pool, "attention": AttentionalAggregation(gate)}[kind]
+    parameters = {"pooling.gate.weight": gate.weight, "pooling.gate.bias": gate.bias} if kind == "attention" else {}
+    for value in parameters.values():
+        torch.nn.init.normal_(value, std=2)
+    x = torch.randn(len(graph_of_node), width, requires_grad=True)
+    y = pool(x, graph_of_node)
+    gradient = torch.randn_like(y)
+    y.backward(gradient)
+    return {"pooling": kind, "width": width, "sizes": sizes.tolist(),
+            "x": numbers(x), "y": numbers(y), "y_gradient": numbers(gradient), "x_gradient": numbers(x.grad),
+            "parameters": {name: {"value": numbers(value), "gradient": numbers(value.grad)} for name, value in parameters.items()}}
+
+
 def first_values(kind, inputs, outputs, heads):
     """The largest first value of each parameter, and the deviation, over enough layers to know them well."""
     found = {}
@@ -69,4 +87,5 @@ print(json.dumps({
               case("gcn", 5, 3, 4), case("gcn", 4, 6, 6), case("gin", 5, 3, 4), case("gat", 5, 6, 6, heads=3), case("gat", 5, 4, 6, heads=2, last=True),
               case("gat", 3, 4, 4)],
     "first_values": [first_values("sage", 60, 48, 1), first_values("gcn", 60, 48, 1), first_values("gin", 60, 48, 1), first_values("gat", 60, 48, 4)],
+    "poolings": [pooling("mean", 5), pooling("sum", 3), pooling("attention", 6)],
 }))

@@ -51,6 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "run.yaml:6:1: data.nodes: missing; expected an integer, at least 5, at most 2000000000"},
         BadLine{"several_graphs", kBatch, "batch: 2",
                 "run.yaml:3:1: batch: expected 1, because a sample is the whole graph, got 2"},
+        BadLine{"nodes_of_pooled_graphs", kModel, kNetwork + ", convolution: gin, pooling: sum}",
+                "run.yaml:5:95: model.pooling: expected none, because data.type graph has labels of nodes, got sum"},
         BadLine{"evaluation_of_tokens", kEvaluation, "evaluation: {tokens: 64}",
                 "run.yaml:13:14: evaluation.tokens: expected 0, because an evaluation visits all validation nodes, "
                 "got 64"},
@@ -65,10 +67,44 @@ INSTANTIATE_TEST_SUITE_P(
                 "2-4"}),
     [](const auto& info) { return info.param.name; });
 
+// A good configuration but for its data, whose samples are spread over the two ranks.
+std::string samples_config_with(const std::string& data) {
+  return config_with({{kBatch, "batch: 2"},
+                      {kMicroBatch, "micro_batch: 1"},
+                      {kModel, kNetwork + ", convolution: sage}"},
+                      {kData, data},
+                      {kEvaluation, "evaluation: {every: 50}"}});
+}
+
+TEST(GraphConfig, RefusesOtherFanOutsThanLayers) {
+  expect_reported_alone(
+      report_of(samples_config_with("data: {type: graph, file: a.npz, neighbors: [5, 5, 5, 5, 5]}")),
+      "run.yaml:6:34: data.neighbors: expected all or a list of 4, one for each of model.layers, got 5");
+  expect_reported_alone(report_of(samples_config_with("data: {type: graph, file: a.npz, neighbors: [5, 0, 5, 5]}")),
+                        "run.yaml:6:49: data.neighbors.1: expected an integer, at least 1, at most 1000000, got '0'");
+}
+
+TEST(GraphConfig, PoolsNodesWhereGraphsHaveLabels) {
+  expect_reported_alone(
+      report_of(samples_config_with("data: {type: ogb_graphs, folder: a}")),
+      "run.yaml:5:1: model.pooling: expected mean, sum or attention, because data.type ogb_graphs has "
+      "labels of graphs, got none");
+}
+
 TEST(GraphConfig, SharesItsSampleBetweenRanks) {
   const TrainerConfig config = parse_trainer_config("run.yaml", graph_config_with(0, ""), {"run.ranks=3"}).config;
   EXPECT_TRUE(config.shares_samples());
   EXPECT_EQ(config.micro_batches(), 1);
+  const TrainerConfig sampled =
+      parse_trainer_config("run.yaml", graph_config_with(0, ""), {"data.neighbors=[5, 4, 3, 2]", "batch=12"}).config;
+  EXPECT_FALSE(sampled.shares_samples());
+  EXPECT_EQ(sampled.micro_batches(), 6);  // on two ranks, of one node each
+  const TrainerConfig many =
+      parse_trainer_config("run.yaml", graph_config_with(kData, "data: {type: ogb_graphs, folder: a}"),
+                           {"model.pooling=mean", "batch=12", "micro_batch=3"})
+          .config;
+  EXPECT_FALSE(many.shares_samples());
+  EXPECT_EQ(many.micro_batches(), 2);
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The first 200 losses of GPT-2 124M in bfloat16 follow those of plain PyTorch: same weights at the start (exported for Hugging Face and
-loaded), same batches, same hyperparameters."""
+"""The first losses of GPT-2 124M follow those of plain PyTorch, in bfloat16 and, more closely, in float32: same weights at the start
+(exported for Hugging Face and loaded), same batches, same hyperparameters."""
 
 import array
+import collections
+import glob
 import json
-import math
 import os
+import re
 import struct
 import subprocess
+import sysconfig
 import tempfile
 import unittest
 
@@ -18,20 +21,31 @@ TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
 EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/export")
 CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/gpt2_124m.yaml")
 LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 12, 768, 12, 1024, 50257
-BATCH, STEPS, WARMUP, SEED = 16, 200, 20, 1
+BATCH, WARMUP, SEED = 16, 700, 1  # the first steps of the configuration, whose rate still rises
 RATE, BETAS, DECAY, CLIP = 6e-4, (0.9, 0.95), 0.1, 1.0
-MOST = 0.005  # by which a loss may differ
+STEPS = {"bfloat16": 200, "float32": 20}
+# By which the mean of ten losses may differ. Of single ones PyTorch's own two ways with bfloat16, autocast and weights that are
+# rounded for each step, differ by up to 0.9 % on an H200: rounding decides what a step does that overshoots.
+MOST = {"bfloat16": 0.005, "float32": 1e-5}
 
 
 def write_tokens(path, count):
-    """Pairs of words, some far more often than others, as in a language; what comes next can be learned."""
-    random = torch.Generator().manual_seed(1)
-    pairs = torch.randint(0, VOCABULARY, (40000, 2), generator=random)
-    often = (torch.arange(40000, dtype=torch.float64) + 3) ** -1.2
-    tokens = pairs[torch.multinomial(often, count // 2 + 1, replacement=True, generator=random)].flatten()[:count]
+    """Words of the sources of Python's library, numbered by how often they come."""
+    words, paths = [], sorted(glob.glob(sysconfig.get_path("stdlib") + "/**/*.py", recursive=True))
+    while len(words) < count:
+        before = len(words)
+        for source in paths:
+            with open(source, encoding="utf-8", errors="replace") as file:
+                words += re.findall(r"\w+|\s+|[^\w\s]", file.read())
+            if len(words) >= count:
+                break
+        assert len(words) > before, "no sources of Python's library"
+    del words[count:]
+    numbers = {word: min(i, VOCABULARY - 1) for i, (word, _) in enumerate(collections.Counter(words).most_common())}
+    tokens = array.array("H", (numbers[word] for word in words))
     with open(path, "wb") as file:
-        file.write(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + array.array("H", tokens.tolist()).tobytes())
-    return tokens
+        file.write(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + tokens.tobytes())
+    return torch.tensor(tokens)
 
 
 def mix(x, y=None):
@@ -102,21 +116,20 @@ def loss_of(weights, inputs, targets):
     return functional.cross_entropy(logits.view(-1, VOCABULARY).float(), targets.reshape(-1))
 
 
-def losses_of_pytorch(weights, tokens):
+def losses_of_pytorch(weights, tokens, dtype):
     matrices = [weight for weight in weights.values() if weight.dim() > 1]
     vectors = [weight for weight in weights.values() if weight.dim() == 1]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=BETAS, eps=1e-8, fused=True)
     losses = []
-    for step in range(1, STEPS + 1):
+    for step in range(1, STEPS[dtype] + 1):
         inputs, targets = batch_of(tokens, step)
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast("cuda", torch.bfloat16, enabled=dtype == "bfloat16"):
             loss = loss_of(weights, inputs, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(matrices + vectors, CLIP)
-        rate = RATE * (step / WARMUP if step < WARMUP else 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP))))
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = RATE * step / WARMUP
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.detach())
@@ -133,29 +146,37 @@ class GpuLossesTest(unittest.TestCase):
         """Loss of each step, and the hash of the weights at the start and at the end."""
         self.run_program(TRAIN, CONFIG, "run.folder=%s/%s" % (self.folder, run), "run.ranks=1", "run.seed=%d" % SEED, "run.device=cuda",
                          "data={type: text, train: %s/tokens.bin, validation: %s/tokens.bin}" % (self.folder, self.folder),
-                         "batch=%d" % BATCH, "micro_batch=%d" % BATCH, "schedule={type: cosine, warmup: %d, final: 0}" % WARMUP,
+                         "batch=%d" % BATCH, "micro_batch=%d" % BATCH,
                          "evaluation={every: 0, tokens: %d}" % SEQUENCE, "checkpoint.every=0", *overrides)
         with open("%s/%s/metrics.jsonl" % (self.folder, run), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         hashes = [line["weights_sha256"] for line in lines if "weights_sha256" in line]
         return [line["loss"] for line in lines if "loss" in line], hashes
 
-    def test_the_first_losses_follow_pytorch(self):
+    def expect_the_same(self, dtype, *overrides):
+        steps, most = STEPS[dtype], MOST[dtype]
         with tempfile.TemporaryDirectory() as self.folder:
-            tokens = write_tokens(self.folder + "/tokens.bin", BATCH * STEPS * SEQUENCE * 3 // 4)  # a part of it comes twice
+            tokens = write_tokens(self.folder + "/tokens.bin", BATCH * steps * SEQUENCE * 3 // 4)  # a part of it comes twice
             # A step that moves nothing, so that there is a checkpoint of the weights as they begin.
-            _, (start, end) = self.train("start", "steps=%d" % STEPS, "run.stop_after=1", "optimizer.learning_rate=1e-50")
+            _, (start, end) = self.train("start", "run.stop_after=1", "optimizer.learning_rate=1e-50", *overrides)
             self.assertEqual(end, start)
             self.run_program(EXPORT, self.folder + "/start", self.folder + "/exported", "--format", "hf")
-            losses, (begun, _) = self.train("trained", "steps=%d" % STEPS, "optimizer.learning_rate=%g" % RATE)
+            losses, (begun, _) = self.train("trained", "run.stop_after=%d" % steps, "optimizer.learning_rate=%g" % RATE, *overrides)
             self.assertEqual(begun, start)
-            theirs = losses_of_pytorch(load_weights(self.folder + "/exported/model.safetensors"), tokens)
+            theirs = losses_of_pytorch(load_weights(self.folder + "/exported/model.safetensors"), tokens, dtype)
         differences = [a / b - 1 for a, b in zip(losses, theirs, strict=True)]
-        for step in (1, *range(10, STEPS + 1, 10)):
-            print("step %3d  loss %.4f  PyTorch %.4f  %+.3f %%" % (step, losses[step - 1], theirs[step - 1], 100 * differences[step - 1]))
-        print("largest difference %.3f %% at step %d" % max((100 * abs(d), i + 1) for i, d in enumerate(differences)))
-        self.assertLess(max(map(abs, differences)), MOST)
-        self.assertLess(theirs[-1], 0.8 * theirs[0], "it learns nothing")
+        print("largest difference of one loss %.4f %% at step %d" % max((100 * abs(d), i + 1) for i, d in enumerate(differences)))
+        for end in range(10, steps + 1, 10):
+            ours, reference = (sum(all_losses[end - 10: end]) / 10 for all_losses in (losses, theirs))
+            print("steps %3d to %3d  loss %.4f  PyTorch %.4f  %+.4f %%" % (end - 9, end, ours, reference, 100 * (ours / reference - 1)))
+            self.assertLess(abs(ours / reference - 1), most)
+        self.assertLess(theirs[-1], theirs[0] - 1, "it learns nothing")
+
+    def test_the_first_losses_follow_pytorch(self):
+        self.expect_the_same("bfloat16")
+
+    def test_the_first_losses_are_those_of_pytorch_in_float32(self):
+        self.expect_the_same("float32", "precision={compute: float32, reduce: float32}", "kernels={default: aten}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import signal
 import time
 import unittest
 
-from training_runs import MOST_RANKS, TrainingRuns, rank_processes
+from training_runs import MOST_RANKS, TrainingRuns, for_each_family, rank_processes
 
 NVTX_NAMES = os.environ.get("STRATA_TEST_NVTX") or os.path.abspath("tests/trainer/profile/libnvtx_names.so")
 RANKS = MOST_RANKS
@@ -98,10 +98,11 @@ class GpuTrainingTest(TrainingRuns):
                         self.assertEqual(self.losses(run), self.losses("none-%s-%s" % (name, level)))
                         self.assertEqual(self.hashes(run), self.hashes("none-%s-%s" % (name, level)))
 
-    def test_the_cpu_learns_the_same(self):
+    @for_each_family
+    def test_the_cpu_learns_the_same(self, family, *overrides):
         for device in ("cpu", "cuda"):
-            self.train("on-" + device, "steps=8", ranks=RANKS, batch=32, device=device)
-        self.expect_same_losses("on-cuda", "on-cpu")
+            self.train("%s-on-%s" % (family, device), "steps=8", *overrides, ranks=RANKS, batch=32, device=device)
+        self.expect_same_losses(family + "-on-cuda", family + "-on-cpu")
 
     def test_a_checkpoint_goes_from_cpus_to_gpus_and_back(self):
         self.train("whole", ranks=2, batch=32, device="cpu")

@@ -12,7 +12,7 @@ import numpy
 import torch
 import torch.nn.functional as functional
 from safetensors.torch import load_file
-from training_runs import write_graph
+from training_runs import write_graph, write_graphs
 
 TRAIN = os.path.abspath("trainer/train")
 EXPORT = os.path.abspath("tools/export")
@@ -21,13 +21,17 @@ LAYERS, WIDTH, FEATURES, CLASSES, HEADS = 3, 24, 30, 4, 2
 CONFIG = """
 run: {{folder: {folder}/run, ranks: 1}}
 steps: 30
-batch: 1
-micro_batch: 1
-model: {{type: graph_network, convolution: {convolution}, layers: 3, width: 24, features: 30, classes: 4{more}}}
-data: {{type: graph, file: {folder}/graph.npz}}
+batch: {batch}
+micro_batch: {batch}
+model: {{type: graph_network, convolution: {convolution}, layers: 3, width: 24, classes: 4{more}}}
+data: {data}
 optimizer: {{type: adamw, learning_rate: 1e-2}}
 schedule: {{type: constant}}
 """
+
+
+def table(folder, name):
+    return numpy.loadtxt(os.path.join(folder, name + ".csv.gz"), delimiter=",", ndmin=2)
 
 
 def matrix(graph, name):
@@ -40,7 +44,8 @@ def matrix(graph, name):
 
 
 def forward(weights, features, adjacent, convolution, norm, residual):
-    """Logits in fp64, with dense matrices, by the papers: Hamilton 2017, Kipf 2017, Xu 2019, Velickovic 2018."""
+    """Of nodes, in fp64, with dense matrices, by the papers: Hamilton 2017, Kipf 2017, Xu 2019, Velickovic 2018."""
+    gives_classes = "head.weight" not in weights
     loops = adjacent.clone().fill_diagonal_(1)
 
     def linear(x, name, bias=True):
@@ -66,35 +71,79 @@ def forward(weights, features, adjacent, convolution, norm, residual):
         x = x @ weights["projection.weight"] + weights["projection.bias"]
     for i in range(LAYERS):
         name = "layers.%d." % i
-        y = functional.layer_norm(x, (WIDTH,), weights[name + "norm.weight"], weights[name + "norm.bias"]) if norm else x
-        y = convolve(y.relu(), name, i + 1 == LAYERS)
-        x = x + y if residual and i + 1 < LAYERS else y
+        activated = i > 0 or "projection.weight" in weights
+        y = functional.layer_norm(x, (WIDTH,), weights[name + "norm.weight"], weights[name + "norm.bias"]) if norm and activated else x
+        last = i + 1 == LAYERS and gives_classes
+        y = convolve(y.relu() if activated else y, name, last)
+        x = x + y if residual and activated and not last else y
     return x
 
 
+def pooled(weights, x, pooling):
+    """Logits of a graph from its nodes: the mean or sum of them, or weighted by a softmax over all of them (Li 2016)."""
+    if pooling == "attention":
+        x = (x @ weights["pooling.gate.weight"].t() + weights["pooling.gate.bias"]).softmax(0) * x
+    return functional.linear(x.mean(0) if pooling == "mean" else x.sum(0), weights["head.weight"], weights["head.bias"])
+
+
 class GraphParityTest(unittest.TestCase):
+    def train(self, folder, **words):
+        """(the weights of a run, its last evaluation)"""
+        with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=folder, **words))
+        for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
+            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
+        with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
+            return weights, [json.loads(line) for line in file if "validation_loss" in line][-1]
+
     def check(self, convolution, more="", norm=False, residual=False):
         with tempfile.TemporaryDirectory() as folder:
             write_graph(folder + "/graph.npz")
             graph = numpy.load(folder + "/graph.npz")
-            with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
-                file.write(CONFIG.format(folder=folder, convolution=convolution, more=", projection: sparse" + more))
-            for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
-                result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
-            with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
-                ours = [json.loads(line) for line in file if "validation_loss" in line][-1]
+            weights, ours = self.train(folder, convolution=convolution, batch=1, more=", features: 30, projection: sparse" + more,
+                                       data="{type: graph, file: %s/graph.npz}" % folder)
         adjacent = matrix(graph, "adj")
         adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
         nodes, labels = torch.tensor(graph["validation"]), torch.tensor(graph["labels"])
         logits = forward(weights, matrix(graph, "attr"), adjacent, convolution, norm, residual)[nodes]
-        theirs = functional.cross_entropy(logits, labels[nodes]).item()
+        self.compare(ours, logits, labels[nodes], "validation_nodes")
+
+    def compare(self, ours, logits, labels, count):
+        theirs = functional.cross_entropy(logits, labels).item()
         self.assertLess(abs(ours["validation_loss"] - theirs), 1e-5 * theirs)
-        self.assertEqual(round(ours["validation_accuracy"] * len(nodes)), (logits.argmax(1) == labels[nodes]).sum().item())
-        self.assertEqual(ours["validation_nodes"], len(nodes))
+        self.assertEqual(round(ours["validation_accuracy"] * len(labels)), (logits.argmax(1) == labels).sum().item())
+        self.assertEqual(ours[count], len(labels))
         # Far from the start, so that a part without effect would show.
         self.assertGreater(ours["validation_accuracy"], 2 / CLASSES)
+
+    def check_pooling(self, convolution, pooling, more="", residual=False):
+        with tempfile.TemporaryDirectory() as folder:
+            write_graphs(folder)
+            weights, ours = self.train(folder, convolution=convolution, batch=16, more=", features: 6, pooling: %s%s" % (pooling, more),
+                                       data="{type: ogb_graphs, folder: %s}" % folder)
+            nodes, edges, labels, validation = (table(folder, name)[:, 0].astype(int)
+                                                for name in ("raw/num-node-list", "raw/num-edge-list", "raw/graph-label", "split/random/valid"))
+            features = numpy.split(table(folder, "raw/node-feat"), nodes.cumsum()[:-1])
+            ends = numpy.split(table(folder, "raw/edge").astype(int), edges.cumsum()[:-1])
+        logits = []
+        for graph in validation:
+            adjacent = torch.zeros(nodes[graph], nodes[graph], dtype=torch.float64)
+            adjacent[tuple(ends[graph].T)] = 1
+            adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
+            x = forward(weights, torch.tensor(features[graph]).float().double(), adjacent, convolution, norm=False, residual=residual)
+            logits.append(pooled(weights, x, pooling))
+        self.compare(ours, torch.stack(logits), torch.tensor(labels[validation]), "validation_graphs")
+
+    def test_pooling_by_the_mean(self):
+        self.check_pooling("gcn", "mean", ", dropout: 0.1")
+
+    def test_pooling_by_the_sum(self):
+        self.check_pooling("gin", "sum", ", residual: true", residual=True)
+
+    def test_pooling_by_attention(self):
+        self.check_pooling("gat", "attention", ", heads: 2")
 
     def test_sage(self):
         self.check("sage", ", norm: true, residual: true, dropout: 0.2", norm=True, residual=True)

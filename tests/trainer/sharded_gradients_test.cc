@@ -197,13 +197,16 @@ TEST(ShardedGradients, OfVisionTransformers) {
 }
 
 TEST(ShardedGradients, OfGraphNetworks) {
-  for (const char* convolution : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 3"}) {
+  for (const std::string convolution : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 3"}) {
+    // The gradients of the scores of one target would sum to 0 without leaky_relu: what is left has lost some bits.
+    const double tolerance = convolution.starts_with("gat") ? 5 * kRounding : kRounding;
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-             {"model.dropout=0.3"},  // the features go into the first convolution
+             {"model.dropout=0.3"},     // the features go into the first convolution
+             {"model.residual=false"},  // and each but the last ends in a relu
              {"model.projection=dense", "model.norm=true", "model.dropout=0.3"},
              {"model.projection=sparse", "model.norm=true", "sharding.accumulate=full"}}) {
-      SCOPED_TRACE(std::string(convolution) + " " + more[0]);
-      expect_close(on_all_ranks(graph(convolution, more)), on_one_rank(graph(convolution, more)), kRounding);
+      SCOPED_TRACE(convolution + " " + more[0]);
+      expect_close(on_all_ranks(graph(convolution, more)), on_one_rank(graph(convolution, more)), tolerance);
     }
   }
 }

@@ -66,6 +66,22 @@ def write_graph(path, nodes=300, classes=4, features=30):
     numpy.savez(path, **arrays)
 
 
+def write_graphs(folder, graphs=160, classes=4, features=6):
+    """Small graphs in a folder as OGB's. The class says how far edges lead around a ring, and a little about the features."""
+    random = numpy.random.default_rng(2)
+    labels = random.integers(classes, size=graphs)
+    sizes = random.integers(6, 14, size=graphs)
+    edges = [[(node, (node + step) % size) for node in range(size) for step in range(1, 2 + label)] for label, size in zip(labels, sizes)]
+    split = numpy.split(random.permutation(graphs), [graphs // 2, 3 * graphs // 4])
+    tables = {"raw/num-node-list": sizes, "raw/num-edge-list": [len(some) for some in edges], "raw/graph-label": labels,
+              "raw/edge": [edge for some in edges for edge in some],
+              "raw/node-feat": random.normal(size=(sizes.sum(), features)) + 0.5 * numpy.eye(features)[labels.repeat(sizes)],
+              **dict(zip(("split/random/train", "split/random/valid", "split/random/test"), split))}
+    for name, table in tables.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        numpy.savetxt(os.path.join(folder, name + ".csv.gz"), table, "%.6g", ",")
+
+
 def rank_processes(mpirun):
     """Process ids of the ranks that an mpirun has started, by rank."""
     found = {}
@@ -101,6 +117,18 @@ FAMILIES = {
         "micro_batch=1",
         "evaluation.tokens=0",
     ],
+    "sampled_graph": [
+        "model={{type: graph_network, convolution: gcn, projection: sparse, features: 30, layers: 3, width: 24, classes: 4, norm: true,"
+        " dropout: 0.1}}",
+        "data={{type: graph, file: {data}/graph.npz, partition: contiguous, neighbors: [4, 3, 3]}}",
+        "evaluation.tokens=0",
+    ],
+    "many_graphs": [
+        "model={{type: graph_network, convolution: gin, projection: dense, pooling: attention, features: 6, layers: 3, width: 24, classes: 4, norm: true,"
+        " residual: true, dropout: 0.1}}",
+        "data={{type: ogb_graphs, folder: {data}/graphs}}",
+        "evaluation.tokens=0",
+    ],
 }
 
 
@@ -125,6 +153,7 @@ class TrainingRuns(unittest.TestCase):
         write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
         write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
         write_graph(self.data + "/graph.npz")
+        write_graphs(self.data + "/graphs")
         write_images(self.data + "/train", 0, 500)
         write_images(self.data + "/validation", 500, 101)  # not a multiple of anything
 

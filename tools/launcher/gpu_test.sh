@@ -116,12 +116,12 @@ run_gpu_test() {
     { cat "$output" && echo "strata: FAILED: $name ($seconds s)"; } >&2
   elif grep -aq '^OK (skipped=1)' "$output"; then
     not_run "$name: $(grep -aEo 'skipped .*' "$output" | head -n 1)"
-  elif grep -aqE 'SKIPPED \].*tests?, listed' "$output"; then
+  elif grep -aqE 'SKIPPED \].*tests?, listed' "$output" && ! grep -aqE 'PASSED  \] [1-9]' "$output"; then
     not_run "$name: skipped $(grep -aEo '[0-9]+ tests?, listed' "$output" | head -n 1 | cut -d , -f 1)"
   else
     became passed
     seconds=$(($(date +%s) - started))
-    say "passed: $name ($seconds s; $(grep -aEo '[0-9]+ tests? from [0-9]+ test suites? ran|^Ran [0-9]+ test' "$output" | sort -u | tr '\n' ' '))"
+    say "passed: $name ($seconds s; $(grep -aEo '(PASSED|SKIPPED)  ?\] [0-9]+ tests?|^Ran [0-9]+ test' "$output" | tr -d ']' | sort -u | tr -s ' \n' ' '))"
   fi
   rm -f "$output"
 }

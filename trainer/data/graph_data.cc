@@ -55,8 +55,8 @@ void check_disjoint(const GraphData& graph, const Split& first, const Split& sec
   std::set_intersection(a, a + first.second->numel(), b, b + second.second->numel(), std::back_inserter(both));
   if (both.empty()) return;
   const auto count = static_cast<int64_t>(both.size());
-  fail(graph, text(count) + (count == 1 ? " node is" : " nodes are") + " in " + first.first + " and in " +
-                  second.first + ", the first is node " + text(both[0]));
+  fail(graph, text(count) + " " + graph.item() + (count == 1 ? " is" : "s are") + " in " + first.first + " and in " +
+                  second.first + ", the first is " + graph.item() + " " + text(both[0]));
 }
 
 uint64_t hash_of(uint64_t hash, const Tensor& tensor) {
@@ -106,28 +106,29 @@ void set_edges(GraphData& graph, const Tensor& sources, const Tensor& targets, b
   std::copy_n(from_nodes.begin(), kept, graph.neighbors.mutable_data_ptr<int64_t>());
 }
 
-Tensor sorted_split(const GraphData& graph, const std::string& split, const Tensor& nodes) {
-  if (nodes.numel() == 0) fail(graph, split + " is empty; expected at least one node");
-  const Tensor sorted = nodes.clone();
-  int64_t* node = sorted.mutable_data_ptr<int64_t>();
-  for (int64_t i = 0; i < nodes.numel(); ++i) {
-    if (node[i] >= 0 && node[i] < graph.nodes) continue;
-    fail(graph, split + "[" + text(i) + "] is node " + text(node[i]) + ", which is not there; there are " +
-                    text(graph.nodes) + " nodes");
+Tensor sorted_split(const GraphData& graph, const std::string& split, const Tensor& items) {
+  if (items.numel() == 0) fail(graph, split + " is empty; expected at least one " + graph.item());
+  const Tensor sorted = items.clone();
+  int64_t* item = sorted.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < items.numel(); ++i) {
+    if (item[i] >= 0 && item[i] < graph.items()) continue;
+    fail(graph, split + "[" + text(i) + "] is " + graph.item() + " " + text(item[i]) +
+                    ", which is not there; there are " + text(graph.items()) + " " + graph.item() + "s");
   }
-  std::sort(node, node + nodes.numel());
-  const int64_t* twice = std::adjacent_find(node, node + nodes.numel());
-  if (twice != node + nodes.numel()) fail(graph, split + " has node " + text(*twice) + " twice");
+  std::sort(item, item + items.numel());
+  const int64_t* twice = std::adjacent_find(item, item + items.numel());
+  if (twice != item + items.numel()) fail(graph, split + " has " + graph.item() + " " + text(*twice) + " twice");
   return sorted;
 }
 
 void check(const GraphData& graph, int64_t classes) {
   check_finite(graph);
   const int64_t* label = integers(graph.labels);
-  for (int64_t node = 0; node < graph.nodes; ++node) {
-    if (label[node] >= 0 && label[node] < classes) continue;
-    fail(graph, "the label of node " + text(node) + " is " + text(label[node]) + ", outside of the " + text(classes) +
-                    " classes of the model (model.classes)");
+  for (int64_t i = 0; i < graph.items(); ++i) {
+    if (label[i] >= 0 && label[i] < classes) continue;
+    const std::string place = graph.labels_file.empty() ? graph.name : graph.labels_file + ":" + text(i + 1);
+    throw Error(ExitCode::data, place + ": the label of " + graph.item() + " " + text(i) + " is " + text(label[i]) +
+                                    ", outside of the " + text(classes) + " classes of the model (model.classes)");
   }
   const std::array<Split, 3> splits = {
       {{"train", &graph.train}, {"validation", &graph.validation}, {"test", &graph.test}}};
@@ -143,6 +144,7 @@ std::string fingerprint_of(const GraphData& graph) {
         graph.sparse_features.columns, graph.sparse_features.values, graph.labels, graph.train, graph.validation}) {
     hash = hash_of(hash, part);
   }
+  if (graph.first_nodes.defined()) hash = hash_of(hash, graph.first_nodes);
   char digits[17];
   std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
   return digits;

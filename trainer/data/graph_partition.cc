@@ -65,21 +65,6 @@ MetisGraph for_metis(const GraphData& graph) {
 
 Tensor select(const Tensor& values, const Tensor& rows) { return values.index_select(0, rows); }
 
-// The rows of a sparse matrix in another order.
-SparseRows reordered(const SparseRows& rows, const Tensor& order) {
-  const int64_t count = order.numel();
-  const int64_t* before = integers(rows.offsets);
-  std::vector<int64_t> offsets = {0}, places;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = integers(order)[i];
-    for (int64_t e = before[row]; e < before[row + 1]; ++e) places.push_back(e);
-    offsets.push_back(static_cast<int64_t>(places.size()));
-  }
-  const Tensor place = tensor_of(places);
-  return {tensor_of(offsets), select(rows.columns, place),
-          rows.values.defined() ? select(rows.values, place) : Tensor()};
-}
-
 // Which nodes outside of [begin, end) its rows need, ascending.
 std::vector<int64_t> halo_of(const SparseRows& rows, int64_t begin, int64_t end) {
   std::vector<int64_t> halo;
@@ -138,10 +123,10 @@ GraphData reordered(const GraphData& graph, const GraphOrder& order) {
   GraphData result = graph;
   const Tensor place_of = at::empty_like(nodes);  // of each node of the file
   place_of.index_copy_(0, nodes, at::arange(graph.nodes, at::kLong));
-  const SparseRows rows = reordered(SparseRows{graph.offsets, graph.neighbors, {}}, nodes);
+  const SparseRows rows = rows_of({graph.offsets, graph.neighbors, {}}, nodes);
   result.offsets = rows.offsets, result.neighbors = select(place_of, rows.columns);
   if (graph.is_sparse()) {
-    result.sparse_features = reordered(graph.sparse_features, nodes);
+    result.sparse_features = rows_of(graph.sparse_features, nodes);
   } else {
     result.dense_features = select(graph.dense_features, nodes);
   }
@@ -160,6 +145,20 @@ std::vector<int64_t> ranges_of_ranks(const GraphOrder& order, int64_t ranks) {
                                     : order.offsets.back() * rank / ranks);
   }
   return ranges;
+}
+
+SparseRows rows_of(const SparseRows& rows, const Tensor& nodes) {
+  const int64_t count = nodes.numel();
+  const int64_t* before = integers(rows.offsets);
+  std::vector<int64_t> offsets = {0}, places;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = integers(nodes)[i];
+    for (int64_t e = before[row]; e < before[row + 1]; ++e) places.push_back(e);
+    offsets.push_back(static_cast<int64_t>(places.size()));
+  }
+  const Tensor place = tensor_of(places);
+  return {tensor_of(offsets), select(rows.columns, place),
+          rows.values.defined() ? select(rows.values, place) : Tensor()};
 }
 
 SparseRows rows_between(const SparseRows& rows, int64_t begin, int64_t end) {

@@ -31,7 +31,8 @@ GraphData reordered(const GraphData& graph, const GraphOrder& order);
 // Rank r has the nodes from result[r] to result[r + 1]: whole parts where there are enough of them.
 std::vector<int64_t> ranges_of_ranks(const GraphOrder& order, int64_t ranks);
 
-// Some of the rows, as they are.
+// These rows of a sparse matrix, one after another; and those from `begin` to `end`.
+SparseRows rows_of(const SparseRows& rows, const Tensor& nodes);
 SparseRows rows_between(const SparseRows& rows, int64_t begin, int64_t end);
 
 // What one rank computes: rows of the matrix for its own nodes. Sources are its own nodes, then its halo, which are the

@@ -3,15 +3,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "modules/graph_network.h"
 #include "trainer/data/graph_partition.h"
+#include "trainer/data/neighbor_sampler.h"
 #include "trainer/task.h"
 
 namespace strata::trainer {
 
 // A sample is the whole graph, of which each rank has its part; what is learnt from are the labels of the nodes for
-// training.
+// training. With sampled neighbors a sample is such a node, and only evaluations see the whole graph.
 class NodeClassification : public Task {
  public:
   // The order says which ranks compute what.
@@ -22,9 +24,9 @@ class NodeClassification : public Task {
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
-  // Empty: the graph is on the device already.
+  // Nothing, where the graph is on the device already; or what the sampler found.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
-  int64_t items_per_sample() const override { return graph_.train.size(0); }
+  int64_t items_per_sample() const override { return sampler_ ? 1 : graph_.train.size(0); }
   std::string item_name() const override { return "nodes"; }
 
   int64_t evaluation_samples() const override { return 1; }
@@ -38,7 +40,7 @@ class NodeClassification : public Task {
   std::string data_fingerprint() const override { return fingerprint_; }
 
  private:
-  Tensor logits(const Tensor& dropout_key) const;
+  MicroBatch sampled_batch(int64_t first_sample, int64_t count) const;
   Tensor targets_of(const Tensor& split) const;
 
   TrainerConfig config_;
@@ -47,12 +49,14 @@ class NodeClassification : public Task {
   std::string fingerprint_;
   GraphOrder order_;
   GraphData graph_;  // in this order
+  std::optional<NeighborSampler> sampler_;
   sharding::Communicator* world_ = nullptr;
   GraphPart part_;  // of this rank
   std::unique_ptr<modules::GraphNetwork> model_;
   // On the device, of the own nodes.
   std::shared_ptr<const modules::GraphStep> step_;
   Tensor features_, train_targets_, validation_targets_;  // targets: int64 [own nodes]
+  Tensor all_features_;                                   // dense ones of all nodes, where neighbors are sampled
 };
 
 }  // namespace strata::trainer

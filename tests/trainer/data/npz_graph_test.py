@@ -41,7 +41,7 @@ class NpzGraphTest(unittest.TestCase):
         self.path = os.path.join(os.environ["TEST_TMPDIR"], "graph.npz")
 
     def run_program(self, path=None, classes=CLASSES, direction="directed"):
-        return subprocess.run([PRINT_GRAPH, path or self.path, str(classes), direction], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([PRINT_GRAPH, str(classes), direction, "npz", path or self.path], capture_output=True, text=True, timeout=60, check=False)
 
     def read(self, save=numpy.savez, direction="directed", **changes):
         save(self.path, **arrays(**changes))

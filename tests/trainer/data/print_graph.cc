@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// print_graph FILE CLASSES directed|undirected: a graph as JSON, for a test in another language to compare with what it
-// wrote.
+// print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | ogbs FOLDER SPLIT | text EDGES FEATURES LABELS
+// TRAIN VALIDATION: a graph, or many, as JSON, for a test in another language to compare with what it wrote.
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "configs/errors.h"
 #include "trainer/data/npz_graph.h"
+#include "trainer/data/text_graph.h"
 
 namespace strata::trainer {
 namespace {
@@ -23,6 +23,7 @@ void print(const GraphData& graph) {
   const nlohmann::json json = {
       {"nodes", graph.nodes},
       {"features", graph.features},
+      {"first_nodes", list<int64_t>(graph.first_nodes)},
       {"offsets", list<int64_t>(graph.offsets)},
       {"neighbors", list<int64_t>(graph.neighbors)},
       {"dense", list<float>(graph.dense_features)},
@@ -40,10 +41,19 @@ void print(const GraphData& graph) {
 }  // namespace
 }  // namespace strata::trainer
 
-int main(int, char** arguments) try {
+int main(int count, char** words) try {
   using namespace strata::trainer;
-  const GraphData graph = read_npz_graph(arguments[1], std::string(arguments[3]) == "undirected");
-  check(graph, std::atoll(arguments[2]));
+  std::vector<std::string> arguments(words, words + count);
+  arguments.resize(9);
+  const bool undirected = arguments[2] == "undirected";
+  const std::string& format = arguments[3];
+  const GraphData graph =
+      format == "npz"   ? read_npz_graph(arguments[4], undirected)
+      : format == "ogb" ? read_ogb_graph(arguments[4], arguments[5], undirected)
+      : format == "ogbs"
+          ? read_ogb_graphs(arguments[4], arguments[5], undirected)
+          : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], ""}, undirected);
+  check(graph, std::stoll(arguments[1]));
   print(graph);
 } catch (const strata::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "modules/graph_pooling.h"
+
+#include <ATen/ops/zeros.h>
+
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+
+namespace strata::modules {
+
+GraphPooling::GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config,
+                           const KernelSelection& kernels)
+    : reduction_(config.pooling == NodePooling::mean ? kernels::Reduction::mean : kernels::Reduction::sum),
+      level_(kernels.neighbor_aggregate) {
+  if (config.pooling != NodePooling::attention) return;
+  gate_.emplace(parameter, "pooling.gate", /*has_bias=*/true, kernels::Activation::none, kernels.linear);
+}
+
+Tensor GraphPooling::operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const {
+  const kernels::NeighborGraph& graph = nodes_of_graphs.graph;
+  if (!gate_) return kernels::neighbor_aggregate(x, graph, /*edge_weight=*/{}, reduction_, level_);
+  const Tensor score = (*gate_)(x);
+  // The attention of a convolution with one head, where targets say nothing, and with a slope that changes nothing.
+  const Tensor score_of_graph = at::zeros({graph.targets, 1}, score.options());
+  return kernels::neighbor_attention(x.unsqueeze(1), score, score_of_graph, graph, /*negative_slope=*/1, level_)
+      .squeeze(1);
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What a graph becomes from its nodes.
+#pragma once
+
+#include <optional>
+
+#include "kernels/neighbor_aggregate/reduction.h"
+#include "modules/graph_network_config.h"
+#include "modules/graph_step.h"
+#include "modules/kernel_selection.h"
+#include "modules/linear.h"
+#include "modules/parameters.h"
+
+namespace strata::modules {
+
+//   mean, sum  of x[n] over the nodes n of the graph
+//   attention  sum of softmax(gate x + bias)[n] x[n], the softmax over the nodes of the graph
+// The nodes of a graph are the neighbors of one target: the ops are those of convolutions.
+class GraphPooling {
+ public:
+  // The pooling of the configuration is not none.
+  GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config, const KernelSelection& kernels);
+
+  // x [nodes, D] -> [graphs, D]
+  Tensor operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const;
+
+ private:
+  kernels::Reduction reduction_;
+  std::optional<Linear> gate_;  // attention
+  kernels::Level level_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/tasks/graph_classification.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "modules/kernel_selection.h"
+#include "trainer/data/graph_partition.h"
+#include "trainer/data/graph_rows.h"
+#include "trainer/tasks/graph_inputs.h"
+
+namespace strata::trainer {
+namespace {
+
+const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
+
+}  // namespace
+
+GraphClassification::GraphClassification(const TrainerConfig& config, GraphData graphs)
+    : config_(config),
+      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
+      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
+      graphs_(std::move(graphs)) {
+  check_features(graphs_, model_config_);
+  check(graphs_, model_config_.classes);
+  fingerprint_ = fingerprint_of(graphs_);
+  rows_ = rows_for(model_config_, graphs_);
+}
+
+std::vector<modules::ParameterGroup> GraphClassification::parameter_table() const {
+  return modules::parameter_table(model_config_);
+}
+
+void GraphClassification::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
+  model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+}
+
+// The rows of a step are those of the nodes of its graphs, one after another: dropout's masks do not depend on how they
+// are spread over ranks and micro-batches.
+MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t count) const {
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  const int64_t in_step = first_sample % config_.batch;
+  const Tensor before = drawn(graphs_.train, seed, first_sample - in_step, in_step);
+  const Tensor graphs = drawn(graphs_.train, seed, first_sample, count);
+  MicroBatch batch = batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before));
+  batch.first_sample = in_step;
+  return batch;
+}
+
+MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
+  const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
+  if (there == 0) {  // layers have collectives: a rank without graphs computes one, which counts nothing
+    const Tensor any = graphs_.validation.slice(0, 0, 1);
+    return batch_of(any, at::full_like(any, kIgnoredLabel), /*first_row=*/0);
+  }
+  const Tensor graphs = graphs_.validation.slice(0, first_sample, first_sample + there);
+  return batch_of(graphs, graphs_.labels.index_select(0, graphs), /*first_row=*/0);
+}
+
+int64_t GraphClassification::nodes_in(const Tensor& graphs) const {
+  const int64_t* first = integers(graphs_.first_nodes);
+  int64_t nodes = 0;
+  for (int64_t i = 0; i < graphs.numel(); ++i) {
+    const int64_t graph = integers(graphs)[i];
+    nodes += first[graph + 1] - first[graph];
+  }
+  return nodes;
+}
+
+MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& labels, int64_t first_row) const {
+  const int64_t* first = integers(graphs_.first_nodes);
+  const int64_t* offset = integers(rows_.offsets);
+  std::vector<Tensor> nodes, columns;
+  const Tensor begins = at::empty({graphs.numel() + 1}, at::kLong);
+  int64_t* begin = begins.mutable_data_ptr<int64_t>();
+  begin[0] = 0;
+  for (int64_t i = 0; i < graphs.numel(); ++i) {
+    const int64_t graph = integers(graphs)[i], from = first[graph], to = first[graph + 1];
+    nodes.push_back(at::arange(from, to, at::kLong));
+    columns.push_back(rows_.columns.slice(0, offset[from], offset[to]) + (begin[i] - from));
+    begin[i + 1] = begin[i] + to - from;
+  }
+  const Tensor all_nodes = at::cat(nodes);
+  SparseRows rows = rows_of(rows_, all_nodes);
+  rows.columns = at::cat(columns);
+
+  auto step = std::make_shared<modules::GraphStep>();
+  step->layers.push_back(weighted_graph(rows, all_nodes.numel()));
+  step->pooling = weighted_graph({begins, at::arange(all_nodes.numel(), at::kLong), {}}, all_nodes.numel());
+  step->first_row = first_row;
+  MicroBatch batch{graphs_.dense_features.index_select(0, all_nodes), labels};
+  batch.graph = std::move(step);
+  return batch;
+}
+
+Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
+  return (*model_)(batch.inputs.to(activation_type(config_.precision)), context_of(batch.graph, dropout_key));
+}
+
+Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {
+  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets, loss_level_);
+}
+
+std::map<std::string, double> GraphClassification::metrics(const std::vector<double>& means) const {
+  return label_metrics(means);
+}
+
+Tensor GraphClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
+  return label_loss(logits(batch, dropout_key), batch.targets, scale, loss_level_);
+}
+
+}  // namespace strata::trainer
