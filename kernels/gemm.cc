@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Products are made by cuBLASLt or, followed by gelu_tanh, by the kernel of gelu_gemm.cu.
 // cuBLASLt counts by columns, LibTorch by rows: out [M, N] by rows is its transpose by columns, so that cuBLASLt is
 // asked for out^T = b^T a^T.
 #include "kernels/gemm.h"
@@ -20,7 +21,8 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/call.h"
+#include "kernels/gelu_gemm.h"
+#include "kernels/launch_check.h"
 
 namespace strata::kernels {
 namespace {
@@ -29,6 +31,8 @@ constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLASLt asks for on Ho
 constexpr int kCandidates = 32;
 constexpr size_t kFinalists = 6;
 constexpr int kFinalRounds = 6;
+// Where nothing is timed: a tile of our kernel for each of an H100's 132 multiprocessors; cuBLASLt has smaller tiles.
+constexpr int64_t kManyElements = int64_t{132} * 128 * 256;
 
 void check(cublasStatus_t status, std::string_view op, const Gemm& gemm) {
   TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op, "/cuda: cuBLASLt failed on ", gemm.a.scalar_type(), " ",
@@ -97,14 +101,51 @@ cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
   return CUBLASLT_EPILOGUE_DEFAULT;  // unreachable: the switch is complete
 }
 
-// Everything that the choice of an algorithm may depend on.
+// The call as the kernel of gelu_gemm.cu wants it, where it can make it.
+std::optional<GeluGemm> gelu_gemm(const Gemm& g) {
+  const at::ScalarType type = g.a.scalar_type();
+  if (g.epilogue != Epilogue::gelu_tanh || g.add || (type != at::kBFloat16 && type != at::kHalf)) return std::nullopt;
+  const Layout a = layout_of(g.a), b = layout_of(g.b), out = layout_of(g.out);
+  const bool has_bias = g.bias.defined();
+  const bool has_types = g.out.scalar_type() == type && (!has_bias || g.bias.scalar_type() == type);
+  const bool is_aligned = (alignment(g.a) | alignment(g.b) | alignment(g.out) | alignment(g.bias)) % 16 == 0 &&
+                          alignment(g.pre_activation) % 16 == 0;
+  const bool is_whole = (a.distance | b.distance | out.distance | g.out.size(1)) % 8 == 0;
+  const bool is_counted = std::max({g.out.size(0), g.out.size(1), g.a.size(1)}) < int64_t{1} << 30;
+  if (a.transposed || !b.transposed || !has_types || !is_aligned || !is_whole || !is_counted ||
+      at::cuda::getCurrentDeviceProperties()->major != 9) {
+    return std::nullopt;
+  }
+  return GeluGemm{.type = type == at::kHalf ? CudaType::float16 : CudaType::bfloat16,
+                  .a = g.a.const_data_ptr(),
+                  .b = g.b.const_data_ptr(),
+                  .bias = has_bias ? g.bias.const_data_ptr() : nullptr,
+                  .out = g.out.mutable_data_ptr(),
+                  .pre_activation = g.pre_activation.mutable_data_ptr(),
+                  .rows = g.out.size(0),
+                  .columns = g.out.size(1),
+                  .depth = g.a.size(1),
+                  .a_distance = a.distance,
+                  .b_distance = b.distance,
+                  .out_distance = out.distance};
+}
+
+// How a kind of call is made: by an algorithm of cuBLASLt or else by the kernel of gelu_gemm.cu.
+using Choice = std::optional<cublasLtMatmulHeuristicResult_t>;
+
+// Everything that the choice may depend on.
 using Key = std::array<int64_t, 20>;
 
-// One call as cuBLASLt wants it; lives on the stack.
+// One call as cuBLASLt wants it, and our kernel where it can; lives on the stack.
 class Call {
  public:
   Call(std::string_view op, const Gemm& gemm)
-      : op_(op), gemm_(gemm), a_(layout_of(gemm.a)), b_(layout_of(gemm.b)), out_(layout_of(gemm.out)) {
+      : op_(op),
+        gemm_(gemm),
+        a_(layout_of(gemm.a)),
+        b_(layout_of(gemm.b)),
+        out_(layout_of(gemm.out)),
+        gelu_gemm_(gelu_gemm(gemm)) {
     TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
                       gemm.out.strides(), ", expected rows of neighboring elements");
     const cudaDataType_t type = data_type(gemm.a.scalar_type()), out_type = data_type(gemm.out.scalar_type());
@@ -153,7 +194,14 @@ class Call {
   }
 
   // Best guess first.
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates() {
+  std::vector<Choice> candidates() {
+    std::vector<Choice> all;
+    for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
+    if (gelu_gemm_) all.insert(gemm_.out.numel() >= kManyElements ? all.begin() : all.end(), Choice());
+    return all;
+  }
+
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms() {
     cublasLtMatmulPreferenceOpaque_t preference{};
     init(cublasLtMatmulPreferenceInit(&preference));
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
@@ -180,23 +228,26 @@ class Call {
     return found;
   }
 
-  cublasStatus_t launch(const cublasLtMatmulHeuristicResult_t& algorithm, void* out, bool add) {
+  // `out` and `add` stand for those of the call; our kernel never adds.
+  cublasStatus_t launch(const Choice& choice, void* out, bool add) {
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    if (!choice) {
+      check_launch(launch_gelu_gemm(*gelu_gemm_, stream), "gelu_gemm", gelu_gemm_->rows, gelu_gemm_->columns);
+      return CUBLAS_STATUS_SUCCESS;
+    }
     const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
     c10::DataPtr workspace;  // given back in the order of the stream
-    if (algorithm.workspaceSize > 0)
-      workspace = c10::cuda::CUDACachingAllocator::get()->allocate(algorithm.workspaceSize);
+    if (choice->workspaceSize > 0) workspace = c10::cuda::CUDACachingAllocator::get()->allocate(choice->workspaceSize);
     return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, gemm_.b.const_data_ptr(),
                           &b_layout_, gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
-                          &algorithm.algo, workspace.get(), algorithm.workspaceSize, c10::cuda::getCurrentCUDAStream());
+                          &choice->algo, workspace.get(), choice->workspaceSize, stream);
   }
 
-  void launch(const cublasLtMatmulHeuristicResult_t& algorithm) {
-    check(launch(algorithm, gemm_.out.mutable_data_ptr(), gemm_.add), op_, gemm_);
-  }
+  void launch(const Choice& choice) { check(launch(choice, gemm_.out.mutable_data_ptr(), gemm_.add), op_, gemm_); }
 
   // Runs the candidates on the caller's own operands; what `out` holds is kept when it is to be added to. A GPU's clock
   // falls while it multiplies: candidates run in turn, so that all of them meet every clock, and each has its best run.
-  cublasLtMatmulHeuristicResult_t fastest_of(const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  Choice fastest_of(const std::vector<Choice>& candidates) {
     if (candidates.size() == 1) return candidates.front();
     const at::Tensor scratch =
         gemm_.add ? at::empty_strided(gemm_.out.sizes(), gemm_.out.strides(), gemm_.out.options()) : gemm_.out;
@@ -210,7 +261,7 @@ class Call {
       if (launch(candidates[i], scratch.mutable_data_ptr(), gemm_.add) == CUBLAS_STATUS_SUCCESS)
         entrants.push_back({i});
     }
-    TORCH_CHECK(!entrants.empty(), op_, "/cuda: none of cuBLASLt's algorithms runs");
+    TORCH_CHECK(!entrants.empty(), op_, "/cuda: none of the algorithms runs");
     for (int round = 0; round <= kFinalRounds; ++round) {
       for (Entrant& entrant : entrants) {
         at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
@@ -236,15 +287,16 @@ class Call {
   std::string_view op_;
   const Gemm& gemm_;
   Layout a_, b_, out_;
+  std::optional<GeluGemm> gelu_gemm_;
   cublasComputeType_t compute_;
   cublasLtMatmulDescOpaque_t operation_{};
   cublasLtMatrixLayoutOpaque_t a_layout_{}, b_layout_{}, out_layout_{};
 };
 
-// The algorithm for such a call, chosen when it is first met; nothing when there is none.
-std::optional<cublasLtMatmulHeuristicResult_t> algorithm_for(std::string_view op, Call& call) {
+// How such a call is made, chosen when it is first met; nothing where it cannot be made.
+std::optional<Choice> choice_for(std::string_view op, Call& call) {
   static std::mutex mutex;
-  static auto* known = new std::map<Key, std::optional<cublasLtMatmulHeuristicResult_t>>;
+  static auto* known = new std::map<Key, std::optional<Choice>>;
   const bool deterministic = at::globalContext().deterministicAlgorithms();
   const Key key = call.key(deterministic);
   const std::lock_guard lock(mutex);
@@ -253,10 +305,10 @@ std::optional<cublasLtMatmulHeuristicResult_t> algorithm_for(std::string_view op
   if (capturing && !deterministic) {
     TORCH_WARN_ONCE(op,
                     "/cuda: a product of new sizes is met inside of a CUDA graph's capture, where nothing can be "
-                    "timed: its algorithm is cuBLASLt's first choice; run one step before the capture");
+                    "timed: its algorithm is the first by rule; run one step before the capture");
   }
-  const auto candidates = call.candidates();
-  auto& chosen = (*known)[key];
+  const std::vector<Choice> candidates = call.candidates();
+  std::optional<Choice>& chosen = (*known)[key];
   if (candidates.empty()) return chosen;
   chosen = capturing || deterministic ? candidates.front() : call.fastest_of(candidates);
   return chosen;
@@ -269,9 +321,9 @@ at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ?
 bool try_gemm(std::string_view op, const Gemm& gemm) {
   if (gemm.out.numel() == 0) return true;
   Call call(op, gemm);
-  const auto algorithm = algorithm_for(op, call);
-  if (algorithm) call.launch(*algorithm);
-  return algorithm.has_value();
+  const std::optional<Choice> choice = choice_for(op, call);
+  if (choice) call.launch(*choice);
+  return choice.has_value();
 }
 
 void gemm(std::string_view op, const Gemm& gemm) {

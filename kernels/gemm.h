@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// gemm: one matrix product by cuBLASLt, with what is done to it before it is stored, on tensors as LibTorch holds them.
+// gemm: one matrix product by cuBLASLt or by our own kernel, with what is done to it before it is stored, on tensors as
+// LibTorch holds them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,9 +28,9 @@ at::Tensor gemm_operand(const at::Tensor& matrix);
 // Algorithms are chosen once for each kind of call (sizes, types, alignments, epilogue) and kept for the process, so
 // that the same call gives the same bits. Eager calls time the candidates; inside of a CUDA graph's capture, where
 // nothing can be timed, and under at::globalContext().deterministicAlgorithms(), where two processes must choose alike,
-// it is the first one that cuBLASLt proposes. No algorithm adds partial sums in an order that may vary.
+// it is the first one by rule. No algorithm adds partial sums in an order that may vary.
 //
-// False, and nothing was launched, when cuBLASLt has no algorithm for such a call. `op` is named in errors.
+// False, and nothing was launched, when there is no algorithm for such a call. `op` is named in errors.
 bool try_gemm(std::string_view op, const Gemm& gemm);
 
 // The same; no algorithm is an error.

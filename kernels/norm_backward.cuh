@@ -257,15 +257,15 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   int64_t blocks = 0;
   const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
     if (plan.vectors_per_thread == 0) {
-      auto* kernel = adds ? norm_backward_any_kernel<Norm, T, true> : norm_backward_any_kernel<Norm, T, false>;
+      auto* kernel = adds ? norm_backward_any_kernel<Norm, T, kMayAdd<Norm>> : norm_backward_any_kernel<Norm, T, false>;
       blocks = std::min<int64_t>(a.rows, kMultiprocessors);
       kernel<<<static_cast<unsigned>(blocks), kRowThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
     blocks = ring_blocks(plan, a.rows);
     return visit_count<4>(plan.vectors_per_thread, [&]<int kVectors>() {
-      auto* kernel =
-          adds ? norm_backward_kernel<Norm, T, kVectors, true> : norm_backward_kernel<Norm, T, kVectors, false>;
+      auto* kernel = adds ? norm_backward_kernel<Norm, T, kVectors, kMayAdd<Norm>>
+                          : norm_backward_kernel<Norm, T, kVectors, false>;
       return launch_with_ring(kernel, a, plan, stream);
     });
   });

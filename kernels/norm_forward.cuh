@@ -189,21 +189,21 @@ cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(a.rows, (int64_t{1} << 31) - 1));
   return visit_type(a.type, [&]<class T>(T) {
     if (vectors == 0 || vectors > 8 * kRowThreads || blocks < a.rows) {
-      auto* kernel = adds ? norm_forward_any_kernel<Norm, T, true> : norm_forward_any_kernel<Norm, T, false>;
+      auto* kernel = adds ? norm_forward_any_kernel<Norm, T, kMayAdd<Norm>> : norm_forward_any_kernel<Norm, T, false>;
       kernel<<<blocks, kRowThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
     if (vectors <= 8 * kWarp) {
       return visit_count<8>(ceil_divide<int64_t>(vectors, kWarp), [&]<int kVectors>() {
-        auto* kernel = adds ? norm_forward_narrow_kernel<Norm, T, kVectors, true>
+        auto* kernel = adds ? norm_forward_narrow_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                             : norm_forward_narrow_kernel<Norm, T, kVectors, false>;
         const auto narrow_blocks = static_cast<unsigned>(ceil_divide<int64_t>(a.rows, kNarrowThreads / kWarp));
         return launch_overlapped(kernel, narrow_blocks, kNarrowThreads, 0, stream, a);
       });
     }
     const auto launch = [&]<int kVectors>() {
-      auto* kernel =
-          adds ? norm_forward_wide_kernel<Norm, T, kVectors, true> : norm_forward_wide_kernel<Norm, T, kVectors, false>;
+      auto* kernel = adds ? norm_forward_wide_kernel<Norm, T, kVectors, kMayAdd<Norm>>
+                          : norm_forward_wide_kernel<Norm, T, kVectors, false>;
       const int warps = static_cast<int>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
       return launch_overlapped(kernel, blocks, warps * kWarp, 0, stream, a);
     };

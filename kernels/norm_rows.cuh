@@ -15,6 +15,10 @@ struct Norm {
   static constexpr Activation kActivation = kActivationValue;
 };
 
+// Whether kernels are there for a norm with the residual added; no op has that and an activation.
+template <class Norm>
+inline constexpr bool kMayAdd = Norm::kActivation == Activation::none;
+
 // 0 where rows cannot be read in vectors of 16 bytes.
 inline int64_t vectors_in_row_of(CudaType type, int64_t width, bool aligned) {
   const int64_t per_vector = type == CudaType::float32 ? 4 : 8;

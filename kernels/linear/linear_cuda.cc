@@ -20,8 +20,8 @@ constexpr auto kOp = LinearOp::kName;
 
 Tensor rows_of(const Tensor& tensor) { return gemm_operand(tensor.reshape({-1, tensor.size(-1)})); }
 
-// cuBLASLt's gelu is the tanh form, for types of 16 bits only: its tanh is accurate to about 2^-11. The algorithm that
-// it proposes first, which deterministic runs take, is slower (379 TFLOP/s on an H200) than a product and a pass.
+// The gelu of products is the tanh form, for types of 16 bits only: its tanh is accurate to about 2^-11. Deterministic
+// runs take a product and a pass, whose bits are those of the op activation: layers that compute it again get the same.
 bool has_epilogue(Activation activation, const Tensor& y_NO) {
   if (activation != Activation::gelu_tanh) return activation != Activation::gelu;
   return y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0 && !at::globalContext().deterministicAlgorithms();

@@ -7,7 +7,8 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
   tests/trainer/step_data_test_ranks tests/trainer/step_memory_test_ranks)
 # Programs that run on one.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
-readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/triton_capture_test tests/kernels/aot_inductor_capture_test)
+readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
+  tests/kernels/aot_inductor_capture_test)
 # Files of unittest cases, which start runs themselves: on 1, 2 and 4 GPUs; on as many as there are, up to 4; on one.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for one of them
