@@ -64,7 +64,9 @@ __global__ void activation_gradient_kernel(T* grad, float* partials, const T* gr
   const int64_t column = first_column<N>();
   const bool inside = column < width;
   float sums[N] = {};
-  constexpr int kAhead = kKind == Activation::none ? 4 : 2;  // rows that are on their way while others are added
+  // Rows that are on their way while others are added. Two of them with an activation: 1.23 instead of 1.09 ms for the
+  // backward of 65536 x 768 -> 3072.
+  constexpr int kAhead = kKind == Activation::none ? 4 : 1;
   for (int64_t first = first_row(); inside && first < rows; first += kAhead * row_step()) {
     Chunk upper[kAhead], at[kAhead];
 #pragma unroll
