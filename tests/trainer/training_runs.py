@@ -132,14 +132,19 @@ FAMILIES = {
 }
 
 
-def for_each_family(test):
-    """The test gets the name of a family and its overrides, once for each of them."""
-    @functools.wraps(test)
-    def run(self):
-        for family, overrides in FAMILIES.items():
-            with self.subTest(family):
-                test(self, family, *[text.format(data=self.data) for text in overrides])
-    return run
+def for_families(*families):
+    """The test gets the name of a family and its overrides, once for each of these."""
+    def decorate(test):
+        @functools.wraps(test)
+        def run(self):
+            for family in families:
+                with self.subTest(family):
+                    test(self, family, *[text.format(data=self.data) for text in FAMILIES[family]])
+        return run
+    return decorate
+
+
+for_each_family = for_families(*FAMILIES)
 
 
 class TrainingRuns(unittest.TestCase):

@@ -43,14 +43,6 @@ std::vector<OpShape> common_shapes() {
                     .activation = Activation::gelu_tanh,
                     .bias = true});
   shapes.push_back({.op = "linear", .rows = 8192, .width = 4096, .outputs = 28672});
-  // The sizes of ogbn-arxiv and ogbn-products.
-  constexpr int64_t kArxivNodes = 169'343, kArxivEdges = 2'315'598;
-  for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
-    shapes.push_back(
-        {.op = "neighbor_aggregate", .rows = kArxivNodes, .width = 256, .edges = kArxivEdges, .reduction = reduction});
-  }
-  shapes.push_back({.op = "neighbor_aggregate", .rows = 2'449'029, .width = 256, .edges = 123'718'280});
-  shapes.push_back({.op = "neighbor_attention", .rows = kArxivNodes, .width = 64, .heads = 4, .edges = kArxivEdges});
   struct Heads {
     int64_t batch, positions, heads, key_value_heads, width;
   };
@@ -65,6 +57,14 @@ std::vector<OpShape> common_shapes() {
                         .deterministic = deterministic});
     }
   }
+  // The sizes of ogbn-arxiv and ogbn-products.
+  constexpr int64_t kArxivNodes = 169'343, kArxivEdges = 2'315'598;
+  for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
+    shapes.push_back(
+        {.op = "neighbor_aggregate", .rows = kArxivNodes, .width = 256, .edges = kArxivEdges, .reduction = reduction});
+  }
+  shapes.push_back({.op = "neighbor_aggregate", .rows = 2'449'029, .width = 256, .edges = 123'718'280});
+  shapes.push_back({.op = "neighbor_attention", .rows = kArxivNodes, .width = 64, .heads = 4, .edges = kArxivEdges});
   return shapes;
 }
 
