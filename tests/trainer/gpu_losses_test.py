@@ -24,8 +24,8 @@ LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 12, 768, 12, 1024, 50257
 BATCH, WARMUP, SEED = 16, 700, 1  # the first steps of the configuration, whose rate still rises
 RATE, BETAS, DECAY, CLIP = 6e-4, (0.9, 0.95), 0.1, 1.0
 STEPS = {"bfloat16": 200, "float32": 20}
-# By which the mean of ten losses may differ. Of single ones PyTorch's own two ways with bfloat16, autocast and weights that are
-# rounded for each step, differ by up to 0.9 % on an H200: rounding decides what a step does that overshoots.
+# By which a loss may differ: 0.47 % were measured on an H200. PyTorch's own two ways with bfloat16, autocast and weights that are
+# rounded for each step, differ by up to 0.87 %: rounding decides what a step does that overshoots.
 MOST = {"bfloat16": 0.005, "float32": 1e-5}
 
 
@@ -165,12 +165,11 @@ class GpuLossesTest(unittest.TestCase):
             self.assertEqual(begun, start)
             theirs = losses_of_pytorch(load_weights(self.folder + "/exported/model.safetensors"), tokens, dtype)
         differences = [a / b - 1 for a, b in zip(losses, theirs, strict=True)]
-        print("largest difference of one loss %.4f %% at step %d" % max((100 * abs(d), i + 1) for i, d in enumerate(differences)))
-        for end in range(10, steps + 1, 10):
-            ours, reference = (sum(all_losses[end - 10: end]) / 10 for all_losses in (losses, theirs))
-            print("steps %3d to %3d  loss %.4f  PyTorch %.4f  %+.4f %%" % (end - 9, end, ours, reference, 100 * (ours / reference - 1)))
-            self.assertLess(abs(ours / reference - 1), most)
-        self.assertLess(theirs[-1], theirs[0] - 1, "it learns nothing")
+        for step in (1, *range(10, steps + 1, 10)):
+            print("step %3d  loss %.4f  PyTorch %.4f  %+.4f %%" % (step, losses[step - 1], theirs[step - 1], 100 * differences[step - 1]))
+        print("largest difference %.4f %% at step %d" % max((100 * abs(d), i + 1) for i, d in enumerate(differences)))
+        self.assertLess(max(map(abs, differences)), most)
+        self.assertLess(theirs[-1], 0.8 * theirs[0], "it learns nothing")
 
     def test_the_first_losses_follow_pytorch(self):
         self.expect_the_same("bfloat16")
