@@ -11,6 +11,7 @@
 #include "sharding/run_in_backward.h"
 #include "trainer/data/all_threads.h"
 #include "trainer/group_layout.h"
+#include "trainer/scalar_type.h"
 #include "trainer/slot_plan.h"
 
 namespace strata::trainer {
@@ -21,8 +22,6 @@ using modules::Stream;
 using sharding::FlatLayout;
 using sharding::ShardedParameterGroup;
 using sharding::SlotPool;
-
-at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
 
 // Each rank makes the values of its own shard only: the full model exists nowhere.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,

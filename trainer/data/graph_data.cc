@@ -25,8 +25,6 @@ namespace {
 
 std::string text(int64_t number) { return std::to_string(number); }
 
-const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
-
 void check_finite(const GraphData& graph) {
   const Tensor& values = graph.is_sparse() ? graph.sparse_features.values : graph.dense_features;
   const float* value = values.const_data_ptr<float>();

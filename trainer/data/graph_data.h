@@ -17,6 +17,9 @@ struct SparseRows {
   Tensor offsets, columns, values;
 };
 
+// Of an int64 tensor on the CPU.
+inline const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
+
 struct GraphData {
   std::string name = {};         // for messages
   std::string labels_file = {};  // where line i + 1 is the label of item i; empty: not in a file of lines

@@ -22,8 +22,6 @@ namespace {
 
 constexpr int64_t kParts = 64, kFewestNodes = 256;
 
-const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
-
 Tensor tensor_of(const std::vector<int64_t>& values) {
   const Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
   std::copy(values.begin(), values.end(), tensor.mutable_data_ptr<int64_t>());

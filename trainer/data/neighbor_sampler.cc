@@ -12,8 +12,6 @@
 namespace strata::trainer {
 namespace {
 
-const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
-
 constexpr int64_t kFewestNodes = 4096;  // of a thread: to start one takes 20 us
 
 // The numbers that nodes have in a neighborhood: in the order in which they were met.

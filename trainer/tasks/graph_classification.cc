@@ -14,15 +14,10 @@
 #include "modules/kernel_selection.h"
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/graph_rows.h"
+#include "trainer/scalar_type.h"
 #include "trainer/tasks/graph_inputs.h"
 
 namespace strata::trainer {
-namespace {
-
-const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
-
-}  // namespace
-
 GraphClassification::GraphClassification(const TrainerConfig& config, GraphData graphs)
     : config_(config),
       model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
@@ -101,7 +96,7 @@ MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& lab
 }
 
 Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
-  return (*model_)(batch.inputs.to(activation_type(config_.precision)), context_of(batch.graph, dropout_key));
+  return (*model_)(batch.inputs.to(scalar_type(config_.precision.compute)), context_of(batch.graph, dropout_key));
 }
 
 Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {

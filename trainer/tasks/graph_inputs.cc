@@ -30,10 +30,6 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
   return {kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, columns), rows.values};
 }
 
-at::ScalarType activation_type(const PrecisionConfig& precision) {
-  return precision.compute == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat;
-}
-
 Tensor drawn(const Tensor& items, uint64_t seed, int64_t first_sample, int64_t count) {
   const int64_t in_epoch = items.size(0);
   const Tensor places = at::empty({count}, at::kLong);

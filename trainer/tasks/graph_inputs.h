@@ -15,7 +15,6 @@
 #include "modules/graph_step.h"
 #include "modules/layer.h"
 #include "trainer/data/graph_data.h"
-#include "trainer/trainer_config.h"
 
 namespace strata::trainer {
 
@@ -26,8 +25,6 @@ void check_features(const GraphData& graph, const modules::GraphNetworkConfig& m
 
 // On the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
-
-at::ScalarType activation_type(const PrecisionConfig& precision);
 
 // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
 Tensor drawn(const Tensor& items, uint64_t seed, int64_t first_sample, int64_t count);

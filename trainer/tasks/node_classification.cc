@@ -11,6 +11,7 @@
 #include "trainer/data/graph_rows.h"
 #include "trainer/data/permutation.h"
 #include "trainer/halo_exchange.h"
+#include "trainer/scalar_type.h"
 #include "trainer/tasks/graph_inputs.h"
 
 namespace strata::trainer {
@@ -65,7 +66,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
     if (!model_config_.has_projection()) {
       features = at::cat({features, graph_.dense_features.index_select(0, part_.halo)});
     }
-    const at::ScalarType type = activation_type(config_.precision);
+    const at::ScalarType type = scalar_type(config_.precision.compute);
     features_ = features.to(device, type);
     if (sampler_) all_features_ = graph_.dense_features.to(device, type);
   }
