@@ -59,30 +59,27 @@ most_ranks_of_a_host() {
 # watch_over MPIRUN...: runs it and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once.
 watch_over() {
-  local code=0 ended asked='' interrupted='' signaled errors reader
+  local code=0 ended output asked='' interrupted='' errors reader
   KILLED_RANK=''
   WORDS_OF_MPIRUN=$(mktemp)
-  exec {errors}> >(forward_messages)
+  exec {errors}> >(forward_messages) {output}>&1
   reader=$!
   MPIRUN=''
   trap 'ask_to_stop' TERM HUP
   trap 'interrupt' INT
-  # In a process group of its own: the terminal's Ctrl-C must reach this shell only.
-  set -m
-  "$@" </dev/null 2>&"$errors" &
-  MPIRUN=$!
-  set +m
-  exec {errors}>&-
+  # Tells the number of mpirun's process, then its exit code: `wait` would return another one when signals come quickly.
+  # mpirun has a session of its own, because the terminal's Ctrl-C must reach this shell only.
+  exec {ended}< <(
+    trap : INT TERM HUP
+    (echo "$BASHPID"; exec setsid "$@" </dev/null >&"$output" 2>&"$errors" {output}>&- {errors}>&-) || code=$?
+    echo "$code"
+  )
+  exec {errors}>&- {output}>&-
+  read -r MPIRUN <&"$ended"
   # Signals that came before there was anybody to pass them on to.
   if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
-  while :; do
-    signaled=''
-    ended=0
-    wait "$MPIRUN" || ended=$?
-    # A wait that a signal cut short says nothing about mpirun; 127: it was over, and the wait before has its code.
-    ((ended == 127)) || code=$ended
-    [[ -n $signaled && -z $interrupted ]] || break
-  done
+  read -r code <&"$ended" || code=137
+  exec {ended}<&-
   trap - TERM HUP INT
   [[ -n $interrupted ]] && code=130
   # All is passed on once the last writer has closed its end; one that a dead mpirun left behind is not waited for.
@@ -98,7 +95,6 @@ watch_over() {
 }
 
 ask_to_stop() {
-  signaled=1
   [[ -n $asked ]] && return 0  # a bare return in a trap returns the status from before it
   asked=1
   say "asked to stop: saving after the step that is under way"
@@ -106,7 +102,6 @@ ask_to_stop() {
 }
 
 interrupt() {
-  signaled=1
   if [[ -z $asked ]]; then
     ask_to_stop
     say "Ctrl-C once more stops without saving"
