@@ -23,7 +23,7 @@ build() {
   local begun program labels=()
   for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
   begun=$(mktemp)
-  if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes about 15 minutes on two cores"; fi
+  if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes 20 to 25 minutes on two cores"; fi
   if ! bazel build "${labels[@]}"; then
     rm -f "$begun"
     stop 70 "the build failed; the words of the compiler are above"
