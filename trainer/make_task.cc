@@ -68,4 +68,9 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
   return std::visit(make, config.model.type, config.data.type);
 }
 
+GraphSizes graph_sizes(const TrainerConfig& config) {
+  const bool has_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+  return has_graph ? make_task(config)->graph_sizes() : GraphSizes();
+}
+
 }  // namespace strata::trainer
