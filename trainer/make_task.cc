@@ -69,8 +69,10 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
 }
 
 GraphSizes graph_sizes(const TrainerConfig& config) {
-  const bool has_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
-  return has_graph ? make_task(config)->graph_sizes() : GraphSizes();
+  if (!std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return {};
+  TrainerConfig any_level = config;  // `best` may not be known yet
+  any_level.kernels.default_level = kernels::Level::aten;
+  return make_task(any_level)->graph_sizes();
 }
 
 }  // namespace strata::trainer
