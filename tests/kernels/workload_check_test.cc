@@ -82,6 +82,12 @@ TEST_P(WorkloadCheck, DoesNotAgreeWithWhatIsWrong) {
   }
 }
 
+TEST(WorkloadCheck, AllowsLibTorchToSumLongColumnsRowByRow) {
+  const OpShape tall{.op = "layer_norm", .rows = 100'000, .width = 8, .bias = true};
+  const Verdict found = verdict(make_workload(tall, at::kFloat, at::kCPU), Level::aten, {});
+  EXPECT_TRUE(found.agreed) << found.words;
+}
+
 TEST(WorkloadCheck, SaysHowALevelRefuses) {
   const Workload workload = make_workload({.op = "swiglu", .rows = 4, .width = 8}, at::kFloat, at::kCPU);
   const Verdict found = verdict(workload, Level::cuda, {});
