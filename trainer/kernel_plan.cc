@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <set>
+#include <variant>
 
 #include "configs/document.h"
 #include "configs/errors.h"
@@ -48,7 +49,7 @@ std::string file_of(const configs::Places& places) {
 // The keys of `kernels:` that choose what the model computes.
 std::set<std::string> used_keys(const TrainerConfig& config) {
   std::set<std::string> keys;
-  for (const UsedShape& used : used_shapes(config)) keys.emplace(kernels_key(used.shape.op));
+  for (const UsedShape& used : used_shapes(config, /*graph=*/{})) keys.emplace(kernels_key(used.shape.op));
   return keys;
 }
 
@@ -88,9 +89,15 @@ std::string yaml(const KernelPlan& plan) {
 
 std::string model_version(const TrainerConfig& config) {
   TrainerConfig copy = config;
+  // The shapes of a graph network are those of its graph, of which each rank may have a part.
+  const bool has_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+  const auto matters = [&](const std::string& path) {
+    if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
+    return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
+  };
   std::string text;
   for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
-    if (line.path.starts_with("model.") || line.path == "micro_batch" || line.path == "precision.compute") {
+    if (matters(line.path)) {
       text += line.path + ": " + line.value + "\n";
     }
   }

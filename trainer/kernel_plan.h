@@ -60,7 +60,7 @@ struct KernelPlan {
 KernelPlan read_kernel_plan(const std::string& path);
 std::string yaml(const KernelPlan& plan);
 
-// What times depend on, of a configuration: 16 hexadecimal digits.
+// What times depend on, of a configuration: 16 hexadecimal digits. What is in its files is not looked at.
 std::string model_version(const TrainerConfig& config);
 
 // Who is about to run.

@@ -68,4 +68,11 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
   return std::visit(make, config.model.type, config.data.type);
 }
 
+GraphSizes graph_sizes(const TrainerConfig& config) {
+  if (!std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return {};
+  TrainerConfig any_level = config;  // `best` may not be known yet
+  any_level.kernels.default_level = kernels::Level::aten;
+  return make_task(any_level)->graph_sizes();
+}
+
 }  // namespace strata::trainer

@@ -17,6 +17,7 @@
 #include "modules/parameter_table.h"
 #include "modules/parameters.h"
 #include "sharding/communicator.h"
+#include "trainer/graph_sizes.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {
@@ -72,11 +73,16 @@ class Task {
   };
   virtual std::optional<BadSampleLimit> bad_sample_limit() const { return {}; }
 
+  // Of a training step on one rank; of tasks without graphs nothing.
+  virtual GraphSizes graph_sizes() const { return {}; }
+
   // Identifies the data: equal on all ranks, kept in checkpoints.
   virtual std::string data_fingerprint() const = 0;
 };
 
 // The task for a configuration.
 std::unique_ptr<Task> make_task(const TrainerConfig& config);
+// Those of its task, where its model is of graphs, which are read for it; otherwise nothing.
+GraphSizes graph_sizes(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -174,7 +174,7 @@ std::unique_ptr<profile::Profiler> Trainer::make_profiler() {
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
       .device = {bootstrap_.device_name(), ranks_.rank, ranks_.size, profile::peaks_of(bootstrap_.device_name()),
-                 profile::work_of_calls(config_)},
+                 profile::work_of_calls(config_, task_->graph_sizes())},
       .gather = ranks_.gather,
       .tell = [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }});
 }

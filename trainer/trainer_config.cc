@@ -136,11 +136,6 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_evaluates_all(config, "nodes", checks);
   check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
-  if (checks.can_check({"kernels.default"}) && !config.kernels.default_level) {
-    checks.fail("kernels.default",
-                "best is measured at shapes, and how many nodes a graph has is not in the configuration; expected a "
-                "level");
-  }
   const bool many = config.data.has_many_graphs();
   if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
     const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));

@@ -7,6 +7,7 @@
 
 #include "modules/block_config.h"
 #include "modules/parameter_table.h"
+#include "trainer/graph_shapes.h"
 
 namespace strata::trainer {
 namespace {
@@ -14,24 +15,8 @@ namespace {
 using kernels::Activation;
 using kernels::OpShape;
 
-class UsedShapes {
- public:
-  void in_layers(OpShape shape, int64_t uses) { of(std::move(shape)).in_layers += uses; }
-  void outside(OpShape shape) { ++of(std::move(shape)).outside; }
-  std::vector<UsedShape> take() { return std::move(all_); }
-
- private:
-  UsedShape& of(OpShape shape) {
-    const auto same =
-        std::find_if(all_.begin(), all_.end(), [&](const UsedShape& used) { return used.shape == shape; });
-    if (same != all_.end()) return *same;
-    return all_.emplace_back(UsedShape{std::move(shape)});
-  }
-  std::vector<UsedShape> all_;
-};
-
 // The blocks of a model on `samples` samples of `positions` tokens each, and the norm behind the last of them.
-void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t positions, UsedShapes& shapes) {
+void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t positions, ShapeCollector& shapes) {
   const int64_t rows = samples * positions, width = block.width, inner = block.feed_forward, layers = block.layers;
   const int64_t packed = (block.heads + 2 * block.key_value_heads) * block.head_width();
   const std::string norm = block.root_mean_square ? "rms_norm" : "layer_norm";
@@ -77,7 +62,8 @@ void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t posi
   }
 }
 
-void add_model(const modules::TransformerConfig& m, const TrainerConfig& config, UsedShapes& shapes) {
+void add_shapes(const modules::TransformerConfig& m, const TrainerConfig& config, const GraphSizes&,
+                ShapeCollector& shapes) {
   const int64_t micro_batch = config.micro_batch, rows = micro_batch * m.sequence;
   shapes.outside({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   if (m.family == modules::Family::gpt2) {
@@ -92,7 +78,8 @@ void add_model(const modules::TransformerConfig& m, const TrainerConfig& config,
   shapes.outside({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
 }
 
-void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& config, UsedShapes& shapes) {
+void add_shapes(const modules::VisionTransformerConfig& m, const TrainerConfig& config, const GraphSizes&,
+                ShapeCollector& shapes) {
   const int64_t micro_batch = config.micro_batch;
   shapes.outside({.op = "linear",
                   .rows = micro_batch * m.patches(),
@@ -104,15 +91,12 @@ void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& c
   shapes.outside({.op = "cross_entropy", .rows = micro_batch, .width = m.classes});
 }
 
-// How many rows its ops have depends on the graph, which is not in the configuration.
-void add_model(const modules::GraphNetworkConfig&, const TrainerConfig&, UsedShapes&) {}
-
 }  // namespace
 
-std::vector<UsedShape> used_shapes(const TrainerConfig& config) {
-  UsedShapes shapes;
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph) {
+  ShapeCollector shapes;
   const auto add = [&](const auto& model) {
-    add_model(model, config, shapes);
+    add_shapes(model, config, graph, shapes);
     for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
       const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
       for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});

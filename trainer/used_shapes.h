@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/proof/op_shape.h"
+#include "trainer/graph_sizes.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {
@@ -20,8 +21,8 @@ struct UsedShape {
 };
 
 // The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
-// otherwise.
-std::vector<UsedShape> used_shapes(const TrainerConfig& config);
+// otherwise. `graph`: Task::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
 
 // The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
 std::string_view kernels_key(std::string_view op);

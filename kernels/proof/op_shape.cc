@@ -39,18 +39,20 @@ Both attention(const OpShape& s, double e) {
   return {{(qkv + y) * e + statistics, flops}, {(2 * qkv + 2 * y) * e + statistics, 2.5 * flops}};
 }
 
-// Every row of x is read once, as if all of x stayed in the cache. An edge has its neighbor in 4 bytes, a row its end
-// in 8; max leaves the edge it took in 4 bytes, and attention has two scores and a logsumexp in fp32 for each head.
+// Every row of x is read once, as if all of x stayed in the cache. An edge has its neighbor in 4 bytes, and its weight
+// in 4, a row its end in 8; max leaves the edge it took in 4 bytes, and attention has two scores and a logsumexp in
+// fp32 for each head.
 Both neighbors(const OpShape& s, double e) {
-  const double n = double(s.rows), edges = double(s.edges), heads = s.heads > 0 ? double(s.heads) : 1;
-  const double matrix = n * heads * double(s.width), graph = 4 * edges + 8 * n,
-               sum = 2 * edges * heads * double(s.width);
+  const double n = double(s.rows), from = double(s.sources > 0 ? s.sources : s.rows), edges = double(s.edges);
+  const double heads = s.heads > 0 ? double(s.heads) : 1, row = heads * double(s.width);
+  const double matrices = (n + from) * row * e, sum = 2 * edges * row;
+  const double graph = (s.weighted ? 8 : 4) * edges + 8 * n;
   if (s.op == "neighbor_attention") {
-    const double scores = 3 * n * heads * kStatistic;
-    return {{2 * matrix * e + graph + scores, sum}, {4 * matrix * e + graph + 2 * scores, 2 * sum}};
+    const double scores = (2 * n + from) * heads * kStatistic;
+    return {{matrices + graph + scores, sum}, {2 * matrices + graph + 2 * scores, 2 * sum}};
   }
-  const double taken = s.reduction == Reduction::max ? 4 * matrix : 0;
-  return {{2 * matrix * e + graph + taken, sum}, {2 * matrix * e + graph + taken, sum}};
+  const double taken = s.reduction == Reduction::max ? 4 * n * row : 0;
+  return {{matrices + graph + taken, sum}, {matrices + graph + taken, sum}};
 }
 
 Both work(const OpShape& s, double e) {
@@ -100,11 +102,15 @@ std::string text(const OpShape& s) {
     if (s.deterministic) result += ", deterministic";
     return result;
   }
+  const std::string sources = s.sources > 0 ? " from " + number(s.sources) : "";
   if (s.op == "neighbor_attention") {
-    return number(s.rows) + "x" + number(s.heads) + "x" + number(s.width) + ", " + number(s.edges) + " edges";
+    return number(s.rows) + "x" + number(s.heads) + "x" + number(s.width) + sources + ", " + number(s.edges) + " edges";
   }
   std::string result = number(s.rows) + "x" + number(s.width);
-  if (s.op == "neighbor_aggregate") return result + ", " + number(s.edges) + " edges " + std::string(name(s.reduction));
+  if (s.op == "neighbor_aggregate") {
+    return result + sources + ", " + number(s.edges) + (s.weighted ? " weighted" : "") + " edges " +
+           std::string(name(s.reduction));
+  }
   if (s.op == "linear" || s.op == "linear_cross_entropy") result += "->" + number(s.outputs);
   if (s.op == "embedding") result += " of " + number(s.outputs);
   if (s.activation != Activation::none) result += " " + std::string(name(s.activation));

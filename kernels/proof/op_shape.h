@@ -21,8 +21,10 @@ struct OpShape {
                         // classes
   int64_t positions = 0;  // attention, rotary
   int64_t heads = 0, key_value_heads = 0;
-  int64_t edges = 0;                     // neighbor_aggregate, neighbor_attention: of a graph of `rows` nodes
+  int64_t edges = 0;                     // neighbor_aggregate, neighbor_attention: of a graph with `rows` targets
+  int64_t sources = 0;                   // of that graph; 0: as many as targets
   Reduction reduction = Reduction::sum;  // neighbor_aggregate
+  bool weighted = false;                 // neighbor_aggregate: by the edge
   bool causal = true;
   Activation activation = Activation::none;  // activation, linear
   bool bias = false;                         // linear, layer_norm

@@ -176,10 +176,21 @@ Workload cross_entropy_workload(const Maker& make) {
   return w;
 }
 
-// As many sources as targets; sources of small numbers have most of the edges, as in graphs of people and papers.
+int64_t sources_of(const OpShape& shape) { return shape.sources > 0 ? shape.sources : shape.rows; }
+
+// Sources of small numbers have most of the edges, as in graphs of people and papers.
 NeighborGraph skewed_graph(const OpShape& shape) {
-  const Tensor from = at::rand({shape.edges}).pow_(3).mul_(double(shape.rows)).to(at::kLong).clamp_max_(shape.rows - 1);
-  return NeighborGraph::from_edges(from, at::randint(0, shape.rows, {shape.edges}, at::kLong), shape.rows, shape.rows);
+  const int64_t sources = sources_of(shape);
+  const Tensor from = at::rand({shape.edges}).pow_(3).mul_(double(sources)).to(at::kLong).clamp_max_(sources - 1);
+  return NeighborGraph::from_edges(from, at::randint(0, shape.rows, {shape.edges}, at::kLong), sources, shape.rows);
+}
+
+// Of the edges of `count` targets.
+Tensor edges_of(const Tensor& of_all, const NeighborGraph& graph, int64_t first, int64_t count) {
+  if (count == graph.targets) return of_all;
+  const Tensor& offsets = graph.by_target.offsets;
+  const int64_t begin = offsets[first].item<int64_t>();
+  return of_all.narrow(0, begin, offsets[first + count].item<int64_t>() - begin);
 }
 
 // The graph of some of its targets. Formulas, which parts are made for, read it from that side only.
@@ -187,11 +198,10 @@ NeighborGraph part_of(const NeighborGraph& graph, int64_t first, int64_t count) 
   if (count == graph.targets) return graph;
   NeighborGraph part = graph;
   const Tensor offsets = graph.by_target.offsets.narrow(0, first, count + 1);
-  const int64_t begin = offsets[0].item<int64_t>(), end = offsets[count].item<int64_t>();
   part.targets = count;
   part.by_target = {};
-  part.by_target.offsets = offsets.sub(begin);
-  part.by_target.neighbors = graph.by_target.neighbors.narrow(0, begin, end - begin);
+  part.by_target.offsets = offsets.sub(offsets[0]);
+  part.by_target.neighbors = edges_of(graph.by_target.neighbors, graph, first, count);
   return part;
 }
 
@@ -201,12 +211,15 @@ Workload aggregate_workload(const Maker& make) {
   Workload w;
   w.split_leaves = 0;
   w.split_constants = 1;
-  w.inputs.leaves = {make.random({s.rows, s.width})};
+  w.inputs.leaves = {make.random({sources_of(s), s.width})};
   w.inputs.constants = {at::arange(s.rows, make.options.dtype(at::kLong))};
   const NeighborGraph graph = skewed_graph(s).to(make.options.device());
-  w.run = [graph, reduction = s.reduction](const Inputs& in, Level level) -> std::vector<Tensor> {
-    const NeighborGraph part = part_of(graph, in.first_row, in.constants[0].size(0));
-    return {neighbor_aggregate(in.leaves[0], part, {}, reduction, level)};
+  const Tensor weights = s.weighted ? at::randn({s.edges}, make.options.dtype(at::kFloat)) : Tensor();
+  w.run = [graph, weights, reduction = s.reduction](const Inputs& in, Level level) -> std::vector<Tensor> {
+    const int64_t targets = in.constants[0].size(0);
+    const NeighborGraph part = part_of(graph, in.first_row, targets);
+    const Tensor weight = weights.defined() ? edges_of(weights, graph, in.first_row, targets) : Tensor();
+    return {neighbor_aggregate(in.leaves[0], part, weight, reduction, level)};
   };
   return w;
 }
@@ -215,8 +228,8 @@ Workload aggregate_workload(const Maker& make) {
 Workload neighbor_attention_workload(const Maker& make) {
   const OpShape& s = make.shape;
   Workload w;
-  w.inputs.leaves = {make.random({s.rows, s.heads}), make.random({s.rows, s.heads}),
-                     make.random({s.rows, s.heads, s.width})};
+  w.inputs.leaves = {make.random({s.rows, s.heads}), make.random({sources_of(s), s.heads}),
+                     make.random({sources_of(s), s.heads, s.width})};
   const NeighborGraph graph = skewed_graph(s).to(make.options.device());
   w.run = [graph](const Inputs& in, Level level) -> std::vector<Tensor> {
     const NeighborGraph part = part_of(graph, in.first_row, in.leaves[0].size(0));

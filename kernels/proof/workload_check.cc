@@ -63,12 +63,13 @@ class Follower {
     if (split_) {
       compare(value_.narrow(0, first, count), formula);
     } else {
+      terms_ += count;
       sum_ = sum_.defined() ? sum_ + formula : formula;
     }
   }
   Deviation finish() {
     if (sum_.defined()) compare(value_, sum_);
-    return {name_, value_.scalar_type(), error_, scale_};
+    return {name_, value_.scalar_type(), error_, scale_, std::max<int64_t>(terms_, 1)};
   }
 
  private:
@@ -82,6 +83,7 @@ class Follower {
   Tensor value_, sum_;
   bool split_;
   double error_ = 0, scale_ = 0;
+  int64_t terms_ = 0;
 };
 
 int64_t rows_of_workload(const Workload& workload) {
@@ -99,6 +101,12 @@ int64_t rows_of_part(const Workload& workload, int64_t rows, int64_t elements) {
   const int64_t row = s.positions > 0 ? std::max(sequence, scores) : std::max({s.width, s.outputs, messages});
   if (s.rows == 1 && s.outputs == 0) return std::min(rows, elements);  // one flat piece
   return std::clamp<int64_t>(elements / std::max<int64_t>(row, 1), 1, std::max<int64_t>(rows, 1));
+}
+
+// On CPUs LibTorch adds the rows of a weight's gradient up one after another. The rounding of n terms of random signs
+// is about sqrt(n) / 4 in the last place of their sum; of 82,115 rows layer_norm's was 60.
+double error_of_row_by_row(int64_t terms, double scale) {
+  return 0.5 * std::sqrt(static_cast<double>(terms)) * epsilon(at::kFloat) * scale;
 }
 
 }  // namespace
@@ -142,12 +150,13 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
   }
   verdict.agreed = true;
   for (size_t i = 0; i < found.size(); ++i) {
-    const auto& [name, dtype, error, scale] = found[i];
+    const auto& [name, dtype, error, scale, terms] = found[i];
     const Measured measured{error, level == Level::aten || aten.empty() ? 0.0 : aten.at(i).error, scale};
-    const double bound = allowed_error(allowed, dtype, measured);
+    double bound = allowed_error(allowed, dtype, measured);
+    if (level == Level::aten && dtype == at::kFloat) bound = std::max(bound, error_of_row_by_row(terms, scale));
     const double share = error == 0 ? 0 : error / bound;
     verdict.share = worse(verdict.share, share);
-    if (agrees(allowed, dtype, measured)) continue;
+    if (error <= bound) continue;
     verdict.agreed = false;
     verdict.words += (verdict.words.empty() ? "" : "; ") + name + " is off by " + std::to_string(error) +
                      ", allowed are " + std::to_string(bound);

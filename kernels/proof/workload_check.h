@@ -17,6 +17,7 @@ struct Deviation {
   std::string name;  // "result 0", "gradient of leaf 1"
   at::ScalarType dtype;
   double error, scale;  // largest |value - formula|, largest |formula|
+  int64_t terms;        // of a sum over all rows; otherwise 1
 };
 
 // fp64 numbers of a part's largest tensor: 1 GiB, of which formulas hold about ten at a time.

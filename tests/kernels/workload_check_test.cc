@@ -36,7 +36,8 @@ std::vector<OpShape> one_of_each() {
       {.op = "adamw", .rows = 1, .width = 1000},
       {.op = "global_norm", .rows = 1, .width = 1000},
       {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
-      {.op = "neighbor_attention", .rows = 40, .width = 8, .heads = 2, .edges = 150},
+      {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .sources = 57, .weighted = true},
+      {.op = "neighbor_attention", .rows = 40, .width = 8, .heads = 2, .edges = 150, .sources = 57},
   };
 }
 
@@ -81,6 +82,12 @@ TEST_P(WorkloadCheck, DoesNotAgreeWithWhatIsWrong) {
   }
 }
 
+TEST(WorkloadCheck, AllowsLibTorchToSumLongColumnsRowByRow) {
+  const OpShape tall{.op = "layer_norm", .rows = 100'000, .width = 8, .bias = true};
+  const Verdict found = verdict(make_workload(tall, at::kFloat, at::kCPU), Level::aten, {});
+  EXPECT_TRUE(found.agreed) << found.words;
+}
+
 TEST(WorkloadCheck, SaysHowALevelRefuses) {
   const Workload workload = make_workload({.op = "swiglu", .rows = 4, .width = 8}, at::kFloat, at::kCPU);
   const Verdict found = verdict(workload, Level::cuda, {});
@@ -89,7 +96,7 @@ TEST(WorkloadCheck, SaysHowALevelRefuses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, WorkloadCheck, testing::ValuesIn(one_of_each()),
-                         [](const auto& info) { return info.param.op; });
+                         [](const auto& info) { return info.param.op + (info.param.weighted ? "_weighted" : ""); });
 
 TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   const OpShape norm{.op = "rms_norm", .rows = 16384, .width = 4096};
@@ -113,6 +120,13 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   EXPECT_EQ(text(graph), "10x8, 40 edges max");
   EXPECT_EQ(forward_work(graph, 2).bytes, 2.0 * 10 * 8 * 2 + 40 * 4 + 10 * 8 + 10 * 8 * 4);
   EXPECT_EQ(forward_work(graph, 2).flops, 2.0 * 40 * 8);
+  const OpShape sparse{
+      .op = "neighbor_aggregate", .rows = 10, .width = 8, .edges = 40, .sources = 30, .weighted = true};
+  EXPECT_EQ(text(sparse), "10x8 from 30, 40 weighted edges sum");
+  EXPECT_EQ(forward_work(sparse, 2).bytes, (10.0 + 30) * 8 * 2 + 40 * (4 + 4) + 10 * 8);
+  const OpShape heads{.op = "neighbor_attention", .rows = 10, .width = 8, .heads = 2, .edges = 40, .sources = 30};
+  EXPECT_EQ(text(heads), "10x2x8 from 30, 40 edges");
+  EXPECT_EQ(forward_work(heads, 2).bytes, (10.0 + 30) * 16 * 2 + 40 * 4 + 10 * 8 + (2 * 10 + 30) * 2 * 4);
   EXPECT_EQ(forward_work({.op = "adamw", .rows = 1, .width = 10}, 2).bytes, 280);
 }
 

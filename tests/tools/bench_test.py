@@ -146,6 +146,19 @@ class BenchTest(unittest.TestCase):
         self.assertIn("nothing to time", errors)
         self.run_program(BENCH, "--device", "cpu", "--dtype", "fp8", expect=2)
 
+    def test_a_plan_of_a_graph_is_of_its_size(self):
+        config, whole = self.write_config("graph"), ("batch=1", "micro_batch=1")
+        path = self.run_program(PLAN, config, *whole, "--device", "cpu")[0].strip()
+        with open(os.path.join(self.folder, path), encoding="utf-8") as file:
+            plan = file.read()
+        # 300 edges and a loop for each of 50 nodes; the first layer's sums are the same in every step.
+        for shape in ("50x20 from 50, 350 weighted edges sum", "50x8 from 50, 350 weighted edges sum"):
+            self.assertRegex(plan, rf'op: neighbor_aggregate, shape: "{shape}", level: torchscript, uses: 1, forward: ')
+        self.assertRegex(plan, r"\n  neighbor_aggregate: ")
+        self.run_program(TRAIN, config, *whole, "kernels.plan=" + path, f"run.folder={self.folder}/graph")
+        _, errors = self.run_program(TRAIN, config, *whole, "kernels.plan=" + path, "data.edges=301", expect=2)
+        self.assertIn("it was measured for a model of hash", errors)
+
     def test_a_plan_is_made_followed_and_refused(self):
         for family in ("llama", "gpt2", "vision"):
             config = self.write_config(family)

@@ -59,9 +59,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"head_with_the_loss", kKernels, "kernels: {default: aten, linear_cross_entropy: aten}",
                 "run.yaml:11:26: kernels.linear_cross_entropy: computes head and loss of language models together; "
                 "expected none, because a graph_network ends with a convolution"},
-        BadLine{"best", kKernels, "kernels: {default: best}",
-                "run.yaml:11:11: kernels.default: best is measured at shapes, and how many nodes a graph has is not in "
-                "the configuration; expected a level"},
         BadLine{"layer_past_the_model", kKernels, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
                 "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got "
                 "2-4"}),

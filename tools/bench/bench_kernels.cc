@@ -17,6 +17,7 @@
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
 #include "trainer/load_config.h"
+#include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
 namespace strata::tools {
@@ -66,7 +67,8 @@ int bench(const Options& options) {
   if (!options.config.empty()) {
     const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
     shapes.clear();
-    for (const trainer::UsedShape& used : trainer::used_shapes(config)) shapes.push_back(used.shape);
+    for (const trainer::UsedShape& used : trainer::used_shapes(config, graph_sizes(config)))
+      shapes.push_back(used.shape);
     if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
   }
   if (dtypes.empty()) dtypes = {"bf16"};

@@ -21,6 +21,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/kernel_plan.h"
+#include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
 namespace strata::tools {
@@ -99,10 +100,11 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
 
 // The shapes of the model with head and loss as two ops, and as one: the same twice where it cannot be one.
 std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
+  const trainer::GraphSizes graph = graph_sizes(config);
   config.kernels.levels.linear_cross_entropy.reset();
-  const std::vector<UsedShape> apart = used_shapes(config);
+  const std::vector<UsedShape> apart = used_shapes(config, graph);
   config.kernels.levels.linear_cross_entropy = Level::aten;
-  return {apart, used_shapes(config)};
+  return {apart, used_shapes(config, graph)};
 }
 
 // Times each shape once.

@@ -36,10 +36,6 @@ command_train() {
     check_config "${arguments[@]}"
   fi
   find_libraries
-  plan_for_best "${arguments[@]}"
-  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
-  make_packages_in_use "${arguments[@]}"
-
   local ranks folder train_data images graph
   {
     read -r ranks
@@ -49,6 +45,9 @@ command_train() {
     read -r graph
   } < <(for key in run.ranks run.folder data.train data.train_images data.file; do config_value "$key" "${arguments[@]}"; done)
   prepare_missing_data "$train_data" "$images" "$graph"
+  plan_for_best "${arguments[@]}"
+  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
+  make_packages_in_use "${arguments[@]}"
   run_ranks "$ranks" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
   if [[ -d $folder ]]; then
     [[ $train_data == data/bible/* ]] && show_sample "$folder"

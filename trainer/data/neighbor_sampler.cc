@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "trainer/data/all_threads.h"
@@ -12,7 +13,22 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kFewestNodes = 4096;  // of a thread: to start one takes 20 us
+constexpr int64_t kFewestNodes = 256;  // of a thread: to start one takes 20 us, as long as to sample 200 nodes
+constexpr int64_t kFewDrawn = 64;      // so many are compared with each other faster than permuted() finds one
+
+// Different numbers from 0 to bound - 1; each set of `count` of them is as likely as any other.
+void draw_different(uint64_t key, int64_t count, int64_t bound, int64_t* drawn) {
+  if (count > kFewDrawn) {
+    for (int64_t i = 0; i < count; ++i) drawn[i] = permuted(key, i, bound);
+    return;
+  }
+  // Floyd's algorithm (Bentley and Floyd, 1987): what was drawn already is replaced by the largest number so far.
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t largest = bound - count + i;
+    const auto number = static_cast<int64_t>(mix(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(largest + 1));
+    drawn[i] = std::find(drawn, drawn + i, number) == drawn + i ? number : largest;
+  }
+}
 
 // The numbers that nodes have in a neighborhood: in the order in which they were met.
 class Numbering {
@@ -58,12 +74,16 @@ SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t
   const auto sample_row = [&](int64_t row) {
     const int64_t node = targets[static_cast<size_t>(row)], degree = degree_of(node);
     const int64_t sampled = first[row + 1] - first[row] - loops;
-    const uint64_t node_key = mix(key, static_cast<uint64_t>(node));
     const double scale =
         rule_.scales_sums && sampled > 0 ? static_cast<double>(degree) / static_cast<double>(sampled) : 1;
+    int64_t* const drawn = to + first[row] + loops;
+    if (sampled < degree) {
+      draw_different(mix(key, static_cast<uint64_t>(node)), sampled, degree, drawn);
+    } else {
+      std::iota(drawn, drawn + sampled, 0);
+    }
     for (int64_t i = 0; i < loops + sampled; ++i) {
-      const bool is_drawn = i >= loops && sampled < degree;
-      const int64_t place = offset[node] + (is_drawn ? loops + permuted(node_key, i - loops, degree) : i);
+      const int64_t place = offset[node] + (i < loops ? i : loops + drawn[i - loops]);
       to[first[row] + i] = column[place];
       if (value_to == nullptr) continue;
       value_to[first[row] + i] = (value != nullptr ? value[place] : 1) * static_cast<float>(i < loops ? 1 : scale);

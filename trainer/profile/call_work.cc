@@ -53,9 +53,9 @@ class Means {
 
 }  // namespace
 
-WorkOfCalls work_of_calls(const TrainerConfig& config) {
+WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) {
   Means means;
-  for (const UsedShape& used : used_shapes(config)) {
+  for (const UsedShape& used : used_shapes(config, graph)) {
     const std::string& op = used.shape.op;
     const double element = element_bytes(op, config.precision);
     const Work forward = forward_work(used.shape, element), backward = backward_work(used.shape, element);

@@ -2,11 +2,13 @@
 // What the calls of each op of a configuration must read, write and compute at least.
 #pragma once
 
+#include "trainer/graph_sizes.h"
 #include "trainer/profile/summary.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer::profile {
 
-WorkOfCalls work_of_calls(const TrainerConfig& config);
+// `graph`: see used_shapes.
+WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph);
 
 }  // namespace strata::trainer::profile

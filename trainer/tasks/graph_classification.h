@@ -30,6 +30,10 @@ class GraphClassification : public Task {
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
+  GraphSizes graph_sizes() const override {
+    const MicroBatch batch = training_batch(0, config_.micro_batch);
+    return {*batch.graph, batch.inputs.size(0)};
+  }
   std::string data_fingerprint() const override { return fingerprint_; }
 
  private:

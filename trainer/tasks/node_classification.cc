@@ -50,7 +50,7 @@ std::vector<modules::ParameterGroup> NodeClassification::parameter_table() const
 
 void NodeClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
-  part_ = part_of(rows_for(model_config_, graph_), ranges_of_ranks(order_, world_->size()), world_->rank());
+  part_ = part_of_rank(world_->rank(), world_->size());
   auto step = std::make_shared<modules::GraphStep>();
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));
@@ -74,6 +74,27 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
   step_ = std::move(step);
   train_targets_ = targets_of(graph_.train).to(device);
   validation_targets_ = targets_of(graph_.validation).to(device);
+}
+
+GraphSizes NodeClassification::graph_sizes() const {
+  if (sampler_) {
+    const MicroBatch batch = sampled_batch(0, config_.micro_batch);
+    return {*batch.graph, batch.inputs.size(0)};
+  }
+  const GraphPart part = model_ ? part_ : part_of_rank(0, config_.run.ranks);
+  const int64_t own = part.nodes(), sources = own + part.halo.size(0);
+  GraphSizes sizes;
+  sizes.nodes = model_config_.has_projection() ? own : sources;
+  sizes.layers = {{own, sources, part.rows.columns.size(0), part.rows.values.defined()}};
+  if (graph_.is_sparse()) {
+    const int64_t entries = rows_between(graph_.sparse_features, part.begin, part.end).columns.size(0);
+    sizes.features = {own, graph_.features, entries, /*weighted=*/true};
+  }
+  return sizes;
+}
+
+GraphPart NodeClassification::part_of_rank(int64_t rank, int64_t ranks) const {
+  return part_of(rows_for(model_config_, graph_), ranges_of_ranks(order_, ranks), rank);
 }
 
 MicroBatch NodeClassification::training_batch(int64_t first_sample, int64_t count) const {

@@ -37,9 +37,11 @@ class NodeClassification : public Task {
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
+  GraphSizes graph_sizes() const override;
   std::string data_fingerprint() const override { return fingerprint_; }
 
  private:
+  GraphPart part_of_rank(int64_t rank, int64_t ranks) const;
   MicroBatch sampled_batch(int64_t first_sample, int64_t count) const;
   Tensor targets_of(const Tensor& split) const;
 

@@ -5,9 +5,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -115,6 +118,28 @@ TEST(NeighborSampler, GivesASeedThatIsThereTwiceTwoRows) {
   EXPECT_TRUE(at::equal(part.nodes.slice(0, 0, 3), seeds));
   ASSERT_EQ(part.layers[1].rows.offsets.numel(), 4);
   EXPECT_EQ(neighbors_of(part.layers[1].rows, 0), neighbors_of(part.layers[1].rows, 2));
+}
+
+TEST(NeighborSampler, TakesEachNeighborAsOftenAsAnyOther) {
+  constexpr int64_t kNeighbors = 200, kDraws = 3000;
+  const Tensor offsets = at::full({kNeighbors + 2}, kNeighbors, at::kLong);  // node 0 has all others
+  offsets.slice(0, 0, 1).zero_();
+  const SparseRows rows{offsets, at::arange(1, kNeighbors + 1, at::kLong), {}};
+  for (const int64_t fan_out : {1, 7, 64, 65, 150}) {  // drawn in two ways
+    const NeighborSampler sampler(rows, {.fan_outs = {fan_out}});
+    std::vector<int64_t> times(kNeighbors + 1);
+    for (int64_t draw = 0; draw < kDraws; ++draw) {
+      const SampledNeighborhood part = sampler.sample(at::zeros({1}, at::kLong), static_cast<uint64_t>(draw));
+      const std::vector<int64_t> nodes = list(part.nodes);
+      ASSERT_EQ(std::set<int64_t>(nodes.begin(), nodes.end()).size(), static_cast<size_t>(fan_out + 1));
+      for (const int64_t node : nodes) ++times[static_cast<size_t>(node)];
+    }
+    const double share = static_cast<double>(fan_out) / kNeighbors;
+    const double deviation = std::sqrt(kDraws * share * (1 - share));
+    for (size_t node = 1; node <= kNeighbors; ++node) {
+      EXPECT_NEAR(static_cast<double>(times[node]), kDraws * share, 5 * deviation) << node << " of " << fan_out;
+    }
+  }
 }
 
 TEST(NeighborSampler, TakesAllWhereThereAreFew) {

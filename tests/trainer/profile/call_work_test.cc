@@ -21,7 +21,7 @@ TrainerConfig small_config() {
 }
 
 TEST(CallWork, OfLinearsIsTheirMean) {
-  const WorkOfCalls work = work_of_calls(small_config());
+  const WorkOfCalls work = work_of_calls(small_config(), {});
   // 8 -> 24, 8 -> 8, 8 -> 32, 32 -> 8, for 8 rows.
   const double flops = 2.0 * 8 * (8 * 24 + 8 * 8 + 8 * 32 + 32 * 8);
   EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}, 4).flops, flops);
@@ -32,20 +32,20 @@ TEST(CallWork, OfLinearsIsTheirMean) {
 TEST(CallWork, OfHeadAndLossTogetherIsThatOfThreeProducts) {
   TrainerConfig config = small_config();
   config.kernels.levels.linear_cross_entropy = kernels::Level::cuda;
-  const WorkOfCalls work = work_of_calls(config);
+  const WorkOfCalls work = work_of_calls(config, {});
   EXPECT_DOUBLE_EQ(work({.layer = -1, .op = "linear_cross_entropy"}, 1).flops, 6.0 * 8 * 8 * 10);
   EXPECT_EQ(work({.layer = -1, .op = "linear"}, 1).flops, 0);
   EXPECT_EQ(work({.layer = -1, .op = "cross_entropy"}, 1).bytes, 0);
 }
 
 TEST(CallWork, OfOpsThatOnlyMoveBytes) {
-  const WorkOfCalls work = work_of_calls(small_config());
+  const WorkOfCalls work = work_of_calls(small_config(), {});
   const LeastWork norm = work({.layer = 1, .op = "add_layer_norm"}, 1);
   EXPECT_EQ(norm.flops, 0);
   EXPECT_GT(norm.bytes, 4 * 8 * 8 * 2);
   EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}, 1).bytes, 0) << "the first norm is a layer's";
   double parameters = 0;
-  for (const UsedShape& used : used_shapes(small_config())) {
+  for (const UsedShape& used : used_shapes(small_config(), {})) {
     if (used.shape.op == "adamw") parameters += static_cast<double>(used.shape.width * used.uses());
   }
   // The whole state once in a step, in however many calls.
@@ -56,14 +56,14 @@ TEST(CallWork, OfOpsThatOnlyMoveBytes) {
 }
 
 TEST(CallWork, OfWhatIsNotKnownIsNothing) {
-  const WorkOfCalls work = work_of_calls(small_config());
+  const WorkOfCalls work = work_of_calls(small_config(), {});
   EXPECT_EQ(work({.op = "aten::add_"}, 1).bytes, 0);
   EXPECT_EQ(work({.op = "all_gather", .level = "collective"}, 1).bytes, 0);
 }
 
 TEST(UsedShapes, EveryLayerIsCounted) {
   int64_t linears = 0, norms = 0;
-  for (const UsedShape& used : used_shapes(small_config())) {
+  for (const UsedShape& used : used_shapes(small_config(), {})) {
     if (used.shape.op == "linear") linears += used.uses();
     if (used.shape.op.find("layer_norm") != std::string::npos) norms += used.uses();
   }
