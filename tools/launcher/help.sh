@@ -7,7 +7,8 @@ asks_for_help() {
   return 1
 }
 
-# command_help [COMMAND [WORDS...]]: those that have a program of their own say more, when it is built.
+# command_help [COMMAND [WORDS...]]: those that have a program of their own say more, when it is there. Only train --help
+# sets up and builds, because nothing else knows the keys.
 command_help() {
   (($#)) || { help && return; }
   local program='' lines
@@ -15,7 +16,7 @@ command_help() {
   [[ -n $lines ]] || stop 2 "there is no command '$1'; tools/strata help lists them"
   case $1-${2:-} in
     train-*) command_train --help ;;
-    prepare-text) command_prepare text --help && exit ;;
+    prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/prepare_text.py" --help && exit ;;
     generate-*) program=trainer/generate ;;
     export-* | import-*) program=tools/$1 ;;
     plan-*) program=tools/bench/plan_kernels ;;
