@@ -10,6 +10,7 @@ namespace strata::configs {
 namespace {
 
 constexpr size_t kLongestKey = 64;  // hostile keys of megabytes are not compared
+constexpr int kFarthest = 100;      // of what other programs call a key: any slip of the pen is nearer
 
 std::string joined(const std::string& section, const std::string& name) {
   return section.empty() ? name : section + "." + name;
@@ -59,7 +60,8 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
   if (key.size() > kLongestKey) return {};
   const std::string section = path_without_indices(section_path);
   // A key of this section that is still missing is the likeliest; then the same name in another section, still missing
-  // there; then a small slip in another section; then a key that stands there already. Required keys win among equals.
+  // there; then a small slip in another section; then a key that stands there already; then what other programs call a
+  // key of this section. Required keys win among equals.
   using Rank = std::tuple<int, bool>;
   Rank best = {1000, false};
   Meant meant;
@@ -71,8 +73,11 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
         same.belongs_to += (same.belongs_to.empty() ? "" : " or ") + type;
       return same;
     }
-    const int distance = edit_distance(key, candidate.name);
-    if (distance > (here ? allowed_edits(key) : std::min(1, allowed_edits(key)))) continue;
+    int distance = edit_distance(key, candidate.name);
+    if (distance > (here ? allowed_edits(key) : std::min(1, allowed_edits(key)))) {
+      if (!here || !is_called(key, candidate.name)) continue;
+      distance = kFarthest;
+    }
     const bool present = present_.contains(joined(candidate.section, candidate.name));
     const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), !candidate.required};
     if (rank >= best) continue;

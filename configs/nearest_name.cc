@@ -2,6 +2,7 @@
 #include "configs/nearest_name.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace strata::configs {
@@ -10,6 +11,34 @@ namespace {
 constexpr size_t kLongest = 64;  // no name is longer; hostile keys of megabytes are not compared
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::vector<std::string_view> words_of(std::string_view name) {
+  std::vector<std::string_view> words;
+  for (size_t begin = 0, end = 0; begin < name.size(); begin = end + 1) {
+    end = std::min(name.find('_', begin), name.size());
+    words.push_back(name.substr(begin, end - begin));
+  }
+  return words;
+}
+
+// Without those that say no more than that it is a number; but the last one, when there are no others.
+std::vector<std::string_view> telling_words(std::string_view name) {
+  static constexpr std::array<std::string_view, 11> kFillers = {"n",   "num",    "max",  "total", "size", "dim",
+                                                                "len", "length", "rate", "count", "steps"};
+  const std::vector<std::string_view> words = words_of(name);
+  std::vector<std::string_view> telling;
+  for (const std::string_view word : words) {
+    if (std::find(kFillers.begin(), kFillers.end(), word) == kFillers.end()) telling.push_back(word);
+  }
+  if (telling.empty() && !words.empty()) telling.push_back(words.back());
+  return telling;
+}
+
+std::string initials(std::string_view name) {
+  std::string letters;
+  for (const std::string_view word : words_of(name)) letters += word.substr(0, 1);
+  return letters;
+}
 
 }  // namespace
 
@@ -45,6 +74,17 @@ std::string nearest_name(std::string_view word, std::span<const std::string> nam
     }
   }
   return nearest;
+}
+
+bool is_called(std::string_view word, std::string_view name) {
+  constexpr size_t kShortest = 3;  // of a word that stands for a longer one
+  if (word.size() > kLongest) return false;
+  if (word.size() > 1 && word == initials(name)) return true;
+  const std::vector<std::string_view> ours = telling_words(name), theirs = telling_words(word);
+  return std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+                    [](std::string_view full, std::string_view part) {
+                      return full == part || (part.size() >= kShortest && full.starts_with(part));
+                    });
 }
 
 std::string did_you_mean(std::string_view name) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text to token ids and back, by the byte-pair encoding that `prepare text` wrote beside the token files.
+"""Text to token ids and back, by the tokenizer that `prepare text` wrote beside the token files.
 
 bpe_text.py encode TOKENIZER TEXT prints ids in one line; bpe_text.py decode TOKENIZER turns ids on its input into text.
 """
@@ -12,7 +12,7 @@ def main():
     action, path, *text = sys.argv[1:]
     tokenizer = tokenizers.Tokenizer.from_file(path)
     if action == "encode":
-        print(*tokenizer.encode(text[0]).ids)
+        print(*tokenizer.encode(text[0], add_special_tokens=False).ids)
     else:
         print(tokenizer.decode([int(line) for line in sys.stdin], skip_special_tokens=False))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""prepare text: text files into token files in llm.c's format, by bytes or by a byte-pair encoding trained on the text.
+"""prepare text: text files into token files in llm.c's format, by bytes, by a byte-pair encoding trained on the text, or by the
+tokenizer of a model of Hugging Face.
 
 Each FILE.bin has a sidecar FILE.bin.json: how many bytes of text and tokens, which tokenizer, SHA-256 of the tokens.
 Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be written.
@@ -77,22 +78,39 @@ class ByteTokenizer:
             yield len(piece), numpy.frombuffer(piece, dtype=numpy.uint8)
 
 
-class BytePairTokenizer:
-    """A byte-level byte-pair encoding, trained on the part of the text that a model is trained on."""
+class TextTokenizer:
+    """Words of a vocabulary, by the package `tokenizers`; loading it takes 0.2 s, which byte tokens need not wait for."""
 
-    name = "bpe"
+    def __init__(self, name, tokenizer):
+        self.name, self.tokenizer = name, tokenizer
+        self.vocabulary = 1 + max(tokenizer.get_vocab().values())
+        self.bytes_per_id = 2 if self.vocabulary <= 1 << 16 else 4
 
-    def __init__(self, text, stop, vocabulary):
-        import tokenizers  # loading it takes 0.2 s, which byte tokens need not wait for
+    @classmethod
+    def trained(cls, text, stop, vocabulary):
+        """A byte-level byte-pair encoding, trained on the part of the text that a model is trained on."""
+        import tokenizers
 
-        self.tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        self.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        self.tokenizer.decoder = tokenizers.decoders.ByteLevel()
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = tokenizers.decoders.ByteLevel()
         alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
         trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
-        self.tokenizer.train_from_iterator((piece for _, piece in self.pieces(text, 0, stop)), trainer)
-        self.vocabulary = self.tokenizer.get_vocab_size()
-        self.bytes_per_id = 2 if self.vocabulary <= 1 << 16 else 4
+        tokenizer.train_from_iterator((piece for _, piece in cls.pieces(text, 0, stop)), trainer)
+        return cls("bpe", tokenizer)
+
+    @classmethod
+    def of_file(cls, path):
+        import tokenizers
+
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(path)
+        except Exception as error:  # the package knows no narrower one
+            raise BadText(f"{path}: cannot be read as the tokenizer.json of a model: {error}") from error
+        # How long samples are is for the run to say.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return cls(os.path.basename(path), tokenizer)
 
     @staticmethod
     def pieces(text, start, stop):
@@ -115,7 +133,7 @@ class BytePairTokenizer:
 
     def chunks(self, text, start, stop):
         for size, piece in self.pieces(text, start, stop):
-            yield size, numpy.array(self.tokenizer.encode(piece).ids, dtype=numpy.uint32)
+            yield size, numpy.array(self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=numpy.uint32)
 
 
 def decoded(piece, position):
@@ -215,18 +233,26 @@ def share(text):
     return value
 
 
+def tokenizer_name(text):
+    if text in ("bytes", "bpe") or text.endswith(".json"):
+        return text
+    raise argparse.ArgumentTypeError(f"expected bytes, bpe, or the tokenizer.json of a model, got {text}")
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="tools/strata prepare text", description=__doc__)
     parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help="text files, in this order")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="where train.bin and validation.bin go")
-    parser.add_argument("--tokenizer", choices=("bytes", "bpe"), default="bytes")
-    parser.add_argument("--vocabulary", type=int, help="of the byte-pair encoding, at least 256; default 4096")
+    parser.add_argument("--tokenizer", type=tokenizer_name, default="bytes", metavar="bytes|bpe|FILE.json",
+                        help="bytes, the default; a byte-pair encoding trained on the text; or the tokenizer.json of a model")
+    parser.add_argument("--vocabulary", type=int, help="of bpe, at least 256; default 4096")
     parser.add_argument("--validation", type=share, default=share("0.1"), help="share of the text, from its end; default 0.1")
     parser.add_argument("--shard-tokens", type=int, metavar="N", help="write files of at most N tokens each")
     parser.add_argument("--overwrite", action="store_true", help="replace the token files in FOLDER")
     arguments = parser.parse_args()
-    if arguments.tokenizer == "bytes" and arguments.vocabulary not in (None, 256):
-        parser.error("--vocabulary is of --tokenizer bpe; bytes have 256")
+    if arguments.tokenizer != "bpe" and arguments.vocabulary is not None:
+        if (arguments.tokenizer, arguments.vocabulary) != ("bytes", 256):
+            parser.error("--vocabulary is of --tokenizer bpe; bytes have 256, and a model has its own")
     if arguments.vocabulary is not None and arguments.vocabulary < 256:
         parser.error("--vocabulary must be at least 256: every byte is a token")
     if arguments.shard_tokens is not None and not CHUNK_BYTES <= arguments.shard_tokens <= MAX_TOKENS:
@@ -249,16 +275,17 @@ def main():
     text = Text(arguments.input)
     kept = 1 - arguments.validation
     cut = text.bytes * kept.numerator // kept.denominator
-    if arguments.tokenizer == "bpe":
+    if arguments.tokenizer != "bytes":
         cut = text.character_boundary(cut)
     if not 0 < cut < text.bytes:
         raise BadText(f"{text.bytes} bytes of text are too few to be split into training and validation")
+    of_model = TextTokenizer.of_file(arguments.tokenizer) if arguments.tokenizer.endswith(".json") else None
     claim_folder(arguments)
-    if arguments.tokenizer == "bpe":
-        tokenizer = BytePairTokenizer(text, cut, arguments.vocabulary or 4096)
-        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True).encode())
-    else:
+    if arguments.tokenizer == "bytes":
         tokenizer = ByteTokenizer()
+    else:
+        tokenizer = of_model or TextTokenizer.trained(text, cut, arguments.vocabulary or 4096)
+        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True).encode())
     sources = [os.path.basename(path) for path in arguments.input]
     for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
         files, tokens = write_split(name, tokenizer.chunks(text, start, stop), tokenizer, arguments, sources)

@@ -62,9 +62,13 @@ Arguments parse(const std::vector<std::string>& words) {
 }
 
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  using sharding::DeviceWish;
+  const DeviceWish wish = config.run.device;
+  const char* const devices = wish == DeviceWish::cpu    ? "CPUs"
+                              : wish == DeviceWish::cuda ? "GPUs"
+                                                         : "GPUs, which run.device auto takes where there are any";
   std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
-              config.run.ranks == 1 ? "" : "s", config.run.device == sharding::DeviceWish::cpu ? "CPUs" : "GPUs",
-              memory_table(config, table).c_str());
+              config.run.ranks == 1 ? "" : "s", devices, memory_table(config, table).c_str());
 }
 
 void print_sizes(const TrainerConfig& config, const auto& model) {

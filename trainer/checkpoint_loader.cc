@@ -105,7 +105,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
     if (!options.required && !options.step) return std::nullopt;
     throw Error(ExitCode::storage, options.folder + ": no checkpoint" +
                                        (options.step ? " of step " + std::to_string(*options.step) : "") +
-                                       "; one must be there to resume from");
+                                       "; one must be there");
   }
   FoundCheckpoint found;
   for (const int64_t step : steps) {

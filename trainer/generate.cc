@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct Request {
   std::optional<int64_t> step;
   std::string device = "auto";
 };
+
+// Is there on every device and at every length, whatever levels the run was trained at.
+constexpr kernels::Level kLevel = kernels::Level::aten;
 
 // The first GPU, or the CPU: what is sampled is the same but for rounding.
 at::Device choose_device(const std::string& wish) {
@@ -83,9 +87,9 @@ class Sampler {
   Sampler(const TrainerConfig& config, const FoundCheckpoint& found, at::Device device)
       : device_(device),
         config_(language_model(config)),
-        level_(modules::kernels_for_root(config.kernels).linear),
         weights_(load_weights(config_, found, device)),
-        model_(config_, config.kernels, [this](const std::string& name) { return weights_.at(name); }) {
+        model_(config_, modules::KernelsConfig{.default_level = kLevel},
+               [this](const std::string& name) { return weights_.at(name); }) {
     if (config_.family != modules::Family::llama) return;
     rotary_ = modules::rotary_tables(config_, config_.sequence);
     rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
@@ -102,7 +106,7 @@ class Sampler {
     }
     const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
     const at::Tensor logits =
-        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, level_).squeeze(0).cpu();
+        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, kLevel).squeeze(0).cpu();
     if (request.temperature == 0) return logits.argmax().item<int64_t>();
     const int64_t candidates = request.top_k > 0 ? std::min(request.top_k, logits.size(0)) : logits.size(0);
     const auto [values, indices] = at::topk(logits, candidates);
@@ -123,13 +127,19 @@ class Sampler {
  private:
   at::Device device_;
   modules::TransformerConfig config_;
-  kernels::Level level_;
   std::map<std::string, at::Tensor> weights_;
   modules::Transformer model_;
   modules::RotaryTables rotary_;
 };
 
+void require_run(const std::string& folder) {
+  const std::string resolved = folder + "/resolved.yaml";
+  if (std::filesystem::exists(resolved)) return;
+  throw Error(ExitCode::configuration, folder + " is not the folder of a run: there is no " + resolved);
+}
+
 void generate(const Request& request) {
+  require_run(request.run);
   const at::NoGradGuard no_gradients;
   const TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
   const auto found =

@@ -14,9 +14,24 @@ namespace {
 
 using configs::NodePtr;
 
-// What may change when a run is resumed.
-const std::vector<std::string> kFreeSections = {"run",     "checkpoint", "evaluation", "log",
-                                                "profile", "fault",      "cuda_graph"};
+// What may change when a run is resumed. With another run.seed it would be another run; another micro_batch sees the
+// same samples, and other ranks may need it.
+const std::vector<std::string> kFreeSections = {"run.folder",
+                                                "run.ranks",
+                                                "run.device",
+                                                "run.threads",
+                                                "run.deterministic",
+                                                "run.timeout",
+                                                "run.stop_after",
+                                                "run.on_nonfinite",
+                                                "run.overwrite",
+                                                "micro_batch",
+                                                "checkpoint",
+                                                "evaluation",
+                                                "log",
+                                                "profile",
+                                                "fault",
+                                                "cuda_graph"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 

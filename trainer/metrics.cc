@@ -68,6 +68,7 @@ Metrics::Metrics(const Options& options)
 
 void Metrics::step(const StepRecord& record) {
   const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
+  const double teraflops = 1e-12 * rate * options_.flops_per_item;
   const std::string rate_name = options_.item + "_per_second";
   std::string json = "{";
   append_member(json, "step", json_number(record.step));
@@ -75,6 +76,7 @@ void Metrics::step(const StepRecord& record) {
   append_member(json, "learning_rate", json_number(record.learning_rate));
   append_member(json, "gradient_norm", json_number(record.gradient_norm));
   append_member(json, rate_name, json_number(rate));
+  append_member(json, "model_teraflops_per_rank", json_number(teraflops));
   append_member(json, "milliseconds", json_number(record.milliseconds));
   append_member(json, "memory_bytes", json_number(record.memory_bytes));
   if (record.skipped) append_member(json, "skipped", "true");
@@ -85,6 +87,7 @@ void Metrics::step(const StepRecord& record) {
                      {"learning_rate", record.learning_rate},
                      {"gradient_norm", record.gradient_norm},
                      {rate_name, rate},
+                     {"model_teraflops_per_rank", teraflops},
                      {"milliseconds", record.milliseconds},
                      {"memory_bytes", static_cast<double>(record.memory_bytes)}};
   for (const auto& [name, value] : record.phases) scalars.emplace_back("phases/" + name, value);
@@ -138,6 +141,12 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
   json_.append(json + "}\n");
 }
 
+void Metrics::resumed(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) warn(note);
+  note("resumed from step " + std::to_string(options_.resumed_step) +
+       (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
+}
+
 void Metrics::bad_sample(int64_t step, const std::string& line) {
   const std::string text =
       nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
@@ -160,7 +169,7 @@ std::string Metrics::phase_table() const {
     rest -= sum;
   };
   for (const auto& [name, sum] : phase_sums_) row(name, sum);
-  row("the rest", rest);
+  if (rest > 5e-4 * milliseconds_sum_) row("the rest", rest);  // what rounds to no share is nothing
   row("step", milliseconds_sum_);
   return table;
 }

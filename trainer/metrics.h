@@ -42,6 +42,7 @@ class Metrics {
     int64_t last_step = 0;
     int64_t log_every = 10;
     std::string item = "tokens";  // names the rate: tokens/s, tokens_per_second
+    double flops_per_item = 0;    // of the model, forward and backward, that a rank computes
     Console::Options console = {};
   };
   explicit Metrics(const Options& options);
@@ -51,11 +52,16 @@ class Metrics {
   void evaluation(const EvaluationRecord& record);
   void weights(int64_t step, std::string_view weights_sha256);
 
+  // From where the run goes on, after what was found to be wrong with other checkpoints.
+  void resumed(const std::vector<std::string>& notes);
+
   // A sample that cannot be used: file and reason, in whatever bytes the file's name has.
   void bad_sample(int64_t step, const std::string& line);
 
   // Any other line for the console, which the progress line must not disturb.
-  void note(std::string_view line) { console_.line(line); }
+  void note(std::string_view line) {
+    if (!line.empty()) console_.line(line);
+  }
   void warn(std::string_view line) { console_.warning(line); }
 
   // Milliseconds and share of each phase, as the mean over all steps but the first; empty before the second, and where

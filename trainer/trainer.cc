@@ -155,16 +155,16 @@ void Trainer::start() {
                                        ", and their checkpoint says " + resumed->state.weights_sha256);
   }
   if (ranks_.rank != 0) return;
+  const auto flops = [](const auto& model) { return modules::flops_per_item(model); };
   metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
                                     .resumed_step = resumed ? step_ : -1,
                                     .last_step = last_step_,
                                     .log_every = config_.log.every,
                                     .item = task_->item_name(),
+                                    .flops_per_item = std::visit(flops, config_.model.type) / ranks_.size,
                                     .console = Console::options_from_environment()});
   metrics_->weights(step_, hash);
-  if (!resumed) return;
-  for (const std::string& note : resumed->notes) metrics_->warn(note);
-  metrics_->note("resumed from step " + std::to_string(step_));
+  if (resumed) metrics_->resumed(resumed->notes);
 }
 
 std::unique_ptr<profile::Profiler> Trainer::make_profiler() {

@@ -17,9 +17,12 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   const int64_t at_once = config.samples_at_once();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
+  int64_t smaller = config.batch % config.run.ranks == 0 ? config.micro_batch : 0;
+  while (smaller > 0 && config.batch / config.run.ranks % smaller != 0) --smaller;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
                            " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
-                           "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once));
+                           "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once) +
+                           (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
 }
 
 void check_steps(const TrainerConfig& config, configs::Checks& checks) {

@@ -49,6 +49,16 @@ class DistTest(unittest.TestCase):
         self.assertGreater(len(words), len("7 times 8") + 10)
         words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
         self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
+        # What was trained on GPUs is sampled from anywhere.
+        with open(self.archive.path("runs/pairs/resolved.yaml"), encoding="utf-8") as file:
+            resolved = file.read()
+        with open(self.archive.path("runs/pairs/resolved.yaml"), "w", encoding="utf-8") as file:
+            file.write(resolved.replace("  default: aten", "  default: cuda"))
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
+        self.assertEqual((code, len(words.split())), (0, 4), words)
+        words, code = self.archive.run("generate", "runs", "--prompt-ids", "5")
+        self.assertEqual(code, 2)
+        self.assertIn("runs is not the folder of a run", words)
 
     def test_bad_data(self):
         """The exit code of a rank is that of the command, and the cause is in the run's folder."""

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -131,10 +132,16 @@ class HuggingFaceTest(unittest.TestCase):
                     first = next(line for line in map(json.loads, file) if "loss" in line)
                 self.assertEqual(first["step"], 1)
 
+                words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"unknown": 0, "In": 1, "the": 2, "beginning": 3}, "unknown"))
+                words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+                words.save(self.path("run/tokenizer.json"))
+
                 command(EXPORT, self.path("run"), self.path("native"))
                 command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf", "--file-bytes", "9000")
                 trained = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported"))
                 self.assertEqual(trained.dtype, torch.float32)
+                tokenizer = tokenizers.Tokenizer.from_file(self.path("exported/tokenizer.json"))
+                self.assertEqual(tokenizer.encode("In the beginning").ids, [1, 2, 3])
                 ours = self.values_here("native", config)
                 self.assertGreater((ours["logits"] - model(self.ids[:, :-1]).logits).abs().max().item(), 0.1)
                 self.assert_same(ours, self.values_there(trained.eval()), 1e-5)

@@ -119,14 +119,37 @@ class LauncherTest(unittest.TestCase):
         for arguments, word in ((["fly"], "no command 'fly'"), (["train"], "which config?"), (["train", "a=b"], "which config?"),
                                 (["train", "--fast", "x"], "no option --fast"), (["train", "x", "--ranks"], "--ranks wants a value"),
                                 (["validate"], "which config?"), (["generate"], "of which run?"), (["export", "x"], "which run"),
-                                (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout")):
+                                (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
+                                (["prepare", "graph", "--output"], "--output wants a folder"), (["profile", "x", "--output"], "--output wants a folder"),
+                                (["bench", "step", "x", "--ranks"], "--ranks wants a value"), (["profile", "--ranks", "2"], "of which config?"),
+                                (["plan", "a=b"], "of which config?"), (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'")):
             code, _, errors = self.archive.run(*arguments)
             self.assertEqual(code, 2, arguments)
             self.assertIn(word, errors)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "there is a GPU")
+    def test_gpu_test_says_that_there_is_no_gpu(self):
+        code, _, errors = self.archive.run("gpu-test")
+        self.assertEqual(code, 2)
+        self.assertIn("there is no GPU here", errors)
+
+    def test_every_command_says_what_it_does(self):
+        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "help"):
+            for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
+                code, output, errors = self.archive.run(*arguments)
+                self.assertEqual((code, errors), (0, ""), arguments)
+                self.assertRegex(output, rf"^  {command}\b", arguments)
+                self.assertNotIn("  train", output)
+        program = self.archive.write("bin/export", '#!/bin/sh\necho "options of export: $@"\n', 0o755)
+        try:
+            self.assertEqual(self.archive.run("export", "--help")[1], "options of export: --help\n")
+        finally:
+            os.remove(program)
+
     def test_passes_on(self):
         config = self.archive.config()
         self.assertEqual(self.archive.run("validate", config)[1], f"validated {config}\n")
+        self.assertEqual(self.archive.run("validate", "--ranks", "4", config)[1], f"validated {config}\n")
         self.assertEqual(self.archive.run("generate", "runs/x", "--prompt", "Once")[1], "sample of runs/x after Once\n")
         self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
         for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):

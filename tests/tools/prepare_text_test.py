@@ -85,12 +85,36 @@ class PrepareTextTest(unittest.TestCase):
         self.assertEqual(decoded, text.decode())
         self.assertEqual(total, len(text))
 
+    def test_tokenizer_of_a_model(self):
+        """Ids are those of the model, with none of its special tokens put around the text and nothing cut off."""
+        model = tokenizers.Tokenizer(tokenizers.models.BPE())
+        model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        model.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+        model.train_from_iterator([WORDS], tokenizers.trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False))
+        model.add_special_tokens(["<begin>"])
+        vocabulary = model.get_vocab_size()
+        model.post_processor = tokenizers.processors.TemplateProcessing("<begin> $A", special_tokens=[("<begin>", vocabulary - 1)])
+        text = WORDS * 20
+        expected = model.encode(text, add_special_tokens=False).ids
+        model.enable_truncation(5)
+        model.enable_padding(length=9)
+        path = os.path.join(TMP, "model.json")
+        model.save(path)
+        for extra in ((), ("--overwrite",)):  # once more from the copy beside the token files
+            self.prepare("--input", self.write("text", text.encode()), "--tokenizer", path, "--validation", "0.5", *extra)
+            (train, sidecar), (validation, _) = self.read("train.bin"), self.read("validation.bin")
+            self.assertEqual(train.tolist() + validation.tolist(), expected)
+            self.assertEqual((sidecar["tokenizer"], sidecar["vocabulary"]), (os.path.basename(path), vocabulary))
+            path = os.path.join(self.folder, "tokenizer.json")
+        self.assertEqual(tokenizers.Tokenizer.from_file(path).decode(train.tolist() + validation.tolist()), text)
+
     def test_pieces_do_not_cut_characters(self):
         with unittest.mock.patch.object(prepare_text, "CHUNK_BYTES", 10):
             for text in ("€" * 100, "ä€𝄞x" * 50, "line\n" * 30, "a\n" + "𝄞" * 40, "x"):
                 for cut in range(4):
                     source = prepare_text.Text([self.write("text", b"y" * cut + text.encode())])
-                    pieces = list(prepare_text.BytePairTokenizer.pieces(source, 0, source.bytes))
+                    pieces = list(prepare_text.TextTokenizer.pieces(source, 0, source.bytes))
                     self.assertEqual("".join(piece for _, piece in pieces), "y" * cut + text)
                     self.assertEqual([size for size, _ in pieces], [len(piece.encode()) for _, piece in pieces])
 
@@ -118,6 +142,8 @@ class PrepareTextTest(unittest.TestCase):
     def test_bad_text(self):
         good = self.write("good", b"abc" * 100)
         for arguments, word in (((self.write("empty", b""),), "is empty"), (("/nowhere",), "No such file"), ((TMP,), "is not a file"),
+                                ((good, "--tokenizer", "/nowhere.json"), "/nowhere.json: cannot be read as the tokenizer.json"),
+                                ((good, "--tokenizer", self.write("x.json", b"{}")), "x.json: cannot be read as the tokenizer.json"),
                                 ((good, self.write("empty", b"")), "is empty"), ((self.write("one", b"x"),), "too few"),
                                 ((self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe"), "byte 3 of the text is not UTF-8")):
             self.assertIn(word, self.prepare("--input", *arguments, code=3))
@@ -135,7 +161,7 @@ class PrepareTextTest(unittest.TestCase):
     def test_wrong_use(self):
         good = self.write("good", b"abc" * 100)
         for arguments in (("--vocabulary", "300"), ("--tokenizer", "bpe", "--vocabulary", "255"), ("--validation", "0"),
-                          ("--validation", "1"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", "5")):
+                          ("--validation", "1"), ("--tokenizer", "x.json", "--vocabulary", "300"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", "5")):
             self.prepare("--input", good, *arguments, code=2)
 
     def test_a_folder_that_cannot_be_written(self):

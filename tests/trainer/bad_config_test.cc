@@ -177,9 +177,11 @@ const BadLine kBadLines[] = {
      "'none'?"},
     // Between fields.
     {"batch_not_divisible", 3, "batch: 20",
-     "run.yaml:3:1: batch: 20 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 16 and 24"},
+     "run.yaml:3:1: batch: 20 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 16 and 24; or "
+     "take micro_batch 2"},
     {"batch_too_small", 3, "batch: 4",
-     "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 8"},
+     "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 8; or take "
+     "micro_batch 2"},
     {"heads_do_not_divide", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 5, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",

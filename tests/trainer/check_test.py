@@ -87,6 +87,7 @@ class CheckTest(unittest.TestCase):
         output = check("--validate", "configs/quickstart_graph.yaml").stdout
         self.assertRegex(output, r"FLOPs per node, forward and backward: \S+ \(")
         self.assertIn("samples per step: the whole graph, spread over 1 rank\n", output)
+        self.assertIn("bytes per rank on 1 rank, on GPUs, which run.device auto takes where there are any:\n", output)
         self.assertIn("sum without activations (not predicted)", output)
 
     def test_validate_prints_origins_and_memory(self):

@@ -99,7 +99,7 @@ TEST(Metrics, NumbersReadBackToTheSameBits) {
   const TemporaryFolder folder;
   const Captured out;
   {
-    Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
+    Metrics metrics({.folder = folder.path(), .flops_per_item = 6e9 / 4, .console = {.out = out.file()}});
     StepRecord record = record_of(7);
     record.loss = std::nextafter(5.1f, 6.0f);
     record.learning_rate = std::nextafter(4e-3, 1.0);
@@ -119,6 +119,7 @@ TEST(Metrics, NumbersReadBackToTheSameBits) {
   EXPECT_EQ(lines[0]["learning_rate"].get<double>(), std::nextafter(4e-3, 1.0));
   EXPECT_EQ(lines[0]["gradient_norm"].get<float>(), 1.0f / 3);
   EXPECT_EQ(lines[0]["tokens_per_second"].get<double>(), 1000 * 2048 / 113.0);
+  EXPECT_DOUBLE_EQ(lines[0]["model_teraflops_per_rank"].get<double>(), 1e-12 * (1000 * 2048 / 113.0) * (6e9 / 4));
   EXPECT_EQ(lines[0]["memory_bytes"], 225485783);
   EXPECT_EQ(lines[0]["phases"]["forward"], 40.5);
   EXPECT_FALSE(lines[0].contains("skipped"));
@@ -127,6 +128,23 @@ TEST(Metrics, NumbersReadBackToTheSameBits) {
   EXPECT_EQ(lines[1]["skipped"], true);
   EXPECT_EQ(lines[2], nlohmann::json({{"step", 8}, {"weights_sha256", "abcd"}}));
   EXPECT_EQ(lines[3]["validation_loss"].get<double>(), 0.1 + 0.2);
+}
+
+TEST(Metrics, NothingIsLeftOfAStepThatItsPhasesFill) {
+  const TemporaryFolder folder;
+  const Captured out;
+  Metrics metrics({.folder = folder.path(), .last_step = 3, .console = {.out = out.file()}});
+  EXPECT_EQ(metrics.phase_table(), "");
+  for (int64_t step = 1; step <= 3; ++step) {
+    StepRecord record = record_of(step);
+    record.phases = {{"forward", 40.3}, {"backward", 72.7}};
+    metrics.step(record);
+  }
+  EXPECT_EQ(metrics.phase_table(),
+            "phase      ms/step   share\n"
+            "forward      40.30  35.7 %\n"
+            "backward     72.70  64.3 %\n"
+            "step        113.00 100.0 %");
 }
 
 TEST(Metrics, CutBackWhenResumed) {

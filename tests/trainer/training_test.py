@@ -91,6 +91,11 @@ class TrainingTest(TrainingRuns):
         for run in ("second", "third"):
             self.assertEqual(self.losses(run), self.losses("first"))
             self.assertEqual(self.hashes(run), self.hashes("first"))
+        self.train("first")
+        self.assertRegex(self.output, r"resumed from step \d+, the last one: nothing is left to train")
+        self.assertEqual(self.losses("second"), self.losses("first"))
+        self.train("first", "run.seed=77", expect=2)
+        self.assertIn("holds another run, which differs in what may not change: run.seed: was", self.errors)
         with open(self.path("first", "kernels.txt"), encoding="utf-8") as file:
             self.assertIn("layers 0-2", file.read())
 

@@ -24,49 +24,56 @@ bench_images() {
   exec "$(binary tools/bench/bench_images)" "$@"
 }
 
-bench_step() {
-  local arguments=() ranks
-  (($#)) || stop 2 "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
-  while (($#)); do
-    case $1 in
-      --ranks) arguments+=("run.ranks=${2:?--ranks wants a number}") && shift ;;
-      --ranks=*) arguments+=("run.ranks=${1#*=}") ;;
-      *) arguments+=("$1") ;;
-    esac
-    shift
+# take_config QUESTION: the config and its overrides among `arguments` into `of_config`.
+take_config() {
+  local argument
+  [[ ${#arguments[@]} -gt 0 && ${arguments[0]} != *=* && ${arguments[0]} != -* ]] || stop 2 "$1"
+  of_config=("${arguments[0]}")
+  for argument in "${arguments[@]:1}"; do
+    if [[ $argument == *=* && $argument != -* ]]; then of_config+=("$argument"); fi
   done
+}
+
+bench_step() {
+  local arguments of_config ranks
+  ranks_as_key "$@"
+  take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
   make_ready
-  local overrides=() argument
-  for argument in "${arguments[@]:1}"; do [[ $argument == *=* && $argument != -* ]] && overrides+=("$argument"); done
-  check_config "${arguments[0]}" "${overrides[@]}"
-  ranks=$(config_value run.ranks "${arguments[0]}" "${overrides[@]}")
+  check_config "${of_config[@]}"
+  ranks=$(config_value run.ranks "${of_config[@]}")
   run_ranks "$ranks" '' /nonexistent "$(binary tools/bench_step)" "${arguments[@]}"
 }
 
 command_profile() {
-  local config=${1:-} output='' arguments=()
-  [[ -n $config && $config != -* && $config != *=* ]] ||
-    stop 2 "of which config? tools/strata profile CONFIG [--ranks N] [--output FOLDER] [--profile-steps N] [KEY=VALUE ...]"
-  output=runs/profile-$(basename "$config" .yaml)
+  local output='' arguments of_config
+  ranks_as_key "$@"
+  set -- "${arguments[@]}"
+  arguments=()
   while (($#)); do
     case $1 in
-      --output) output=${2:?--output wants a folder} && shift ;;
+      --output)
+        (($# > 1)) || stop 2 "--output wants a folder"
+        output=$2
+        shift
+        ;;
       --output=*) output=${1#*=} ;;
       *) arguments+=("$1") ;;
     esac
     shift
   done
+  take_config "of which config? tools/strata profile CONFIG [--ranks N] [--output FOLDER] [--profile-steps N] [KEY=VALUE ...]"
+  [[ -n $output ]] || output=runs/profile-$(basename "${of_config[0]}" .yaml)
   bench_step "${arguments[@]}" --profile "$output"
   say "the profile is in $output/profile: tables, JSON lines, and traces for Perfetto"
 }
 
 command_plan() {
-  (($#)) || stop 2 "of which config? tools/strata plan CONFIG [--output FILE] [KEY=VALUE ...]"
+  local arguments of_config
+  ranks_as_key "$@"
+  take_config "of which config? tools/strata plan CONFIG [--ranks N] [--output FILE] [KEY=VALUE ...]"
   make_ready
-  local of_config=("$1") argument
-  for argument in "${@:2}"; do [[ $argument == *=* && $argument != -* ]] && of_config+=("$argument"); done
   check_config "${of_config[@]}"
   make_packages all "${of_config[@]}"
-  "$(binary tools/bench/plan_kernels)" "$@" || exit
+  "$(binary tools/bench/plan_kernels)" "${arguments[@]}" || exit
   say "a run uses it with kernels.default=best kernels.plan=FILE"
 }

@@ -19,6 +19,25 @@ if [[ -z ${HOME:-} ]]; then
 fi
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 
+# ranks_as_key ARGUMENTS...: sets `arguments` to them, with --ranks N as run.ranks=N behind the others.
+ranks_as_key() {
+  local ranks=()
+  arguments=()
+  while (($#)); do
+    case $1 in
+      --ranks)
+        (($# > 1)) || stop 2 "--ranks wants a value: how many"
+        ranks+=("run.ranks=$2")
+        shift
+        ;;
+      --ranks=*) ranks+=("run.ranks=${1#*=}") ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  arguments+=("${ranks[@]}")
+}
+
 # A checkout builds its binaries; an unpacked archive has them in bin/.
 is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 

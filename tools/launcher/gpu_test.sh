@@ -18,7 +18,7 @@ readonly GPU_TEST_SECONDS=300  # of one test
 
 command_gpu_test() {
   local wanted=("$@") gpus cores ranks program name part most_at_once outcomes
-  gpus=$(compgen -G '/dev/nvidia[0-9]*' | wc -l)
+  gpus=$({ compgen -G '/dev/nvidia[0-9]*' || true; } | wc -l)
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then

@@ -3,9 +3,11 @@
 
 command_packages() {
   (($#)) || stop 2 "which config? tools/strata packages configs/quickstart.yaml"
+  local arguments
+  ranks_as_key "$@"
   is_built || { setup && build; }
-  check_config "$@"
-  make_packages all "$@"
+  check_config "${arguments[@]}"
+  make_packages all "${arguments[@]}"
 }
 
 # make_packages_in_use CONFIG OVERRIDES...: for the ops that the configuration has at the level, in any layer.

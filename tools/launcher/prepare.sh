@@ -25,7 +25,11 @@ output_option() {
   shift 2
   while (($#)); do
     case $1 in
-      --output) output=${2:?--output wants a folder} && shift 2 ;;
+      --output)
+        (($# > 1)) || stop 2 "--output wants a folder"
+        output=$2
+        shift 2
+        ;;
       *) stop 2 "prepare $what has only the option --output FOLDER" ;;
     esac
   done

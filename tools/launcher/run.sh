@@ -10,8 +10,10 @@ make_ready() {
 
 command_validate() {
   (($#)) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
+  local arguments
+  ranks_as_key "$@"
   is_built || { setup && build; }
-  exec "$(binary trainer/check)" --validate "$@"
+  exec "$(binary trainer/check)" --validate "${arguments[@]}"
 }
 
 command_generate() {
@@ -47,13 +49,13 @@ sample() {
 }
 
 command_export() {
-  (($# >= 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER [--format hf]"
+  (($# >= 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER [--format hf|timm]"
   make_ready
   exec "$(binary tools/export)" "$@"
 }
 
 command_import() {
-  (($# >= 2)) || stop 2 "which folder of Hugging Face, and to where? tools/strata import HF_FOLDER FOLDER"
+  (($# >= 2)) || stop 2 "which folder of Hugging Face or timm, and to where? tools/strata import HF_FOLDER FOLDER"
   make_ready
   exec "$(binary tools/import)" "$@"
 }

@@ -4,7 +4,10 @@
 usage_of_train() { echo "tools/strata train CONFIG [--ranks N] [--hosts FILE|a:2,b:2] [KEY=VALUE ...]"; }
 
 command_train() {
-  local arguments=() hosts=''
+  local arguments hosts=''
+  ranks_as_key "$@"
+  set -- "${arguments[@]}"
+  arguments=()
   while (($#)); do
     case $1 in
       --help | -h)
@@ -12,12 +15,11 @@ command_train() {
         is_built || { setup && build; }
         exec "$(binary trainer/check)" --help-keys
         ;;
-      --ranks | --hosts)
-        (($# > 1)) || stop 2 "$1 wants a value: $(usage_of_train)"
-        if [[ $1 == --hosts ]]; then hosts=$2; else arguments+=("run.ranks=$2"); fi
+      --hosts)
+        (($# > 1)) || stop 2 "--hosts wants a value: $(usage_of_train)"
+        hosts=$2
         shift
         ;;
-      --ranks=*) arguments+=("run.ranks=${1#*=}") ;;
       --hosts=*) hosts=${1#*=} ;;
       -*) stop 2 "train has no option $1: $(usage_of_train)" ;;
       *) arguments+=("$1") ;;

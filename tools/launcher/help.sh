@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# help COMMAND, COMMAND --help: what one command does, out of the text that `help` prints.
+
+asks_for_help() {
+  local word
+  for word in "$@"; do [[ $word == --help || $word == -h ]] && return; done
+  return 1
+}
+
+# command_help [COMMAND [WORDS...]]: those that have a program of their own say more, when it is there. Only train --help
+# sets up and builds, because nothing else knows the keys.
+command_help() {
+  (($#)) || { help && return; }
+  local program='' lines
+  lines=$(lines_of "$1")
+  [[ -n $lines ]] || stop 2 "there is no command '$1'; tools/strata help lists them"
+  case $1-${2:-} in
+    train-*) command_train --help ;;
+    prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/prepare_text.py" --help && exit ;;
+    generate-*) program=trainer/generate ;;
+    export-* | import-*) program=tools/$1 ;;
+    plan-*) program=tools/bench/plan_kernels ;;
+    bench-step) program=tools/bench_step ;;
+    bench-kernels | bench-images) program=tools/bench/${1}_$2 ;;
+  esac
+  if [[ -n $program ]] && is_built; then
+    find_libraries
+    exec "$(binary "$program")" --help
+  fi
+  echo "$lines"
+}
+
+# lines_of COMMAND: of the text that `help` prints.
+lines_of() {
+  help | awk -v command="$1" '/^  [a-z]/ { inside = $1 == command } /^[^ ]/ { inside = 0 } inside'
+}
