@@ -107,7 +107,37 @@ void add_model(const modules::VisionTransformerConfig& m, const TrainerConfig& c
 // How many rows its ops have depends on the graph, which is not in the configuration.
 void add_model(const modules::GraphNetworkConfig&, const TrainerConfig&, UsedShapes&) {}
 
+UsedOps ops_of(const modules::GraphNetworkConfig& m, const TrainerConfig& config) {
+  const bool attends = m.convolution == modules::GraphConvolutionKind::gat;
+  UsedOps ops{.in_layers = {"linear", attends ? "neighbor_attention" : "neighbor_aggregate"},
+              .outside = {"cross_entropy", "adamw", "global_norm"}};
+  if (m.layers > 1 || m.has_projection()) {
+    ops.in_layers.insert("activation");
+    if (m.norm) ops.in_layers.insert({"layer_norm", "add_layer_norm"});
+    if (m.dropout > 0) ops.in_layers.insert("dropout");
+  }
+  if (m.projection == modules::InputProjection::dense || m.has_pooling()) ops.outside.insert("linear");
+  if (m.pooling == modules::NodePooling::attention) ops.outside.insert("neighbor_attention");
+  // The last one: gradients that come back from several ranks are summed.
+  if (m.projection == modules::InputProjection::sparse || m.pooling == modules::NodePooling::mean ||
+      m.pooling == modules::NodePooling::sum || (config.run.ranks > 1 && !m.has_pooling())) {
+    ops.outside.insert("neighbor_aggregate");
+  }
+  return ops;
+}
+
 }  // namespace
+
+UsedOps used_ops(const TrainerConfig& config) {
+  const auto* graph_network = std::get_if<modules::GraphNetworkConfig>(&config.model.type);
+  if (graph_network != nullptr) return ops_of(*graph_network, config);
+  UsedOps ops;
+  for (const UsedShape& used : used_shapes(config)) {
+    if (used.in_layers > 0) ops.in_layers.insert(used.shape.op);
+    if (used.outside > 0) ops.outside.insert(used.shape.op);
+  }
+  return ops;
+}
 
 std::vector<UsedShape> used_shapes(const TrainerConfig& config) {
   UsedShapes shapes;
