@@ -131,7 +131,8 @@ class Sampler {
 
 void generate(const Request& request) {
   const at::NoGradGuard no_gradients;
-  const TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  config.kernels.planned = true;  // where the run asked for `best`, the levels that it chose stand in this file
   const auto found =
       find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
