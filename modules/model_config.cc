@@ -2,6 +2,7 @@
 #include "modules/model_config.h"
 
 #include <string>
+#include <utility>
 
 #include "modules/divisors.h"
 
@@ -23,6 +24,24 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   }
 }
 
+void check_rotary_scaling(const TransformerConfig& model, configs::Checks& checks) {
+  const RotaryScaling& scaling = model.rotary_scaling;
+  if (scaling.type == RotaryScalingType::none) {
+    const RotaryScaling unused;
+    for (const auto& [key, differs] : {std::pair{"factor", scaling.factor != unused.factor},
+                                       {"low_frequency", scaling.low_frequency != unused.low_frequency},
+                                       {"high_frequency", scaling.high_frequency != unused.high_frequency},
+                                       {"original_sequence", scaling.original_sequence != unused.original_sequence}}) {
+      if (!differs) continue;
+      checks.fail(std::string("rotary_scaling.") + key, "changes nothing without rotary_scaling.type: llama3");
+    }
+  } else if (model.family == Family::gpt2) {
+    checks.fail("rotary_scaling.type", "expected none, because the gpt2 family has learned positions, got llama3");
+  } else if (scaling.low_frequency >= scaling.high_frequency) {
+    checks.fail("rotary_scaling.high_frequency", "expected a number above low_frequency");
+  }
+}
+
 }  // namespace
 
 void check(const TransformerConfig& model, configs::Checks& checks) {
@@ -30,12 +49,11 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
-  if (!checks.can_check({"family", "rotary_scaling"}) || model.rotary_scaling.type == RotaryScalingType::none) return;
-  if (model.family == Family::gpt2) {
-    checks.fail("rotary_scaling.type", "expected none, because the gpt2 family has learned positions, got llama3");
-  } else if (model.rotary_scaling.low_frequency >= model.rotary_scaling.high_frequency) {
-    checks.fail("rotary_scaling.high_frequency", "expected a number above low_frequency");
+  if (checks.can_check({"family", "rotary_base"}) && model.family == Family::gpt2 &&
+      model.rotary_base != TransformerConfig{}.rotary_base) {
+    checks.fail("rotary_base", "expected none, because the gpt2 family has learned positions");
   }
+  if (checks.can_check({"family", "rotary_scaling"})) check_rotary_scaling(model, checks);
 }
 
 }  // namespace strata::modules

@@ -169,14 +169,14 @@ std::string Bootstrap::choose_device(DeviceWish wish) {
 }
 
 std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
-  if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
-  if (device_.is_cuda()) {
-    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather), host_group_);
-  }
-  if (gather != Gather::shared) {
+  if (device_.is_cpu() && gather != Gather::shared) {
     throw Error(ExitCode::configuration, "sharding.gather is " +
                                              std::string(names(gather)[static_cast<size_t>(gather)]) +
                                              ", which is for GPUs, and this run is on CPUs; expected shared");
+  }
+  if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
+  if (device_.is_cuda()) {
+    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather), host_group_);
   }
   return plan_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }

@@ -95,13 +95,11 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
   const tools::RandomData data(loaded.config);
-  loaded.config.data = data.config();
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
   // Each rank reads its own files: their names differ, the runs do not.
-  LoadedConfig compared = loaded;
-  compared.config.data = {};
-  trainer::start_rank(compared, bootstrap);
-  loaded.config.run.device = compared.config.run.device;
+  loaded.config.data = {};
+  trainer::start_rank(loaded, bootstrap);
+  loaded.config.data = data.config();
   trainer::settle_memory(loaded, bootstrap);
 
   const trainer::Measurement measured =

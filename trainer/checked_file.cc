@@ -77,6 +77,9 @@ void OutputFile::close() {
 
 InputFile::InputFile(const std::string& path) : path_(path) {
   file_ = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);  // non-blocking: a pipe would wait
+  if (file_ < 0 && errno == ELOOP) {
+    throw Error(ExitCode::storage, path + ": is a symbolic link, and none is followed here; name or copy its target");
+  }
   if (file_ < 0) throw_storage_error("open for reading", path);
   struct stat status;
   if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -141,7 +141,7 @@ void require_run(const std::string& folder) {
 void generate(const Request& request) {
   require_run(request.run);
   const at::NoGradGuard no_gradients;
-  const TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
   const auto found =
       find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());

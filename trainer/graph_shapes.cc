@@ -23,6 +23,7 @@ class GraphShapes {
       add_convolution(i);
       adds = model_.adds_input(i);
     }
+    if (config_.shares_samples() && config_.run.ranks > 1) add_halo();
     const int64_t nodes = graph_.of_layer(model_.layers - 1).rows;
     if (model_.has_pooling()) add_pooling(nodes);
     const int64_t items = model_.has_pooling() ? graph_.pooling.rows : nodes;
@@ -93,6 +94,13 @@ class GraphShapes {
     shapes_.in_layers(linear(graph_.inputs_of_layer(layer), model_.inputs_of(layer), heads * of_head), 1);
     shapes_.in_layers(linear(matrix.columns, heads * of_head, 2 * heads), 1);
     shapes_.in_layers(attention(matrix, heads, of_head), 1);
+  }
+
+  // Gradients of what other ranks needed come back, about as many as there are nodes that this one needs of them.
+  void add_halo() {
+    const MatrixSize matrix = graph_.of_layer(0);
+    const int64_t halo = matrix.columns - matrix.rows;
+    shapes_.outside(aggregate({matrix.rows, halo, halo}, model_.width, Reduction::sum));
   }
 
   void add_pooling(int64_t nodes) {

@@ -18,6 +18,7 @@
 #include "kernels/device_name.h"
 #include "sharding/failure.h"
 #include "trainer/kernel_plan.h"
+#include "trainer/level_check.h"
 
 namespace strata::trainer {
 namespace {
@@ -83,10 +84,12 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
   if (bootstrap.device().is_cpu()) keep_freed_memory();
-  if (loaded.config.kernels.default_level) return;
-  apply_kernel_plan(loaded,
-                    {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
-  bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
+  if (!loaded.config.kernels.default_level) {
+    apply_kernel_plan(loaded,
+                      {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
+    bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
+  }
+  check_levels(loaded, bootstrap.device().type());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {
@@ -99,7 +102,12 @@ int exit_code_of(const std::function<ExitCode()>& run) {
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::out_of_memory, "the host has no memory left");
   } catch (const c10::Error& error) {
-    return fail(ExitCode::internal, error.what_without_backtrace());
+    const std::string message = error.what_without_backtrace();
+    // The allocator of the CPU throws no OutOfMemoryError: its words are the only sign.
+    const size_t place = message.find("you tried to allocate");
+    if (place == std::string::npos) return fail(ExitCode::internal, message);
+    return fail(ExitCode::out_of_memory, "the host has no memory left: " + message.substr(place) +
+                                             "; a smaller micro_batch and more ranks need less");
   } catch (const std::exception& error) {
     return fail(ExitCode::internal, error.what());
   }

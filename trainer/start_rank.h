@@ -11,7 +11,8 @@
 namespace strata::trainer {
 
 // Collective. Throws (configuration) when the ranks differ in their number or their configurations, or cannot have the
-// device that is wished for. Prints where the run computes; from then on `loaded` says so too, also where it said auto.
+// device that is wished for, or where an op has no kernel at its level on it. Prints where the run computes; from then
+// on `loaded` says so too, also where it said auto.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
 // The exit code of `run`; what it throws is reported as the failure of this rank.

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -136,6 +137,18 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
   std::visit(check_data, config.data.type);
 }
 
+// How many there are in `neighbors:`; absent: it is no list.
+std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
+  const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
+    if constexpr (requires { graph.neighbors; }) {
+      const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors);
+      if (list != nullptr) return static_cast<int64_t>(list->size());
+    }
+    return {};
+  };
+  return std::visit(of, data.type);
+}
+
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_evaluates_all(config, "nodes", checks);
   check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
@@ -148,12 +161,19 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                                             std::string(DataConfig::kTypes.at(config.data.type.index())) +
                                             " has labels of nodes, got " + pooling);
   }
-  const auto fan_outs = static_cast<int64_t>(config.data.fan_outs().size());
-  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs > 0 && fan_outs != model.layers) {
+  const std::optional<int64_t> fan_outs = listed_fan_outs(config.data);
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs && *fan_outs != model.layers) {
     checks.fail("data.neighbors", "expected all or a list of " + text(model.layers) +
-                                      ", one for each of model.layers, got " + text(fan_outs));
+                                      ", one for each of model.layers, got " + text(*fan_outs));
   }
-  if (!checks.can_check({"data.neighbors", "data.type"}) || config.sees_new_graphs()) return;
+  if (!checks.can_check({"data.neighbors", "data.type"})) return;
+  if (config.sees_new_graphs()) {
+    if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
+      checks.fail("cuda_graph",
+                  "on captures one step for all, and each step sees graphs of other sizes; expected auto");
+    }
+    return;
+  }
   for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
     if (!checks.can_check({key}) || value == 1) continue;
     checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));
@@ -187,9 +207,17 @@ void check_fault(const FaultConfig& fault, configs::Checks& checks) {
   }
 }
 
-void check_graph(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"cuda_graph", "run.device"}) || config.cuda_graph != CudaGraph::on) return;
-  if (config.run.device == sharding::DeviceWish::cpu) checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
+// What GPUs alone have.
+void check_device(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"run.device"}) || config.run.device != sharding::DeviceWish::cpu) return;
+  if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
+    checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
+  }
+  const sharding::Gather gather = config.sharding.gather;
+  if (checks.can_check({"sharding.gather"}) && gather != sharding::Gather::shared) {
+    checks.fail("sharding.gather", std::string(names(gather).at(static_cast<size_t>(gather))) +
+                                       " needs GPUs, and run.device is cpu; expected shared");
+  }
 }
 
 }  // namespace
@@ -199,7 +227,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   check_steps(config, checks);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
-  check_graph(config, checks);
+  check_device(config, checks);
   configs::Checks fault = checks.within("fault");
   check_fault(config.fault, fault);
   if (!checks.can_check({"model.type"})) return;

@@ -93,6 +93,15 @@ void add_shapes(const modules::VisionTransformerConfig& m, const TrainerConfig& 
 
 }  // namespace
 
+UsedOps used_ops(const TrainerConfig& config) {
+  UsedOps ops;
+  for (const UsedShape& used : used_shapes(config, /*graph=*/{})) {
+    if (used.in_layers > 0) ops.in_layers.insert(used.shape.op);
+    if (used.outside > 0) ops.outside.insert(used.shape.op);
+  }
+  return ops;
+}
+
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph) {
   ShapeCollector shapes;
   const auto add = [&](const auto& model) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +25,12 @@ struct UsedShape {
 // The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
 // otherwise. `graph`: Task::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
+
+// The names of all ops, also of a model whose shapes are not known before its data are read.
+struct UsedOps {
+  std::set<std::string> in_layers, outside;
+};
+UsedOps used_ops(const TrainerConfig& config);
 
 // The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
 std::string_view kernels_key(std::string_view op);

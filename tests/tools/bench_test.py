@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
 IMAGES = os.path.abspath("tools/bench/bench_images")
-TRAIN, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/levels")
+TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("trainer/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
 CONFIG = """
@@ -177,6 +177,9 @@ class BenchTest(unittest.TestCase):
             self.run_program(TRAIN, config, "kernels.plan=" + path, f"run.folder={self.folder}/{family}")
             with open(f"{self.folder}/{family}/resolved.yaml", encoding="utf-8") as file:
                 self.assertRegex(file.read(), r"linear: \w+ +# " + path)
+            self.run_program(STEP, config, "kernels.plan=" + path, "--warm-up", "5", "--steps", "1")
+            if family != "vision":
+                self.assertEqual(len(self.run_program(GENERATE, f"{self.folder}/{family}", "--prompt-ids", "1", "2", "--tokens", "3")[0].split()), 5)
         _, errors = self.run_program(TRAIN, config, expect=2)
         self.assertIn("kernels.default: best needs a measured plan and kernels.plan names none; make a plan with: tools/strata plan " + config, errors)
         # Of another model, device and kernels.

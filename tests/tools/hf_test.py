@@ -182,8 +182,9 @@ class HuggingFaceTest(unittest.TestCase):
 
         for changes, expected in (
                 ({"model_type": "bert"}, "model_type: expected gpt2 or llama"),
-                ({"n_layer": -1}, "n_layer: expected a positive integer, got -1"),
+                ({"n_layer": -1}, "n_layer: expected a positive integer up to 10000, got -1"),
                 ({"n_layer": 1e30}, "n_layer: expected a positive integer"),
+                ({"n_layer": 10**9}, "n_layer: expected a positive integer up to 10000, got 1000000000"),
                 ({"n_head": 5}, "5 heads do not divide the width 24"),
                 ({"activation_function": "relu"}, 'activation_function: expected "gelu_new"'),
                 ({"n_embd": None}, "n_embd is missing"),
@@ -198,7 +199,7 @@ class HuggingFaceTest(unittest.TestCase):
         os.rename(weights, self.path("elsewhere.safetensors"))
         refused("no weights here")
         os.symlink(self.path("elsewhere.safetensors"), weights)
-        refused("model.safetensors")
+        refused("model.safetensors: is a symbolic link")
 
     def test_hostile_indexes_are_refused(self):
         random_model("gpt2").save_pretrained(self.path("theirs"), max_shard_size="10KB")

@@ -166,6 +166,7 @@ class TimmTest(unittest.TestCase):
                 ("architecture: expected vit_{tiny,small,base,large}_patch<pixels>_<pixels>, got \"resnet50\"", {"architecture": "resnet50"}),
                 ("got \"vit_base_patch16_clip_224\"", {"architecture": "vit_base_patch16_clip_224"}),
                 ("architecture: expected", {"architecture": "vit_base_patch99999_224"}),
+                ("architecture: expected", {"architecture": "vit_base_patch0_224"}),
                 ("global_pool: expected \"token\" or \"avg\", got \"map\"", {"global_pool": "map"}),
                 ("model_args: reg_tokens: expected 0", {"reg_tokens": 4}),
                 ("model_args: qkv_bias: expected true", {"qkv_bias": False}),

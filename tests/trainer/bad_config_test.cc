@@ -149,6 +149,11 @@ const BadLine kBadLines[] = {
      "run.yaml:11:21: kernels.rms_norm: expected aten, torchscript, aot_inductor, triton or cuda, got 'trtion'; did "
      "you "
      "mean 'triton'?"},
+    {"op_outside_of_layers", 11, "kernels: {default: aten, layers: [{only: 1, linear: aten, adamw: torchscript}]}",
+     "run.yaml:11:59: kernels.layers.0.adamw: is computed outside of the layers; kernels.adamw says how"},
+    {"head_and_loss_of_a_layer", 11, "kernels: {layers: [{only: 1, linear_cross_entropy: aten}]}",
+     "run.yaml:11:30: kernels.layers.0.linear_cross_entropy: is computed outside of the layers; "
+     "kernels.linear_cross_entropy says how"},
     {"plan_without_best", 11, "kernels: {default: aten, plan: plans/mine.yaml}",
      "run.yaml:11:26: kernels.plan: expected none: only default: best reads a plan"},
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",
@@ -202,6 +207,12 @@ const BadLine kBadLines[] = {
      "rotary_scaling: {type: llama3}}",
      "run.yaml:5:122: model.rotary_scaling.type: expected none, because the gpt2 family has learned positions, got "
      "llama3"},
+    {"rotary_scaling_without_its_type", 5, kModel + ", rotary_scaling: {factor: 8}}",
+     "run.yaml:5:142: model.rotary_scaling.factor: changes nothing without rotary_scaling.type: llama3"},
+    {"rotary_base_in_gpt2", 5,
+     "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
+     "rotary_base: 500000}",
+     "run.yaml:5:105: model.rotary_base: expected none, because the gpt2 family has learned positions"},
     {"rotary_frequencies", 5, kModel + ", rotary_scaling: {type: llama3, low_frequency: 4}}",
      "run.yaml:5:125: model.rotary_scaling.high_frequency: expected a number above low_frequency"},
     {"warmup_past_the_end", 8, "schedule: {type: cosine, warmup: 101}",
@@ -262,6 +273,17 @@ TEST(BadConfig, OverridesAreCheckedAgainstTheFile) {
   EXPECT_EQ(
       first_line(report_of(config_with(0, ""), {"run.ranks=3"})),
       "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 4 x run.ranks 3 = 12; nearest that are: 12 and 24");
+}
+
+TEST(BadConfig, WhatGpusAloneHaveIsRefusedOnCpus) {
+  for (const std::string gather : {"separate", "copy_engines"}) {
+    EXPECT_EQ(report_of(config_with(0, ""), {"run.device=cpu", "sharding.gather=" + gather}),
+              "override 'sharding.gather=" + gather + "': sharding.gather: " + gather +
+                  " needs GPUs, and run.device is cpu; expected shared\n");
+    EXPECT_EQ(report_of(config_with(0, ""), {"run.device=auto", "sharding.gather=" + gather}), "no error");
+  }
+  EXPECT_EQ(report_of(config_with(0, ""), {"run.device=cpu", "cuda_graph=on"}),
+            "override 'cuda_graph=on': cuda_graph: on needs GPUs, and run.device is cpu\n");
 }
 
 TEST(BadConfig, ElementPastTheEndOfAList) {

@@ -77,8 +77,22 @@ TEST(GraphConfig, RefusesOtherFanOutsThanLayers) {
   expect_reported_alone(
       report_of(samples_config_with("data: {type: graph, file: a.npz, neighbors: [5, 5, 5, 5, 5]}")),
       "run.yaml:6:34: data.neighbors: expected all or a list of 4, one for each of model.layers, got 5");
+  expect_reported_alone(
+      report_of(graph_config_with(kData, "data: {type: graph, file: a.npz, neighbors: []}")),
+      "run.yaml:6:34: data.neighbors: expected all or a list of 4, one for each of model.layers, got 0");
   expect_reported_alone(report_of(samples_config_with("data: {type: graph, file: a.npz, neighbors: [5, 0, 5, 5]}")),
                         "run.yaml:6:49: data.neighbors.1: expected an integer, at least 1, at most 1000000, got '0'");
+}
+
+TEST(GraphConfig, CapturesNoStepsOfDifferentSizes) {
+  for (const char* data :
+       {"data: {type: graph, file: a.npz, neighbors: [5, 5, 5, 5]}", "data: {type: ogb_graphs, folder: a}"}) {
+    const std::string pooling = std::string(data).find("ogb") == std::string::npos ? "none" : "mean";
+    EXPECT_EQ(report_of(samples_config_with(data), {"model.pooling=" + pooling, "cuda_graph=on"}),
+              "override 'cuda_graph=on': cuda_graph: on captures one step for all, and each step sees graphs of other "
+              "sizes; expected auto\n");
+  }
+  EXPECT_EQ(report_of(graph_config_with(0, ""), {"cuda_graph=on"}), "no error");
 }
 
 TEST(GraphConfig, PoolsNodesWhereGraphsHaveLabels) {

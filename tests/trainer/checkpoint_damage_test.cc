@@ -124,7 +124,7 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   fs::remove(first);
   expect_rejected(kFiles[1], "No such file");
   fs::create_symlink(path(kFiles[1], 10), first);
-  expect_rejected(kFiles[1], "symbolic links");
+  expect_rejected(kFiles[1], "symbolic link");
   fs::remove(first);
   fs::create_directory(first);
   expect_rejected(kFiles[1], "regular file");

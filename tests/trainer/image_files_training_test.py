@@ -127,7 +127,7 @@ class ImageFilesTrainingTest(TrainingRuns):
         self.overrides.append("data={type: image_folder, train: %s/train, validation: %s/validation}" % (self.data, self.data))
         os.rename(self.data + "/validation/red", self.data + "/validation/yellow")
         self.train("differ", *self.overrides, expect=3)
-        self.assertIn("the class 'red' is in the training images and not in the others", self.errors)
+        self.assertIn("validation: has no folder of the class 'red', which is in %s/train; expected the same classes in both" % self.data, self.errors)
         shutil.rmtree(self.data + "/validation/yellow")
         self.train("fewer", *self.overrides, expect=3)
         self.assertIn("validation: has 2 folders of classes; model.classes is 3", self.errors)

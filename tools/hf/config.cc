@@ -17,6 +17,8 @@ using modules::TransformerConfig;
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
+constexpr int64_t kMostLayers = 10'000;  // as `model:` has it
+
 OrderedJson gpt2_config(const TransformerConfig& model) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
@@ -69,7 +71,7 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   json.expect("add_cross_attention", false);
   TransformerConfig model;
   model.family = Family::gpt2;
-  model.layers = json.count("n_layer");
+  model.layers = json.count("n_layer", kMostLayers);
   model.width = json.count("n_embd");
   model.heads = json.count("n_head");
   if (json.has("n_inner")) model.feed_forward = json.count("n_inner");
@@ -103,7 +105,7 @@ TransformerConfig read_llama(const JsonSection& json) {
   json.expect("mlp_bias", false);
   TransformerConfig model;
   model.family = Family::llama;
-  model.layers = json.count("num_hidden_layers");
+  model.layers = json.count("num_hidden_layers", kMostLayers);
   model.width = json.count("hidden_size");
   model.heads = json.count("num_attention_heads");
   if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");

@@ -34,7 +34,7 @@ constexpr std::array<Sizes, 4> kSizes = {
 
 // vit_base_patch16_224, and its relatives of other patches and images.
 VisionTransformerConfig read_architecture(const JsonSection& json) {
-  static const std::regex pattern("vit_(tiny|small|base|large)_patch([0-9]{1,4})_([0-9]{1,5})");
+  static const std::regex pattern("vit_(tiny|small|base|large)_patch([1-9][0-9]{0,3})_([1-9][0-9]{0,4})");
   const std::string name = json.text("architecture");
   std::smatch found;
   if (!std::regex_match(name, found, pattern)) {

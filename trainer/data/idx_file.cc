@@ -21,6 +21,8 @@ constexpr uint8_t kUnsignedByte = 0x08;
 
 // Deflate expands at most 1032 to 1 (258 bytes from 2 bits), so a header that asks for more than this lies.
 constexpr int64_t kLargestExpansion = 1032;
+// Of a large file whose header does not lie about it, that is a bomb all the same.
+constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{1} << 30;
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw Error(ExitCode::data, path + ": " + what);
@@ -57,6 +59,11 @@ class Input {
   ~Input() { gzclose_r(file_); }
 
   int64_t file_bytes() const { return file_bytes_; }
+  // Known once something was read.
+  int64_t most_bytes() const {
+    if (gzdirect(file_) != 0) return file_bytes_;
+    return std::min(kLargestExpansion * file_bytes_, std::max(kLargestUsualExpansion * file_bytes_, kAlwaysAllowed));
+  }
 
   // As many of `count` bytes as there are. A stream that ends in its middle, or whose checksum is wrong, is an error.
   int64_t read(uint8_t* bytes, int64_t count) {
@@ -105,7 +112,7 @@ IdxArray read_idx(const std::string& path, int least, int most) {
   }
 
   IdxArray array;
-  const int64_t most_values = input.file_bytes() * kLargestExpansion;
+  const int64_t most_values = input.most_bytes();
   int64_t count = 1;
   for (int i = 0; i < dimensions; ++i) {
     std::array<uint8_t, 4> size{};

@@ -23,6 +23,7 @@ class ImageFolder : public ImageFiles {
   std::string read(int64_t image) const override;
   std::string fingerprint() const override;
 
+  const std::string& root() const { return root_; }
   const std::vector<std::string>& classes() const { return classes_; }
 
  private:

@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/repeat_interleave.h>
 
+#include <algorithm>
+
 #include "configs/errors.h"
 #include "trainer/data/npz_file.h"
 
@@ -16,6 +18,8 @@ namespace {
 
 std::string text(int64_t number) { return std::to_string(number); }
 
+constexpr int64_t kMostRows = int64_t{1} << 40;
+
 struct CompressedRows {
   int64_t rows = 0, columns = 0;
   Tensor offsets, indices;
@@ -27,6 +31,9 @@ CompressedRows read_rows(NpzFile& file, const std::string& name) {
   CompressedRows rows{.offsets = file.integers(name + "_indptr"), .indices = file.integers(name + "_indices")};
   if (shape.numel() != 2) fail(file, name + "_shape has " + text(shape.numel()) + " numbers; expected 2");
   rows.rows = shape[0].item<int64_t>(), rows.columns = shape[1].item<int64_t>();
+  if (std::min(rows.rows, rows.columns) < 0 || std::max(rows.rows, rows.columns) > kMostRows) {
+    fail(file, name + "_shape is " + text(rows.rows) + " x " + text(rows.columns) + "; expected 0 to 2^40 of each");
+  }
   if (rows.offsets.numel() != rows.rows + 1) {
     fail(file, name + "_indptr has " + text(rows.offsets.numel()) + " numbers; expected " + text(rows.rows + 1) +
                    ", one more than the rows of " + name + "_shape");

@@ -65,7 +65,7 @@ TarReader::TarReader(std::string path) : path_(std::move(path)), archive_(archiv
   bytes_ = status.st_size;
   archive_read_support_format_tar(archive_.get());
   if (archive_read_open_filename(archive_.get(), path_.c_str(), kReadAtOnce) != ARCHIVE_OK) {
-    fail("is no tar archive or a damaged one: " + reason_of(archive_.get()));
+    fail("is no tar archive or a damaged one (compressed ones are not read): " + reason_of(archive_.get()));
   }
 }
 

@@ -128,6 +128,7 @@ std::string only_split(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.is_directory()) found.push_back(entry.path().filename());
   }
+  if (error) fail(folder + ": cannot be listed: " + error.message() + "; expected the splits of a data set of OGB");
   if (found.size() == 1) return found[0];
   std::sort(found.begin(), found.end());
   std::string names;

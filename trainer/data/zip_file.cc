@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <limits>
 #include <new>
+#include <string_view>
+#include <unordered_map>
 
 #include "configs/errors.h"
 
@@ -102,14 +104,14 @@ void ZipFile::read_directory() {
 
 void ZipFile::check_sizes() const {
   int64_t compressed = 0, expanded = 0;
+  std::unordered_map<std::string_view, size_t> place_of;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const ZipEntry& entry = entries_[i];
     compressed += kLocalBytes + entry.compressed_bytes;
     expanded += entry.bytes;
-    const auto same = [&](const ZipEntry& other) { return other.name == entry.name; };
-    if (std::any_of(entries_.begin() + static_cast<int64_t>(i) + 1, entries_.end(), same)) {
-      fail("has two entries of the same name, the first of them entry " + std::to_string(i));
-    }
+    const auto [first, is_new] = place_of.emplace(entry.name, i);
+    if (is_new) continue;
+    fail("has two entries of the same name, the first of them entry " + std::to_string(first->second));
   }
   if (compressed > file_bytes_) fail("is damaged: its entries overlap or are more than the file");
   if (expanded > most_bytes_of(file_bytes_)) {

@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"labels_for_images", idx_bytes({60}, counting(60)),
                "1 dimensions; expected 3, images x height x width, or 4"},
         Broken{"five_dimensions", idx_bytes({1, 1, 1, 5, 12}, counting(60)), "5 dimensions; expected 3"},
-        Broken{"ends_in_header", good().substr(0, 14), "truncated: it ends in its header"},
+        Broken{"ends_in_header", idx_bytes({1, 3, 4}, counting(12)).substr(0, 14), "truncated: it ends in its header"},
         Broken{"ends_early", good().substr(0, good().size() - 1), "truncated.*ask for 60 values, and it has 59"},
         Broken{"gzip_ends_early", gzipped(good()).substr(0, gzipped(good()).size() - 12), "truncated"},
         Broken{"gzip_without_checksum", gzipped(good()).substr(0, gzipped(good()).size() - 8), "truncated"},
@@ -76,6 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"sizes_too_large", idx_bytes({0xffffffff, 0xffffffff, 0xffffffff}, counting(60)), "more than a file"},
         // 2^22 * 2^21 * 2^21 would be 0 in 64 bits.
         Broken{"product_overflows", idx_bytes({1 << 22, 1 << 21, 1 << 21}, counting(60)), "more than a file"},
+        Broken{"lying_size_of_a_plain_file", idx_bytes({500, 3, 4}, counting(60)), "more than a file of 76 bytes"},
         Broken{"bomb", gzipped(idx_bytes({1000000, 1000, 1000}, counting(60))), "more than a file"},
         Broken{"lying_size", gzipped(idx_bytes({500, 3, 4}, counting(60))), "truncated.*6000 values, and it has 60"}),
     [](const auto& test) { return test.param.name; });

@@ -135,6 +135,8 @@ class TextGraphTest(unittest.TestCase):
         self.assertEqual(self.ogb("time").returncode, 0)
         self.assertIn("split/random/valid.csv.gz: is not there", self.ogb("random").stderr)
         shutil.rmtree(self.folder + "/split")
+        self.assertEqual(self.ogb().stderr, f"{self.folder}/split: cannot be listed: No such file or directory; expected the splits of a data set of OGB\n")
+        os.mkdir(self.folder + "/split")
         self.assertIn("split: has no folder of a split", self.ogb().stderr)
 
     def test_damaged_and_exploding_files(self):

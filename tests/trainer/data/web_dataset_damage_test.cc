@@ -91,5 +91,29 @@ TEST(WebDataset, IsRefusedOrReadWhateverStandsInTheArchive) {
   EXPECT_GT(read, 500);
 }
 
+TEST(WebDataset, SaysWhenAnArchiveChangesDuringTheRun) {
+  const auto archive_of = [](const std::string& name) {
+    std::string archive;
+    add(archive, name + ".png", "xxx");
+    add(archive, name + ".cls", "1");
+    archive.resize(archive.size() + 2 * kBlock);
+    return archive;
+  };
+  const std::string path = testing::TempDir() + "changing.tar";
+  const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
+  for (const std::string& later : {archive_of("b"), archive_of("a").substr(0, kBlock + 1), std::string()}) {
+    write(archive_of("a"));
+    const WebDataset set(path, /*classes=*/2, /*shuffle=*/1);
+    write(later);
+    try {
+      set.fetch({0});
+      FAIL() << "was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data);
+      EXPECT_TRUE(std::string(error.what()).starts_with(path + ": ")) << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata::trainer

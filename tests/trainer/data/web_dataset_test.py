@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tar archives of images are read in sequence, in orders that depend on seed and epoch, and broken ones are refused."""
 
+import gzip
 import io
 import os
 import subprocess
@@ -157,6 +158,10 @@ class WebDatasetTest(ImageBatches):
         self.refused("holds no images with labels", [("words.txt", b"words")])
         self.refused("is empty; expected a tar archive", data=b"")
         self.refused("is no tar archive or a damaged one", data=b"words" * 1000)
+        with open(self.archive("good.tar", two), "rb") as file:
+            compressed = gzip.compress(file.read())
+        os.remove(self.root + "/good.tar")
+        self.refused("is no tar archive or a damaged one (compressed ones are not read): ", data=compressed)
         self.pattern = self.root + "/none-*.tar"
         self.refuse("none-*.tar: no such file; expected tar archives")
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// A level that an op of the run does not have on the device is refused at the line that asks for it, and no other is.
+#include "trainer/level_check.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int kModel = 5, kData = 6, kKernels = 11;  // lines of the configuration
+
+const std::string kGraphNetwork =
+    "model: {type: graph_network, convolution: gat, features: 9, layers: 4, width: 64, classes: 7}";
+const std::vector<ReplacedLine> kGraph = {{3, "batch: 1"},
+                                          {4, "micro_batch: 1"},
+                                          {kModel, kGraphNetwork},
+                                          {kData, "data: {type: graph, file: a.npz}"},
+                                          {13, "log: {every: 1}"}};
+const std::vector<ReplacedLine> kVision = {
+    {kModel,
+     "model: {type: vision_transformer, layers: 4, image_size: 28, patch: 7, channels: 1, classes: 10, width: 64, "
+     "heads: 4, stochastic_depth: 0.1}"},
+    {kData, "data: {type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d}"},
+    {13, "log: {every: 1}"}};
+
+// "" where nothing is refused.
+std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels, c10::DeviceType device = c10::kCPU,
+                    const std::vector<std::string>& overrides = {}) {
+  lines.emplace_back(kKernels, "kernels: " + kernels);
+  try {
+    check_levels(parse_trainer_config("run.yaml", config_with(lines), overrides), device);
+    return "";
+  } catch (const configs::ConfigErrors& error) {
+    return error.what();
+  }
+}
+
+TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
+  const std::string gpu_code = " on cpu (this level is GPU code); levels there: aten, torchscript";
+  EXPECT_EQ(first_line(refusal({}, "{linear: cuda}")),
+            "run.yaml:11:11: kernels.linear: linear has no kernel at level cuda" + gpu_code + ", aot_inductor");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: triton}]}")),
+            "run.yaml:11:45: kernels.layers.0.attention: attention has no kernel at level triton" + gpu_code);
+  EXPECT_EQ(refusal({}, "{default: aten}", c10::kCPU, {"kernels.adamw=cuda"}),
+            "override 'kernels.adamw=cuda': kernels.adamw: adamw has no kernel at level cuda" + gpu_code +
+                ", aot_inductor\n");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", c10::kCUDA)),
+            "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy has no kernel at level triton on cuda "
+            "(its products are a library's: only the loss between them is a kernel); levels there: aten, torchscript, "
+            "aot_inductor, cuda");
+  EXPECT_NE(refusal({}, "{default: aot_inductor}").find("kernels.default: attention has no kernel"), std::string::npos);
+  // On several ranks another op stands outside of the layers, and is the first to be told.
+  for (const auto& [ranks, op] :
+       {std::pair{"run.ranks=1", "neighbor_attention"}, {"run.ranks=2", "neighbor_aggregate"}}) {
+    const std::string message = refusal(kGraph, "{default: aot_inductor}", c10::kCPU, {ranks});
+    EXPECT_NE(message.find(std::string("kernels.default: ") + op + " has no kernel"), std::string::npos) << message;
+  }
+}
+
+TEST(LevelCheck, TellsEveryLineOnce) {
+  const std::string both = refusal({}, "{default: triton, rms_norm: cuda}");
+  EXPECT_NE(both.find("run.yaml:11:11: kernels.default: "), std::string::npos) << both;
+  EXPECT_NE(both.find("run.yaml:11:28: kernels.rms_norm: "), std::string::npos) << both;
+  EXPECT_TRUE(both.ends_with("2 errors in the configuration\n")) << both;
+}
+
+TEST(LevelCheck, LetsPassWhatIsThereOrNotComputed) {
+  for (const auto& model : {std::vector<ReplacedLine>(), kVision, kGraph}) {
+    for (const char* level : {"aten", "torchscript"}) {
+      EXPECT_EQ(refusal(model, std::string("{default: ") + level + "}"), "");
+    }
+    for (const char* level : {"aten", "torchscript", "triton", "cuda"}) {
+      EXPECT_EQ(refusal(model, std::string("{default: ") + level + "}", c10::kCUDA), "");
+    }
+  }
+  EXPECT_EQ(refusal({}, "{default: aot_inductor, attention: aten}"), "");
+  EXPECT_EQ(refusal({}, "{attention: cuda, layers: [{only: 0-3, attention: aten}]}"), "");
+}
+
+}  // namespace
+}  // namespace strata::trainer
