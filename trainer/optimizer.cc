@@ -71,14 +71,4 @@ void Optimizer::exchange_averages() {
   }
 }
 
-int64_t Optimizer::bytes() const {
-  int64_t sum = 0;
-  for (const Moments& moments : moments_) {
-    for (const Tensor& tensor : {moments.first, moments.second, moments.average}) {
-      if (tensor.defined()) sum += static_cast<int64_t>(tensor.nbytes());
-    }
-  }
-  return sum;
-}
-
 }  // namespace strata::trainer

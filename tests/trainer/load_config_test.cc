@@ -141,9 +141,7 @@ TEST(ResolvedConfig, RoundTrip) {
     const LoadedConfig loaded = parse_trainer_config("run.yaml", text, overrides);
     const std::string resolved = loaded.resolved();
     const LoadedConfig again = parse_trainer_config("resolved.yaml", resolved, {});
-    EXPECT_EQ(all_differences(resolved, again.resolved()), std::vector<std::string>{}) << resolved;
-    EXPECT_EQ(config_hash(loaded.config), config_hash(again.config));
-    ASSERT_EQ(loaded.lines().size(), again.lines().size());
+    ASSERT_EQ(loaded.lines().size(), again.lines().size()) << resolved;
     for (size_t i = 0; i < loaded.lines().size(); ++i) {
       EXPECT_EQ(loaded.lines()[i].path, again.lines()[i].path);
       EXPECT_EQ(loaded.lines()[i].value, again.lines()[i].value);
@@ -185,13 +183,6 @@ TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
       parse_trainer_config("run.yaml", config_with(14, "fault: {at: step 7 rank 1, do: kill}"), {}).resolved();
   ::unsetenv("STRATA_FAULTS");
   EXPECT_EQ(differences_that_forbid_resuming(before, parsed(config_with(0, ""))), std::vector<std::string>{});
-}
-
-TEST(ConfigDifferences, HashFollowsWhatForbidsResuming) {
-  const std::string hash = config_hash(parsed(config_with(0, "")));
-  EXPECT_EQ(hash.size(), 64u);
-  EXPECT_EQ(config_hash(parsed(config_with(0, ""), {"run.seed=9", "log.every=3"})), hash);
-  EXPECT_NE(config_hash(parsed(config_with(0, ""), {"optimizer.weight_decay=0.2"})), hash);
 }
 
 TEST(ConfigDifferences, AgainstAFolder) {
