@@ -3,7 +3,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_max.h>
-#include <ATen/ops/lerp.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>

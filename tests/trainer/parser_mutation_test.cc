@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>

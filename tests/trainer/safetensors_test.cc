@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <new>
