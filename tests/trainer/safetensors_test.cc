@@ -12,7 +12,7 @@
 #include <new>
 
 #include "configs/errors.h"
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 
 namespace {
 
