@@ -5,7 +5,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
-
 #include "configs/errors.h"
 
 namespace strata::trainer {
