@@ -103,6 +103,18 @@ struct YamlWriter {
   }
 };
 
+// The lines that are not equal to or below a key of `ignored`.
+std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored) {
+  std::vector<Line> kept;
+  for (const Line& line : lines) {
+    const bool drop = std::any_of(ignored.begin(), ignored.end(), [&](const std::string& key) {
+      return line.path == key || line.path.starts_with(key + ".");
+    });
+    if (!drop) kept.push_back(line);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<Line> list_values(const Section& section, const Places& places) {
@@ -115,17 +127,6 @@ std::string resolved_yaml(const Section& section, const Places& places) {
   YamlWriter writer{places};
   visit(section, writer);
   return writer.text;
-}
-
-std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored) {
-  std::vector<Line> kept;
-  for (const Line& line : lines) {
-    const bool drop = std::any_of(ignored.begin(), ignored.end(), [&](const std::string& key) {
-      return line.path == key || line.path.starts_with(key + ".");
-    });
-    if (!drop) kept.push_back(line);
-  }
-  return kept;
 }
 
 std::vector<std::string> differences(const std::vector<Line>& before, const std::vector<Line>& now,

@@ -26,7 +26,4 @@ std::string resolved_yaml(const Section& section, const Places& places);
 std::vector<std::string> differences(const std::vector<Line>& before, const std::vector<Line>& now,
                                      const std::vector<std::string>& ignored);
 
-// The lines that are not equal to or below a key of `ignored`.
-std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored);
-
 }  // namespace strata::configs

@@ -2,7 +2,6 @@
 #include "configs/number.h"
 
 #include <charconv>
-#include <cmath>
 
 namespace strata::configs {
 namespace {

@@ -3,6 +3,24 @@
 load("//tools/bazel:cuda.bzl", "cuda_library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
+# Every op.
+OPS = [
+    "//kernels/activation",
+    "//kernels/adamw",
+    "//kernels/attention",
+    "//kernels/cross_entropy",
+    "//kernels/dropout",
+    "//kernels/embedding",
+    "//kernels/global_norm",
+    "//kernels/layer_norm",
+    "//kernels/linear",
+    "//kernels/linear_cross_entropy",
+    "//kernels/neighbor_aggregate",
+    "//kernels/rms_norm",
+    "//kernels/rotary",
+    "//kernels/swiglu",
+]
+
 def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/vision_transformer_config.h"
 
-#include <string>
 #include <utility>
 
 #include "modules/divisors.h"

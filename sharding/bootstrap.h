@@ -67,11 +67,8 @@ class Bootstrap {
   // The training loop is over or pauses: no step is expected until the next progress() or end_step().
   void rest();
 
-  // For communicators of other kinds: the group of all ranks on the host, and what wraps and watches.
-  const HostGroup& host_group() const { return host_group_; }
-  PlanCheck& plan_check() { return *plan_check_; }
-  Watchdog& watchdog() { return *watchdog_; }
-  GpuWatch& gpu_watch() { return *gpu_watch_; }  // on a GPU only
+  const HostGroup& host_group() const { return host_group_; }  // all ranks
+  GpuWatch& gpu_watch() { return *gpu_watch_; }                // on a GPU only
 
  private:
   void find_local_ranks();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/slot_pool.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -11,13 +11,16 @@ namespace strata::sharding {
 
 SlotPool::SlotPool(int64_t slots, int64_t elements, at::TensorOptions options, bool poison)
     : SlotPool(
-          slots, [&] { return at::empty({elements}, options); }, poison) {}
+          slots, [&] { return at::zeros({elements}, options); }, poison) {}
 
 SlotPool::SlotPool(int64_t slots, const std::function<Tensor()>& make, bool poison) : poison_(poison) {
-  // Written at once so that the memory is there: a first touch inside a step would be paid for by that step.
-  const double fill = poison ? std::numeric_limits<double>::quiet_NaN() : 0.0;
-  for (int64_t i = 0; i < slots; ++i) slots_.push_back(make().fill_(fill));
-  used_.resize(slots_.size());
+  // `make` has written what it gives, so that the memory is there: a first touch inside a step would be paid for by
+  // that step.
+  for (int64_t i = 0; i < slots; ++i) {
+    slots_.push_back(make());
+    used_.push_back(true);
+    release(i);
+  }
 }
 
 int64_t SlotPool::take() {

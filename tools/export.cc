@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "configs/errors.h"
-#include "tools/guarded.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
@@ -22,6 +21,7 @@
 #include "trainer/data/labelled_images.h"
 #include "trainer/data/normalization.h"
 #include "trainer/load_config.h"
+#include "trainer/run_program.h"
 
 namespace strata {
 namespace {
@@ -172,10 +172,5 @@ int main(int count, char** arguments) {
   app.add_option("--file-bytes", request.file_bytes,
                  "above which the weights are spread over several files with an index")
       ->capture_default_str();
-  try {
-    app.parse(count, arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(strata::ExitCode::configuration);
-  }
-  return strata::tools::guarded([&] { strata::export_weights(request); });
+  return strata::trainer::run_program(app, count, arguments, [&] { strata::export_weights(request); });
 }

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "configs/errors.h"
-#include "tools/guarded.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
 #include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
 #include "trainer/checked_file.h"
+#include "trainer/run_program.h"
 #include "trainer/weights_folder.h"
 
 namespace strata {
@@ -155,10 +155,5 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--classes", request.classes, "of a vision transformer: other ones, the head starts as zeros")
       ->check(CLI::Range(2, 100'000'000));
-  try {
-    app.parse(count, arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(strata::ExitCode::configuration);
-  }
-  return strata::tools::guarded([&] { strata::import_weights(request); });
+  return strata::trainer::run_program(app, count, arguments, [&] { strata::import_weights(request); });
 }

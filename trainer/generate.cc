@@ -24,6 +24,7 @@
 #include "sharding/visible_gpus.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/load_config.h"
+#include "trainer/run_program.h"
 
 namespace strata::trainer {
 namespace {
@@ -198,19 +199,5 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
-  try {
-    app.parse(count, arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
-  }
-  try {
-    trainer::generate(request);
-    return 0;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(ExitCode::internal);
-  }
+  return trainer::run_program(app, count, arguments, [&] { trainer::generate(request); });
 }

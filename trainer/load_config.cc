@@ -7,7 +7,6 @@
 #include "configs/document.h"
 #include "configs/manual.h"
 #include "configs/overrides.h"
-#include "trainer/digest.h"
 
 namespace strata::trainer {
 namespace {
@@ -34,11 +33,6 @@ const std::vector<std::string> kFreeSections = {"run.folder",
                                                 "cuda_graph"};
 
 const char kTitle[] = "Strata: the configuration of a run";
-
-// A configuration that ran once; its fault, if it had one, needs no permission to be compared.
-std::vector<configs::Line> lines_of_resolved(const std::string& name, const std::string& text) {
-  return parse_trainer_config(name, text, {"fault={do: none}"}).lines();
-}
 
 // Sections bind to members that describe() may write, so listing works on a copy.
 std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places& places) {
@@ -87,18 +81,11 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
   return read(configs::parse_document(source, "", errors), overrides, errors);
 }
 
-std::string config_hash(const TrainerConfig& config) {
-  std::string text;
-  for (const configs::Line& line : configs::without(lines_of(config, {}), kFreeSections)) {
-    text += line.path + ": " + line.value + "\n";
-  }
-  return sha256(text);
-}
-
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
                                                           const TrainerConfig& now) {
-  return configs::differences(lines_of_resolved("the saved configuration", resolved_before), lines_of(now, {}),
-                              kFreeSections);
+  // The fault of the run that was saved, if it had one, needs no permission to be compared.
+  const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {"fault={do: none}"});
+  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
 }
 
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
@@ -110,10 +97,6 @@ std::string difference_from_folder(const TrainerConfig& now, const std::string& 
     text += (text.empty() ? "" : "\n") + line;
   }
   return text;
-}
-
-std::vector<std::string> all_differences(const std::string& resolved_before, const std::string& resolved_now) {
-  return configs::differences(lines_of_resolved("before", resolved_before), lines_of_resolved("now", resolved_now), {});
 }
 
 std::string help_text() {

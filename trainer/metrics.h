@@ -3,12 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "trainer/append_file.h"
 #include "trainer/console.h"

@@ -3,7 +3,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_max.h>
-#include <ATen/ops/lerp.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -69,16 +68,6 @@ void Optimizer::exchange_averages() {
     }
     if (group.compute_copy().defined()) group.compute_copy().copy_(group.master());
   }
-}
-
-int64_t Optimizer::bytes() const {
-  int64_t sum = 0;
-  for (const Moments& moments : moments_) {
-    for (const Tensor& tensor : {moments.first, moments.second, moments.average}) {
-      if (tensor.defined()) sum += static_cast<int64_t>(tensor.nbytes());
-    }
-  }
-  return sum;
 }
 
 }  // namespace strata::trainer

@@ -37,7 +37,6 @@ class Optimizer {
   void exchange_averages();
 
   Moments& moments(size_t group) { return moments_[group]; }
-  int64_t bytes() const;
 
  private:
   void update_averages(const kernels::AdamwScalars& scalars);

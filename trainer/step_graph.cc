@@ -5,9 +5,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "configs/errors.h"
 
 namespace strata::trainer {

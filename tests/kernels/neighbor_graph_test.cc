@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace strata::kernels {

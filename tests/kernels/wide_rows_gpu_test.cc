@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "kernels/levels.h"
 #include "kernels/proof/workload_check.h"
 
 namespace strata::kernels {

@@ -5,8 +5,6 @@
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <memory>

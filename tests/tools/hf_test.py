@@ -3,8 +3,6 @@
 
 import json
 import os
-import subprocess
-import tempfile
 import unittest
 
 import tokenizers
@@ -12,8 +10,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-TRAIN, EXPORT, IMPORT = (os.path.abspath(name) for name in ("trainer/train", "tools/export", "tools/import"))
-VALUES = os.path.abspath("tests/tools/model_values")
+from imported_models import EXPORT, IMPORT, TRAIN, VALUES, ImportedModels, command
+
 SEQUENCE, VOCABULARY = 12, 37
 
 REST = """
@@ -54,17 +52,11 @@ def random_model(name):
     return model
 
 
-def command(*words, expected=0):
-    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    assert result.returncode == expected, (words, result.returncode, result.stdout + result.stderr)
-    return result.stdout + result.stderr
+class HuggingFaceTest(ImportedModels):
+    rest = REST
 
-
-class HuggingFaceTest(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
+        super().setUp()
         tokens = torch.tensor([(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)])
         with open(self.path("tokens.bin"), "wb") as file:
             header = torch.zeros(256, dtype=torch.int32)
@@ -73,17 +65,6 @@ class HuggingFaceTest(unittest.TestCase):
         self.ids = tokens[: 5 * (SEQUENCE + 1)].view(5, SEQUENCE + 1)
         with open(self.path("ids.bin"), "wb") as file:
             file.write(self.ids.numpy().tobytes())
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def config(self, weights, more=""):
-        """A run of the model that `weights` say they are."""
-        with open(self.path(weights) + "/model.yaml", encoding="utf-8") as file:
-            text = file.read() + REST.format(folder=self.folder, more=more)
-        with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path("config.yaml")
 
     def values_here(self, weights, config):
         command(VALUES, config, self.path(weights), self.path("ids.bin"), self.path("values"))
@@ -147,9 +128,7 @@ class HuggingFaceTest(unittest.TestCase):
                 self.assert_same(ours, self.values_there(trained.eval()), 1e-5)
                 # And back, bit for bit.
                 command(IMPORT, self.path("exported"), self.path("again"))
-                before, after = load_file(self.path("native/model.safetensors")), load_file(self.path("again/model.safetensors"))
-                self.assertEqual(set(before), set(after))
-                self.assertTrue(all(torch.equal(before[name], after[name]) for name in before))
+                self.assert_same_bits("native", "again")
 
     def test_names_without_a_prefix_half_floats_and_masks(self):
         self.name = "gpt2"

@@ -4,17 +4,14 @@
 import json
 import os
 import struct
-import subprocess
-import tempfile
 import unittest
 
 import torch
 from safetensors.torch import load_file, save_file
 
+from imported_models import EXPORT, IMPORT, TRAIN, VALUES, ImportedModels, command
 from timm_reference import MODELS, RESIZED, images_of, parameter, pattern
 
-TRAIN, EXPORT, IMPORT = (os.path.abspath(name) for name in ("trainer/train", "tools/export", "tools/import"))
-VALUES = os.path.abspath("tests/tools/model_values")
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "timm_reference.json"), encoding="utf-8") as reference:
     REFERENCE = json.load(reference)
 
@@ -30,20 +27,8 @@ schedule: {{type: constant}}
 """
 
 
-def command(*words, expected=0):
-    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    assert result.returncode == expected, (words, result.returncode, result.stdout + result.stderr)
-    return result.stdout + result.stderr
-
-
-class TimmTest(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
+class TimmTest(ImportedModels):
+    rest = REST
 
     def write_theirs(self, name, **changes):
         """The folder that timm writes, with other values in config.json where `changes` has them."""
@@ -57,13 +42,6 @@ class TimmTest(unittest.TestCase):
         tensors = {key: parameter(key, shape) for key, shape in REFERENCE[name]["parameters"].items()}
         save_file(tensors, self.path("theirs/model.safetensors"), {"format": "pt"})
         return tensors
-
-    def config(self, weights, more=""):
-        with open(self.path(weights) + "/model.yaml", encoding="utf-8") as file:
-            text = file.read() + REST.format(folder=self.folder, more=more)
-        with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path("config.yaml")
 
     def write_data(self, arguments):
         channels, side = arguments.get("in_chans", 3), arguments["img_size"]
@@ -129,9 +107,7 @@ class TimmTest(unittest.TestCase):
 
                 # And back, bit for bit.
                 command(IMPORT, self.path("exported"), self.path("again"))
-                before, after = load_file(self.path("native/model.safetensors")), load_file(self.path("again/model.safetensors"))
-                self.assertEqual(set(before), set(after))
-                self.assertTrue(all(torch.equal(before[key], after[key]) for key in before))
+                self.assert_same_bits("native", "again")
                 with open(self.path("start/model.yaml"), encoding="utf-8") as first, open(self.path("again/model.yaml"), encoding="utf-8") as second:
                     self.assertEqual(first.read(), second.read())
 

@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 
 #include "configs/errors.h"
 #include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/digest.h"
 
@@ -17,11 +17,6 @@ namespace strata::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), bytes.size());
@@ -56,14 +51,14 @@ class CheckpointDamage : public testing::Test {
   }
 
   void expect_manifest_rejected(const std::string& text, const std::string& why) const {
-    const std::string name = path("manifest.json"), good = read(name);
+    const std::string name = path("manifest.json"), good = read_file(name);
     write(name, text);
     expect_rejected("step-00000020/manifest.json", why);
     write(name, good);
   }
 
   std::string manifest_with(const std::string& from, const std::string& to) const {
-    std::string text = read(path("manifest.json"));
+    std::string text = read_file(path("manifest.json"));
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     return with_hash(text.replace(at, from.size(), to));
@@ -76,7 +71,7 @@ const std::vector<std::string> kFiles = {"manifest.json", "rank-00000.safetensor
 
 TEST_F(CheckpointDamage, TruncatedOrExtended) {
   for (const std::string& name : kFiles) {
-    const std::string good = read(path(name));
+    const std::string good = read_file(path(name));
     const size_t header = 8 + static_cast<unsigned char>(good[0]) + 256 * static_cast<unsigned char>(good[1]);
     std::vector<size_t> sizes = {0, 1, 7, 8, good.size() / 2, good.size() - 1, good.size() + 1};
     if (name != "manifest.json") sizes.insert(sizes.end(), {header - 1, header});
@@ -94,7 +89,7 @@ TEST_F(CheckpointDamage, EveryFlippedBitIsNoticed) {
   const int trials = all ? 10000 : 500;
   std::vector<std::string> contents;
   size_t total = 0;
-  for (const std::string& name : kFiles) total += contents.emplace_back(read(path(name))).size();
+  for (const std::string& name : kFiles) total += contents.emplace_back(read_file(path(name))).size();
   std::mt19937_64 random(1);
   for (int trial = 0; trial < trials; ++trial) {
     size_t bit = random() % (8 * total), file = 0;
@@ -118,8 +113,8 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   fs::rename(second, first);
   fs::rename(kept, second);
 
-  const std::string good = read(first);
-  write(first, read(path(kFiles[1], 10)));
+  const std::string good = read_file(first);
+  write(first, read_file(path(kFiles[1], 10)));
   expect_rejected(kFiles[1], "SHA-256");  // of another step, of the same size
   fs::remove(first);
   expect_rejected(kFiles[1], "No such file");
@@ -159,7 +154,7 @@ TEST_F(CheckpointDamage, NoneIsLeftIsAnErrorAndNotAFreshStart) {
 }
 
 TEST_F(CheckpointDamage, Manifest) {
-  const std::string good = read(path("manifest.json"));
+  const std::string good = read_file(path("manifest.json"));
   expect_manifest_rejected("", "too early");
   expect_manifest_rejected("{}", "too early");
   expect_manifest_rejected(good.substr(0, good.size() - 1), "hash");

@@ -11,6 +11,7 @@
 
 #include "configs/errors.h"
 #include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 #include "tests/trainer/virtual_ranks.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/checkpoint_writer.h"

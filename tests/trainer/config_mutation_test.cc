@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <set>
 
 #include "configs/config_errors.h"
 #include "configs/document.h"
+#include "tests/trainer/test_files.h"
 #include "trainer/load_config.h"
 
 namespace strata::trainer {
@@ -19,11 +17,6 @@ namespace {
 
 using configs::Node;
 using configs::NodePtr;
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::vector<std::filesystem::path> shipped() {
   std::vector<std::filesystem::path> paths;
@@ -119,7 +112,7 @@ class Tally {
 TEST(ConfigMutation, MisspeltKeysAreRefusedWithTheRightHint) {
   Tally tally;
   for (const auto& path : shipped()) {
-    const std::string text = read(path);
+    const std::string text = read_file(path);
     for (const Key& key : keys_of(text)) {
       for (const std::string& wrong : misspellings(key.name)) {
         std::string mutated = text;
@@ -134,7 +127,7 @@ TEST(ConfigMutation, MisspeltKeysAreRefusedWithTheRightHint) {
 TEST(ConfigMutation, KeysInAWrongSectionAreRefusedWithTheRightHint) {
   Tally tally;
   for (const auto& path : shipped()) {
-    const std::string text = read(path);
+    const std::string text = read_file(path);
     const std::vector<Key> keys = keys_of(text);
     for (const Key& key : keys) {
       if (key.section.empty() || text[key.offset + key.name.size()] != ':') continue;

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: MIT
 """A graph network trained here has the same validation loss and accuracy in an independent implementation in PyTorch."""
 
-import json
 import math
 import os
-import subprocess
 import tempfile
 import unittest
 
 import numpy
 import torch
 import torch.nn.functional as functional
-from safetensors.torch import load_file
+from parity_runs import trained
 from training_runs import write_graph, write_graphs
 
-TRAIN = os.path.abspath("trainer/train")
-EXPORT = os.path.abspath("tools/export")
-LAYERS, WIDTH, FEATURES, CLASSES, HEADS = 3, 24, 30, 4, 2
+LAYERS, WIDTH, CLASSES, HEADS = 3, 24, 4, 2
 
 CONFIG = """
 run: {{folder: {folder}/run, ranks: 1}}
@@ -87,23 +83,13 @@ def pooled(weights, x, pooling):
 
 
 class GraphParityTest(unittest.TestCase):
-    def train(self, folder, **words):
-        """(the weights of a run, its last evaluation)"""
-        with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=folder, **words))
-        for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
-            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
-        with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
-            return weights, [json.loads(line) for line in file if "validation_loss" in line][-1]
-
     def check(self, convolution, more="", norm=False, residual=False):
         with tempfile.TemporaryDirectory() as folder:
             write_graph(folder + "/graph.npz")
             graph = numpy.load(folder + "/graph.npz")
-            weights, ours = self.train(folder, convolution=convolution, batch=1, more=", features: 30, projection: sparse" + more,
-                                       data="{type: graph, file: %s/graph.npz}" % folder)
+            config = CONFIG.format(folder=folder, convolution=convolution, batch=1, more=", features: 30, projection: sparse" + more,
+                                   data="{type: graph, file: %s/graph.npz}" % folder)
+            weights, ours = trained(folder, config)
         adjacent = matrix(graph, "adj")
         adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
         nodes, labels = torch.tensor(graph["validation"]), torch.tensor(graph["labels"])
@@ -121,8 +107,9 @@ class GraphParityTest(unittest.TestCase):
     def check_pooling(self, convolution, pooling, more="", residual=False):
         with tempfile.TemporaryDirectory() as folder:
             write_graphs(folder)
-            weights, ours = self.train(folder, convolution=convolution, batch=16, more=", features: 6, pooling: %s%s" % (pooling, more),
-                                       data="{type: ogb_graphs, folder: %s}" % folder)
+            config = CONFIG.format(folder=folder, convolution=convolution, batch=16, more=", features: 6, pooling: %s%s" % (pooling, more),
+                                   data="{type: ogb_graphs, folder: %s}" % folder)
+            weights, ours = trained(folder, config)
             nodes, edges, labels, validation = (table(folder, name)[:, 0].astype(int)
                                                 for name in ("raw/num-node-list", "raw/num-edge-list", "raw/graph-label", "split/random/valid"))
             features = numpy.split(table(folder, "raw/node-feat"), nodes.cumsum()[:-1])

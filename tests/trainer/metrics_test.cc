@@ -12,17 +12,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 
 namespace strata::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::vector<nlohmann::json> json_lines(const std::string& folder) {
   std::ifstream file(folder + "/metrics.jsonl");
@@ -168,7 +163,7 @@ TEST(Metrics, CutBackWhenResumed) {
   run(-1, 1, 3);
   EXPECT_EQ(steps(), "1:103 2:103 3:103 ");
   const std::string jsonl = folder.path() + "/metrics.jsonl", events = event_path(folder.path());
-  const std::string whole_events = read(events);
+  const std::string whole_events = read_file(events);
 
   // A crash has torn the last line and the last event.
   const uint64_t bytes = fs::file_size(jsonl);
@@ -215,9 +210,9 @@ TEST(AppendFile, ARecordIsThereWholeOrNotAtAll) {
   file.append("second\n");
   file.append("third\n");
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(read(path), "first\n");
+  EXPECT_EQ(read_file(path), "first\n");
   file.append("fourth\n");  // there is room again
-  EXPECT_EQ(read(path), "first\nfourth\n");
+  EXPECT_EQ(read_file(path), "first\nfourth\n");
   ASSERT_EQ(warnings.size(), 1);
   EXPECT_NE(warnings[0].find("records: write failed: File too large"), std::string::npos) << warnings[0];
 }

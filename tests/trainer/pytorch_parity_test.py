@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: MIT
 """A model trained here has the same validation loss in an independent implementation of both families in PyTorch."""
 
-import json
 import math
-import os
-import struct
-import subprocess
 import tempfile
 import unittest
 
 import torch
 import torch.nn.functional as functional
-from safetensors.torch import load_file
+from parity_runs import trained
+from training_runs import write_tokens
 
-TRAIN = os.path.abspath("trainer/train")
-EXPORT = os.path.abspath("tools/export")
 LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 2, 24, 3, 12, 37
 
 CONFIG = """
@@ -27,12 +22,6 @@ data: {{type: text, train: {folder}/tokens.bin, validation: {folder}/tokens.bin}
 optimizer: {{type: adamw, learning_rate: 5e-2}}
 schedule: {{type: constant}}
 """
-
-
-def write_tokens(path, tokens):
-    with open(path, "wb") as file:
-        file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
-        file.write(struct.pack("<%dH" % len(tokens), *tokens))
 
 
 def attention(q, k, v):
@@ -96,15 +85,8 @@ class PytorchParityTest(unittest.TestCase):
         tokens = [(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)]
         with tempfile.TemporaryDirectory() as folder:
             write_tokens(folder + "/tokens.bin", tokens)
-            with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
-                file.write(CONFIG.format(folder=folder, family=family, more=more))
-            for command in ([TRAIN, folder + "/config.yaml"], [EXPORT, folder + "/run", folder + "/weights"]):
-                result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
-            with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
-                lines = [json.loads(line) for line in file]
-        ours = [line["validation_loss"] for line in lines if "validation_loss" in line][-1]
+            weights, evaluation = trained(folder, CONFIG.format(folder=folder, family=family, more=more))
+        ours = evaluation["validation_loss"]
 
         windows = torch.tensor(tokens)
         inputs, targets = windows[:-1].view(40, SEQUENCE), windows[1:].view(40, SEQUENCE)

@@ -15,7 +15,7 @@
 #include <functional>
 
 #include "configs/errors.h"
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 
 namespace strata::trainer {
 namespace {

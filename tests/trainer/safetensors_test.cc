@@ -7,13 +7,12 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <new>
 
 #include "configs/errors.h"
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/test_files.h"
 
 namespace {
 

@@ -2,9 +2,7 @@
 #include "tests/trainer/small_model.h"
 
 #include <ATen/ops/empty.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <stdexcept>
 
 #include "tests/trainer/virtual_ranks.h"
@@ -60,17 +58,6 @@ std::string difference_from(const std::vector<TensorPiece>& pieces, int rank, in
 }
 
 std::string small_state(int64_t step) { return "{\"step\": " + std::to_string(step) + "}\n\t\"grün\" \\ \x01"; }
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = std::filesystem::temp_directory_path() / "strata-test-XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 void save_small_model(const std::string& folder, int size, int64_t step, int64_t keep) {
   run_ranks(size, [&](const Ranks& ranks) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -21,17 +20,6 @@ std::string difference_from(const std::vector<TensorPiece>& pieces, int rank, in
 
 // The state that goes with it: not plain ASCII, and with what JSON escapes.
 std::string small_state(int64_t step);
-
-// A new empty folder that is removed with all its contents.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Saves synchronously as a run on `size` ranks would; throws when it was not committed.
 void save_small_model(const std::string& folder, int size, int64_t step, int64_t keep = 2);

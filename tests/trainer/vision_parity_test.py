@@ -2,21 +2,16 @@
 """A vision transformer trained here has the same validation loss and accuracy in an independent implementation in PyTorch."""
 
 import gzip
-import json
 import math
-import os
 import random
 import struct
-import subprocess
 import tempfile
 import unittest
 
 import torch
 import torch.nn.functional as functional
-from safetensors.torch import load_file
+from parity_runs import trained
 
-TRAIN = os.path.abspath("trainer/train")
-EXPORT = os.path.abspath("tools/export")
 LAYERS, WIDTH, HEADS, SIZE, PATCH, CLASSES, IMAGES = 2, 24, 3, 12, 4, 7, 45
 
 CONFIG = """
@@ -75,15 +70,8 @@ class VisionParityTest(unittest.TestCase):
             sizes = [IMAGES, channels, SIZE, SIZE] if channels > 1 else [IMAGES, SIZE, SIZE]
             write_idx(folder + "/images", sizes, pixels)
             write_idx(folder + "/labels", [IMAGES], labels)
-            with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
-                file.write(CONFIG.format(folder=folder, channels=channels, more=", pooling: " + pooling + more))
-            for command in ([TRAIN, folder + "/config.yaml", *overrides], [EXPORT, folder + "/run", folder + "/weights"]):
-                result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            weights = {name: value.double() for name, value in load_file(folder + "/weights/model.safetensors").items()}
-            with open(folder + "/run/metrics.jsonl", encoding="utf-8") as file:
-                lines = [json.loads(line) for line in file]
-        ours = [line for line in lines if "validation_loss" in line][-1]
+            config = CONFIG.format(folder=folder, channels=channels, more=", pooling: " + pooling + more)
+            weights, ours = trained(folder, config, *overrides)
 
         images = torch.tensor(pixels, dtype=torch.float64).view(IMAGES, channels, SIZE, SIZE) / 255
         images = (images - images.mean()) / images.std()

@@ -19,9 +19,9 @@
 
 #include "configs/errors.h"
 #include "tools/bench/jpeg_pictures.h"
-#include "tools/guarded.h"
 #include "trainer/data/encoded_images.h"
 #include "trainer/data/image_folder.h"
+#include "trainer/run_program.h"
 
 namespace strata {
 namespace {
@@ -137,10 +137,5 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--rounds", request.rounds, "that count")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--json", request.json, "file that gets the result as a line of JSON");
-  try {
-    app.parse(count, arguments);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
-  }
-  return tools::guarded([&] { run(request); });
+  return trainer::run_program(app, count, arguments, [&] { run(request); });
 }

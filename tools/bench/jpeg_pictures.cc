@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+
+#include "tools/bench/jpeg_file.h"
 
 // Needs FILE and size_t before it.
 #include <jpeglib.h>
@@ -34,22 +35,7 @@ double smooth(uint64_t seed, int64_t distance, int64_t x, int64_t y) {
 }  // namespace
 
 std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&info, &bytes, &size);
-  info.image_width = static_cast<JDIMENSION>(width);
-  info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, 92, TRUE);
-  jpeg_start_compress(&info, TRUE);
-  std::vector<unsigned char> row(static_cast<size_t>(3 * width));
-  for (int64_t y = 0; y < height; ++y) {
+  return jpeg_file(width, height, {.quality = 92}, [&](int64_t y, std::vector<uint8_t>& row) {
     for (int64_t x = 0; x < width; ++x) {
       double brightness = 128;
       for (const int64_t distance : {128, 64, 32, 16, 8, 4, 2, 1}) {
@@ -57,17 +43,10 @@ std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed) {
       }
       for (int64_t c = 0; c < 3; ++c) {
         const double colour = 30 * smooth(seed + 1000 + static_cast<uint64_t>(c), 48, x, y);
-        row[static_cast<size_t>(3 * x + c)] = static_cast<unsigned char>(std::clamp(brightness + colour, 0.0, 255.0));
+        row[static_cast<size_t>(3 * x + c)] = static_cast<uint8_t>(std::clamp(brightness + colour, 0.0, 255.0));
       }
     }
-    JSAMPROW rows = row.data();
-    jpeg_write_scanlines(&info, &rows, 1);
-  }
-  jpeg_finish_compress(&info);
-  std::string file(reinterpret_cast<char*>(bytes), size);
-  jpeg_destroy_compress(&info);
-  std::free(bytes);
-  return file;
+  });
 }
 
 void decode_with_libjpeg(const std::string& file, std::vector<uint8_t>& pixels) {

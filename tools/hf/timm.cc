@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
 #include <regex>
 #include <sstream>
 #include <string_view>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/profile/collective_waits.h"
 
-#include <algorithm>
 #include <sstream>
 
 namespace strata::trainer::profile {

@@ -11,39 +11,21 @@
 #include <utility>
 #include <vector>
 
-#include "modules/kernel_selection.h"
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/graph_rows.h"
 #include "trainer/scalar_type.h"
-#include "trainer/tasks/graph_inputs.h"
 
 namespace strata::trainer {
+
 GraphClassification::GraphClassification(const TrainerConfig& config, GraphData graphs)
-    : config_(config),
-      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
-      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
-      graphs_(std::move(graphs)) {
-  check_features(graphs_, model_config_);
-  check(graphs_, model_config_.classes);
-  fingerprint_ = fingerprint_of(graphs_);
-  rows_ = rows_for(model_config_, graphs_);
-}
-
-std::vector<modules::ParameterGroup> GraphClassification::parameter_table() const {
-  return modules::parameter_table(model_config_);
-}
-
-void GraphClassification::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
-  model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
-}
+    : GraphTask(config, graphs), graphs_(std::move(graphs)), rows_(rows_for(model_config_, graphs_)) {}
 
 // The rows of a step are those of the nodes of its graphs, one after another: dropout's masks do not depend on how they
 // are spread over ranks and micro-batches.
 MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t count) const {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
   const int64_t in_step = first_sample % config_.batch;
-  const Tensor before = drawn(graphs_.train, seed, first_sample - in_step, in_step);
-  const Tensor graphs = drawn(graphs_.train, seed, first_sample, count);
+  const Tensor before = drawn(graphs_.train, first_sample - in_step, in_step);
+  const Tensor graphs = drawn(graphs_.train, first_sample, count);
   MicroBatch batch = batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before));
   batch.first_sample = in_step;
   return batch;
@@ -96,19 +78,15 @@ MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& lab
 }
 
 Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
-  return (*model_)(batch.inputs.to(scalar_type(config_.precision.compute)), context_of(batch.graph, dropout_key));
+  return scores_of(batch.inputs.to(scalar_type(config_.precision.compute)), batch.graph, dropout_key);
 }
 
 Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {
-  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets, loss_level_);
-}
-
-std::map<std::string, double> GraphClassification::metrics(const std::vector<double>& means) const {
-  return label_metrics(means);
+  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets);
 }
 
 Tensor GraphClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  return label_loss(logits(batch, dropout_key), batch.targets, scale, loss_level_);
+  return label_loss(logits(batch, dropout_key), batch.targets, scale);
 }
 
 }  // namespace strata::trainer

@@ -12,7 +12,6 @@
 #include "trainer/data/permutation.h"
 #include "trainer/halo_exchange.h"
 #include "trainer/scalar_type.h"
-#include "trainer/tasks/graph_inputs.h"
 
 namespace strata::trainer {
 namespace {
@@ -27,14 +26,7 @@ MicroBatch whole_graph() { return {at::zeros({1}, at::kLong), at::zeros({1}, at:
 }  // namespace
 
 NodeClassification::NodeClassification(const TrainerConfig& config, const GraphData& graph, GraphOrder order)
-    : config_(config),
-      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
-      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
-      order_(std::move(order)) {
-  check_features(graph, model_config_);
-  check(graph, model_config_.classes);
-  fingerprint_ = fingerprint_of(graph);
-  graph_ = reordered(graph, order_);
+    : GraphTask(config, graph), order_(std::move(order)), graph_(reordered(graph, order_)) {
   if (config.shares_samples()) return;
   const bool sums = model_config_.convolution == modules::GraphConvolutionKind::gcn ||
                     model_config_.convolution == modules::GraphConvolutionKind::gin;
@@ -44,12 +36,8 @@ NodeClassification::NodeClassification(const TrainerConfig& config, const GraphD
           .fan_outs = config.data.fan_outs(), .has_self_loops = model_config_.wants_self_loops(), .scales_sums = sums});
 }
 
-std::vector<modules::ParameterGroup> NodeClassification::parameter_table() const {
-  return modules::parameter_table(model_config_);
-}
-
 void NodeClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+  GraphTask::build_model(parameter, device);
   part_ = part_of_rank(world_->rank(), world_->size());
   auto step = std::make_shared<modules::GraphStep>();
   step->first_row = part_.begin;
@@ -104,7 +92,7 @@ MicroBatch NodeClassification::training_batch(int64_t first_sample, int64_t coun
 // Every training node once in an epoch, in an order of its own.
 MicroBatch NodeClassification::sampled_batch(int64_t first_sample, int64_t count) const {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const Tensor seeds = drawn(graph_.train, seed, first_sample, count);
+  const Tensor seeds = drawn(graph_.train, first_sample, count);
   const int64_t step = first_sample / config_.batch;
   const SampledNeighborhood part = sampler_->sample(seeds, mix(mix(seed, kNeighbors), static_cast<uint64_t>(step)));
 
@@ -123,19 +111,13 @@ MicroBatch NodeClassification::evaluation_batch(int64_t /*first_sample*/, int64_
 }
 
 Tensor NodeClassification::evaluation_sums(const MicroBatch& /*batch*/) const {
-  return label_sums((*model_)(features_, context_of(step_, /*dropout_key=*/{})), validation_targets_, loss_level_);
-}
-
-std::map<std::string, double> NodeClassification::metrics(const std::vector<double>& means) const {
-  return label_metrics(means);
+  return label_sums(scores_of(features_, step_, /*dropout_key=*/{}), validation_targets_);
 }
 
 Tensor NodeClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  if (batch.graph) {
-    const Tensor features = all_features_.defined() ? all_features_.index_select(0, batch.inputs) : Tensor();
-    return label_loss((*model_)(features, context_of(batch.graph, dropout_key)), batch.targets, scale, loss_level_);
-  }
-  return label_loss((*model_)(features_, context_of(step_, dropout_key)), train_targets_, scale, loss_level_);
+  if (!batch.graph) return label_loss(scores_of(features_, step_, dropout_key), train_targets_, scale);
+  const Tensor features = all_features_.defined() ? all_features_.index_select(0, batch.inputs) : Tensor();
+  return label_loss(scores_of(features, batch.graph, dropout_key), batch.targets, scale);
 }
 
 // The labels of those of these nodes that are this rank's; all others are ignored.

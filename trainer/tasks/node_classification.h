@@ -5,24 +5,21 @@
 #include <memory>
 #include <optional>
 
-#include "modules/graph_network.h"
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/neighbor_sampler.h"
-#include "trainer/task.h"
+#include "trainer/tasks/graph_task.h"
 
 namespace strata::trainer {
 
 // A sample is the whole graph, of which each rank has its part; what is learnt from are the labels of the nodes for
 // training. With sampled neighbors a sample is such a node, and only evaluations see the whole graph.
-class NodeClassification : public Task {
+class NodeClassification : public GraphTask {
  public:
   // The order says which ranks compute what.
   NodeClassification(const TrainerConfig& config, const GraphData& graph, GraphOrder order);
 
-  std::vector<modules::ParameterGroup> parameter_table() const override;
   void share_samples(sharding::Communicator& world) override { world_ = &world; }
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
-  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   // Nothing, where the graph is on the device already; or what the sampler found.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
@@ -32,29 +29,21 @@ class NodeClassification : public Task {
   int64_t evaluation_samples() const override { return 1; }
   int64_t evaluation_items(int64_t /*samples*/) const override { return graph_.validation.size(0); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
-  // Of the losses, and of the nodes whose label is the first guess.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
-  std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
   GraphSizes graph_sizes() const override;
-  std::string data_fingerprint() const override { return fingerprint_; }
 
  private:
   GraphPart part_of_rank(int64_t rank, int64_t ranks) const;
   MicroBatch sampled_batch(int64_t first_sample, int64_t count) const;
   Tensor targets_of(const Tensor& split) const;
 
-  TrainerConfig config_;
-  modules::GraphNetworkConfig model_config_;
-  kernels::Level loss_level_;
-  std::string fingerprint_;
   GraphOrder order_;
   GraphData graph_;  // in this order
   std::optional<NeighborSampler> sampler_;
   sharding::Communicator* world_ = nullptr;
   GraphPart part_;  // of this rank
-  std::unique_ptr<modules::GraphNetwork> model_;
   // On the device, of the own nodes.
   std::shared_ptr<const modules::GraphStep> step_;
   Tensor features_, train_targets_, validation_targets_;  // targets: int64 [own nodes]

@@ -3,7 +3,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>

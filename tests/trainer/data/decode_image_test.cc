@@ -5,58 +5,27 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
+#include <vector>
 
-// Needs FILE and size_t before it.
-#include <jpeglib.h>
+#include "tools/bench/jpeg_file.h"
 
 namespace strata::trainer {
 namespace {
 
-struct Kind {
-  int across, down;  // samples of brightness for one of colour
-  bool grey = false, progressive = false;
-  int restart_rows = 0;
-};
+using tools::JpegKind;
 
 // Waves of colour with noise in them, so that each block has something of every frequency.
-std::string jpeg(int height, int width, const Kind& kind) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&info, &bytes, &size);
-  info.image_width = static_cast<JDIMENSION>(width);
-  info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = kind.grey ? 1 : 3;
-  info.in_color_space = kind.grey ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, 90, TRUE);
-  info.comp_info[0].h_samp_factor = kind.across;
-  info.comp_info[0].v_samp_factor = kind.down;
-  if (kind.progressive) jpeg_simple_progression(&info);
-  info.restart_in_rows = kind.restart_rows;
-  jpeg_start_compress(&info, TRUE);
-  std::vector<unsigned char> row(static_cast<size_t>(width * info.input_components));
+std::string jpeg(int64_t height, int64_t width, const JpegKind& kind) {
   unsigned noise = 1;
-  for (int y = 0; y < height; ++y) {
+  return tools::jpeg_file(width, height, kind, [&](int64_t y, std::vector<uint8_t>& row) {
     for (size_t i = 0; i < row.size(); ++i) {
       noise = noise * 1664525 + 1013904223;
-      const double wave = std::sin(0.05 * static_cast<double>(i)) + std::cos(0.11 * y + static_cast<double>(i % 3));
-      row[i] = static_cast<unsigned char>(128 + 50 * wave + (noise >> 27));
+      const double wave = std::sin(0.05 * static_cast<double>(i)) +
+                          std::cos(0.11 * static_cast<double>(y) + static_cast<double>(i % 3));
+      row[i] = static_cast<uint8_t>(128 + 50 * wave + (noise >> 27));
     }
-    JSAMPROW rows = row.data();
-    jpeg_write_scanlines(&info, &rows, 1);
-  }
-  jpeg_finish_compress(&info);
-  std::string file(reinterpret_cast<char*>(bytes), size);
-  jpeg_destroy_compress(&info);
-  std::free(bytes);
-  return file;
+  });
 }
 
 Pixels decoded(const std::string& file, const WantedBox& wanted) {
@@ -69,14 +38,14 @@ Pixels decoded(const std::string& file, const WantedBox& wanted) {
 Box everything(int64_t height, int64_t width) { return {0, 0, height, width}; }
 
 TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
-  constexpr std::array<Kind, 8> kKinds = {{{1, 1},
-                                           {2, 1},
-                                           {1, 2},
-                                           {2, 2},
-                                           {4, 1},
-                                           {1, 1, /*grey=*/true},
-                                           {2, 2, false, /*progressive=*/true},
-                                           {2, 2, false, false, /*restart_rows=*/1}}};
+  constexpr std::array<JpegKind, 8> kKinds = {{{1, 1},
+                                               {2, 1},
+                                               {1, 2},
+                                               {2, 2},
+                                               {4, 1},
+                                               {1, 1, /*grey=*/true},
+                                               {2, 2, false, /*progressive=*/true},
+                                               {2, 2, false, false, /*restart_rows=*/1}}};
   constexpr int64_t kHeight = 203, kWidth = 157;
   for (size_t i = 0; i < kKinds.size(); ++i) {
     const std::string file = jpeg(kHeight, kWidth, kKinds[i]);

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "configs/errors.h"
 #include "tools/weights_writer.h"

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Runs the work of a program and turns what it throws into a line and an exit code.
+// Runs a program: its arguments, then its work; what goes wrong becomes a line and an exit code.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
 #include "configs/errors.h"
 
-namespace strata::tools {
+namespace strata::trainer {
 
 template <class Work>
-int guarded(Work work) {
+int run_program(CLI::App& app, int count, char** arguments, Work work) {
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
+  }
   try {
     work();
     return 0;
@@ -23,4 +29,4 @@ int guarded(Work work) {
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/tasks/graph_inputs.h"
+#include "trainer/tasks/graph_task.h"
 
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
@@ -10,9 +10,11 @@
 
 #include "configs/errors.h"
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "modules/kernel_selection.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
+namespace {
 
 void check_features(const GraphData& graph, const modules::GraphNetworkConfig& model) {
   if (graph.features != model.features) {
@@ -26,11 +28,31 @@ void check_features(const GraphData& graph, const modules::GraphNetworkConfig& m
   }
 }
 
+}  // namespace
+
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
   return {kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, columns), rows.values};
 }
 
-Tensor drawn(const Tensor& items, uint64_t seed, int64_t first_sample, int64_t count) {
+GraphTask::GraphTask(const TrainerConfig& config, const GraphData& graph)
+    : config_(config),
+      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
+      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy) {
+  check_features(graph, model_config_);
+  check(graph, model_config_.classes);
+  fingerprint_ = fingerprint_of(graph);
+}
+
+std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
+  return modules::parameter_table(model_config_);
+}
+
+void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
+  model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+}
+
+Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count) const {
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
   const int64_t in_epoch = items.size(0);
   const Tensor places = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
@@ -41,27 +63,28 @@ Tensor drawn(const Tensor& items, uint64_t seed, int64_t first_sample, int64_t c
   return items.index_select(0, places);
 }
 
-modules::StepContext context_of(std::shared_ptr<const modules::GraphStep> graph, const Tensor& dropout_key) {
+Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,
+                            const Tensor& dropout_key) const {
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = graph->first_row;
   context.graph = std::move(graph);
-  return context;
+  return (*model_)(features, context);
 }
 
-Tensor label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale, kernels::Level level) {
-  return kernels::cross_entropy(scores, labels, scale, kIgnoredLabel, /*label_smoothing=*/0, level);
+Tensor GraphTask::label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale) const {
+  return kernels::cross_entropy(scores, labels, scale, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
 }
 
-Tensor label_sums(const Tensor& scores, const Tensor& labels, kernels::Level level) {
+Tensor GraphTask::label_sums(const Tensor& scores, const Tensor& labels) const {
   const Tensor right = at::argmax(scores, 1).eq(labels);
   const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
   // Last: a level may make the gradient in the memory of the scores.
-  const Tensor loss = label_loss(scores, labels, one, level);
+  const Tensor loss = label_loss(scores, labels, one);
   return at::stack({loss.to(at::kDouble), right.sum().to(at::kDouble)});
 }
 
-std::map<std::string, double> label_metrics(const std::vector<double>& means) {
+std::map<std::string, double> GraphTask::metrics(const std::vector<double>& means) const {
   return {{"validation_accuracy", means.at(1)}};
 }
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// What tasks on graphs share: a graph network, and one label out of several as the target.
+#pragma once
+
+#include <memory>
+
+#include "kernels/level.h"
+#include "modules/graph_network.h"
+#include "trainer/data/graph_data.h"
+#include "trainer/task.h"
+
+namespace strata::trainer {
+
+constexpr int64_t kIgnoredLabel = -100;  // counts nothing in a loss
+
+// On the CPU.
+modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
+
+class GraphTask : public Task {
+ public:
+  std::vector<modules::ParameterGroup> parameter_table() const override;
+  void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
+  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
+  std::map<std::string, double> metrics(const std::vector<double>& means) const override;
+  std::string data_fingerprint() const override { return fingerprint_; }
+
+ protected:
+  // Throws Error (data) for what is wrong with the graph, or does not fit the model.
+  GraphTask(const TrainerConfig& config, const GraphData& graph);
+
+  // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
+  Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;
+
+  Tensor scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,
+                   const Tensor& dropout_key) const;
+  // See Task::loss and evaluation_sums: of losses, and of the items whose label is the first guess.
+  Tensor label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale) const;
+  Tensor label_sums(const Tensor& scores, const Tensor& labels) const;
+
+  const TrainerConfig config_;
+  const modules::GraphNetworkConfig model_config_;
+  std::unique_ptr<modules::GraphNetwork> model_;
+
+ private:
+  const kernels::Level loss_level_;
+  std::string fingerprint_;
+};
+
+}  // namespace strata::trainer
