@@ -5,17 +5,9 @@
 #include <ATen/ops/ones.h>
 
 #include "kernels/weight_gradient.h"
+#include "modules/stochastic_depth.h"
 
 namespace strata::modules {
-namespace {
-
-// timm's rule (LayerScale paper and DeiT): nothing is left out of the first block, and linearly more of those after it.
-double share_left_out(const BlockConfig& config, int64_t layer) {
-  if (config.layers < 2) return config.stochastic_depth;
-  return config.stochastic_depth * static_cast<double>(layer) / static_cast<double>(config.layers - 1);
-}
-
-}  // namespace
 
 ResidualBranch::ResidualBranch(const ParameterLookup& parameter, const std::string& scale_name,
                                const BlockConfig& config, int64_t layer, int64_t site, const KernelSelection& kernels)

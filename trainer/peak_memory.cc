@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <variant>
+#include <optional>
 
 #include "trainer/step_memory.h"
 
@@ -22,18 +22,16 @@ std::string row(const std::string& name, int64_t bytes) {
 
 }  // namespace
 
-bool predicts_step_memory(const TrainerConfig& config) {
-  return std::holds_alternative<modules::TransformerConfig>(config.model.type);
-}
+bool predicts_step_memory(const TrainerConfig& config) { return step_memory(config).has_value(); }
 
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
   std::vector<MemoryClass> classes = memory_per_rank(config, table);
-  if (!predicts_step_memory(config)) return classes;
-  const StepMemory step = step_memory(config, std::get<modules::TransformerConfig>(config.model.type));
-  const int64_t kept = std::min(step.kept, step.most);
-  classes.push_back({"batches", step.batches});
+  const std::optional<StepMemory> step = step_memory(config);
+  if (!step) return classes;
+  const int64_t kept = std::min(step->kept, step->most);
+  classes.push_back({"batches", step->batches});
   classes.push_back({"activations that layers keep", kept});
-  classes.push_back({"more in " + step.moment, step.most - kept});
+  classes.push_back({"more in " + step->moment, step->most - kept});
   if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
 }

@@ -12,7 +12,7 @@
 
 namespace strata::trainer {
 
-// What a step takes besides parameters and optimizer is followed for language models only.
+// Whether it is predicted what a step takes besides parameters and optimizer: not for graph networks.
 bool predicts_step_memory(const TrainerConfig& config);
 
 // memory_per_rank, and where it is predicted what a step takes besides when it takes the most.

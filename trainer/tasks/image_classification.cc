@@ -12,27 +12,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <type_traits>
 #include <variant>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
 #include "trainer/data/image_mixing.h"
 #include "trainer/data/permutation.h"
+#include "trainer/image_data.h"
 
 namespace strata::trainer {
 namespace {
 
 constexpr int64_t kIgnored = -100;  // a label that counts nothing
 constexpr int64_t kGuesses = 5;
-
-ImageMixingConfig mixing_of(const DataConfig& data) {
-  const auto read = []<class Data>(const Data& images) -> ImageMixingConfig {
-    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return images;
-    return {};
-  };
-  return std::visit(read, data.type);
-}
 
 Tensor per_channel(const std::vector<double>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kFloat).device(device)).view({-1, 1, 1});
@@ -45,7 +37,7 @@ ImageClassification::ImageClassification(const TrainerConfig& config)
       model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
       loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
       images_(open_images(model_config_, config.data)),
-      mixing_(mixing_of(config.data)) {}
+      mixing_(image_mixing(config.data)) {}
 
 std::vector<modules::ParameterGroup> ImageClassification::parameter_table() const {
   return modules::parameter_table(model_config_);
