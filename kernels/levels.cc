@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/levels.h"
 
+#include <c10/util/Exception.h>
+
 #include <type_traits>
 
 #include "kernels/activation/activation.h"
@@ -71,6 +73,19 @@ std::vector<LevelRow> level_matrix() {
     }
   });
   return rows;
+}
+
+void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device) {
+  std::string names;
+  bool found = false;
+  for_each_table([&]<class Op>(const KernelTable<Op>& table) {
+    names += (names.empty() ? "" : ", ") + std::string(Op::kName);
+    if (Op::kName != op) return;
+    found = true;
+    const std::string problem = table.why_not(level, device);
+    TORCH_CHECK_VALUE(problem.empty(), where, ": ", problem);
+  });
+  TORCH_CHECK_VALUE(found, where, ": there is no op ", op, "; ops: ", names);
 }
 
 }  // namespace strata::kernels

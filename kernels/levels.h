@@ -23,4 +23,7 @@ struct LevelRow {
 // One row per op, level and device, in the order of the op list and of kLevelNames, CPU first.
 std::vector<LevelRow> level_matrix();
 
+// Throws, with `where` (a layer, a key of the YAML) in front, when `op` cannot be asked for at `level` on `device`.
+void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device);
+
 }  // namespace strata::kernels
