@@ -237,7 +237,7 @@ class TrainingTest(TrainingRuns):
         self.assertIn("graph.npz: features are sparse, which only model.projection: sparse reads", self.errors)
         os.truncate(self.data + "/validation.images", 1000)
         self.train("truncated", *vision, expect=3)
-        self.assertIn("validation.images: was truncated", self.errors)
+        self.assertRegex(self.errors, r"validation.images: says that its sizes are .*, more than a file of \d+ bytes can hold")
 
     def test_a_token_file_that_shrinks_while_training(self):
         process = self.start("shrunk", "steps=100000", "schedule={type: constant}")
