@@ -35,9 +35,4 @@ struct Measured {
 
 double allowed_error(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured);
 
-// False also where the error is not a number.
-inline bool agrees(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured) {
-  return measured.error <= allowed_error(tolerance, dtype, measured);
-}
-
 }  // namespace strata::kernels

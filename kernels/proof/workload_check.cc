@@ -156,7 +156,7 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
     if (level == Level::aten && dtype == at::kFloat) bound = std::max(bound, error_of_row_by_row(terms, scale));
     const double share = error == 0 ? 0 : error / bound;
     verdict.share = worse(verdict.share, share);
-    if (error <= bound) continue;
+    if (error <= bound) continue;  // not where the error is no number
     verdict.agreed = false;
     verdict.words += (verdict.words.empty() ? "" : "; ") + name + " is off by " + std::to_string(error) +
                      ", allowed are " + std::to_string(bound);
