@@ -14,6 +14,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/weight_gradient.h"
+#include "modules/graph_products.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of a head
 
@@ -29,7 +30,7 @@ using kernels::Reduction;
 // A weight or bias whose outputs fill vectors of 16 bytes, in which GPUs read rows: sums of 47 values of 16 bits over a
 // graph take three times as long as those of 48. What is added is 0.
 Tensor in_vectors(const Tensor& weight) {
-  const int64_t width = 16 / weight.element_size(), lacks = (width - weight.size(0) % width) % width;
+  const int64_t lacks = width_in_vectors(weight.size(0), weight.element_size()) - weight.size(0);
   const Tensor delivered = deliver_weight_gradient(weight);
   if (lacks == 0 || weight.is_cpu()) return delivered;
   std::vector<int64_t> padding(static_cast<size_t>(2 * weight.dim()), 0);
@@ -42,11 +43,6 @@ Tensor by_heads(const Tensor& weight_HF) {
   return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
-Reduction reduction_of(const GraphNetworkConfig& config) {
-  if (config.convolution != GraphConvolutionKind::sage) return Reduction::sum;
-  return config.reduction == SageReduction::mean ? Reduction::mean : Reduction::max;
-}
-
 }  // namespace
 
 GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::string& name,
@@ -55,7 +51,7 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
       takes_features_(!config.is_activated(layer)),
       kind_(config.convolution),
       reduction_(reduction_of(config)),
-      narrows_(config.outputs_of(layer) < config.inputs_of(layer)),
+      multiplies_first_(multiplies_first(config, layer)),
       activation_(config.ends_in_relu(layer) ? Activation::relu : Activation::none),
       averages_heads_(config.gives_classes(layer)),
       heads_(config.heads),
@@ -76,8 +72,7 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
 Tensor GraphConvolution::operator()(const Tensor& x, const GraphStep& step) const {
   if (kind_ == GraphConvolutionKind::gat) return gat(x, step);
   if (takes_features_ && step.gathered_features.defined()) return product_of(step.gathered_features);
-  const bool is_linear = kind_ != GraphConvolutionKind::gin && reduction_ != Reduction::max;
-  return narrows_ && is_linear ? sum_of_products(x, step) : product_of(gathered(x, step));
+  return multiplies_first_ ? sum_of_products(x, step) : product_of(gathered(x, step));
 }
 
 Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const {

@@ -46,7 +46,7 @@ class GraphConvolution {
   bool takes_features_;
   GraphConvolutionKind kind_;
   kernels::Reduction reduction_;
-  bool narrows_;                    // has fewer outputs than inputs: sums of neighbors are cheaper behind the product
+  bool multiplies_first_;
   kernels::Activation activation_;  // none or relu
   bool averages_heads_;
   int64_t heads_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/graph_shapes.h"
 
+#include "modules/graph_products.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -65,12 +67,11 @@ class GraphShapes {
       if (last != Activation::none) shapes_.in_layers(activation(targets, outputs, last), 1);
       return;
     }
-    const bool is_max = is_sage && model_.reduction == modules::SageReduction::max;
-    const Reduction reduction = is_max ? Reduction::max : is_sage ? Reduction::mean : Reduction::sum;
+    const Reduction reduction = modules::reduction_of(model_);
     // What the first convolution makes of the features of the whole graph is the same in every step.
     const bool is_gathered = !model_.is_activated(layer) && config_.shares_samples();
-    if (outputs < inputs && !is_gin && !is_max && !is_gathered) {
-      const int64_t width = in_vectors(outputs);
+    if (modules::multiplies_first(model_, layer) && !is_gathered) {
+      const int64_t width = modules::width_in_vectors(outputs, config_.precision.compute == FloatType::float32 ? 4 : 2);
       shapes_.in_layers(linear(graph_.inputs_of_layer(layer), inputs, width, Activation::none, /*bias=*/false), 1);
       shapes_.in_layers(aggregate(matrix, width, reduction), 1);
       if (is_sage) shapes_.in_layers(linear(targets, inputs, width), 1);
@@ -113,12 +114,6 @@ class GraphShapes {
       shapes_.outside(aggregate(matrix, model_.width, is_mean ? Reduction::mean : Reduction::sum));
     }
     shapes_.outside(linear(matrix.rows, model_.width, model_.classes));
-  }
-
-  // As GPUs read rows, see modules/graph_convolution.cc.
-  int64_t in_vectors(int64_t outputs) const {
-    const int64_t width = config_.precision.compute == FloatType::float32 ? 4 : 8;
-    return (outputs + width - 1) / width * width;
   }
 
   static OpShape linear(int64_t rows, int64_t inputs, int64_t outputs, Activation activation = Activation::none,

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What the convolutions of a graph network do in which order: what the layers, and those who plan them, must agree on.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/neighbor_aggregate/reduction.h"
+#include "modules/graph_network_config.h"
+
+namespace strata::modules {
+
+inline kernels::Reduction reduction_of(const GraphNetworkConfig& config) {
+  if (config.convolution != GraphConvolutionKind::sage) return kernels::Reduction::sum;
+  return config.reduction == SageReduction::mean ? kernels::Reduction::mean : kernels::Reduction::max;
+}
+
+// Where outputs are narrower than inputs, neighbors are summed behind the product instead of in front of it; not where
+// that is no linear function of them.
+inline bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
+  const bool is_linear =
+      config.convolution != GraphConvolutionKind::gin && reduction_of(config) != kernels::Reduction::max;
+  return is_linear && config.outputs_of(layer) < config.inputs_of(layer);
+}
+
+// Outputs that fill vectors of 16 bytes, in which GPUs read rows.
+inline int64_t width_in_vectors(int64_t outputs, int64_t element_bytes) {
+  const int64_t width = 16 / element_bytes;
+  return (outputs + width - 1) / width * width;
+}
+
+}  // namespace strata::modules
