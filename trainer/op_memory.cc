@@ -115,9 +115,17 @@ int64_t OpMemory::kept_by_attention(const Part& part) const {
   return block_.key_value_heads < block_.heads ? 2 * part.stream : 0;
 }
 
+// ATen's backward in fp32: a number for each query, and for each 64 queries of a head their gradient, filled up to 64
+// columns, with a lock.
+int64_t OpMemory::workspace_of_attention() const {
+  const int64_t rows = samples_ * block_.heads, tile = 64 * filled_up(block_.head_width(), 64) * 4;
+  return tensor(rows * positions_, 4) + tensor(rows * filled_up(positions_, 64) / 64 * (tile + 16), 1);
+}
+
 void OpMemory::attention_backward(const Part& part) {
   const int64_t output = 2 * part.stream + part.logsumexp;  // and its gradient
   if (on_gpu_ && is_traced(part.levels.attention)) {
+    if (part.bytes == 4) ledger_.need(3 * part.stream + workspace_of_attention());
     // Autograd puts the gradients of queries, keys and values together when attention's own node is done.
     ledger_.give(output + kept_by_attention(part));
     ledger_.need(3 * part.stream + 2 * part.packed);

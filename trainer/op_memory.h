@@ -66,6 +66,7 @@ class OpMemory {
   Part part(const modules::KernelSelection& levels, FloatType compute, FloatType reduce) const;
   int64_t statistics(kernels::Level level, int64_t bytes) const;
   int64_t logsumexp(kernels::Level level, int64_t bytes) const;
+  int64_t workspace_of_attention() const;
 
   const TrainerConfig& config_;
   const modules::BlockConfig block_;
