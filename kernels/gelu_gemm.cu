@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // One block a multiprocessor, two blocks a cluster, 128 rows each of the same columns: b is loaded once for both. Two
-// warpgroups multiply 64 rows each. Of the third, one warp asks for boxes of a and b, the others take the finished tile
-// from shared memory and apply gelu_tanh; the tile itself, the pre-activation, is stored by the copy engine.
-// On an H200 65536 x 768 -> 3072 takes 0.506 ms (611 TFLOP/s; cuBLASLt 0.551), the product with bias alone 0.440. What
-// limits it is what it writes: measured beside each other, at the clocks that all of them leave, the product with bias
-// takes 0.482, this kernel 0.536, without the arithmetic of gelu_tanh 0.514, without the pre-activation too 0.473.
+// warpgroups multiply 64 rows each; a thread of the third asks for boxes of a and b. A finished tile stays, rounded, in
+// the registers of those who multiplied it: while the tensor cores are at the next one, they apply gelu_tanh to a part
+// of it after each step of 64 along k, and the copy engine stores what they laid down.
+// On an H200 65536 x 768 -> 3072 takes 0.479 ms (645 TFLOP/s; cuBLASLt 0.551, the product with bias alone 0.432; with
+// warps of their own for gelu_tanh, three stages and the tile in shared memory it was 0.499). The tensor cores are busy
+// 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of gelu_tanh it takes 0.454.
 #include <algorithm>
 
 #include "kernels/device_utils.cuh"
@@ -16,27 +17,27 @@ namespace {
 
 constexpr int kRows = 128;  // of a block's tile
 constexpr int kColumns = 256;
-constexpr int kDepth = 64;                     // 128 bytes: what the copy engine swizzles
-constexpr int kBlocks = 2;                     // of a cluster
-constexpr int kMultipliers = 8, kStorers = 3;  // warps; one more loads
-constexpr int kGroup = 8;  // clusters side by side in rows before the next columns: they share b in the L2 cache
-constexpr int kThreads = (kMultipliers + kStorers + 1) * kWarp;
+constexpr int kDepth = 64;       // 128 bytes: what the copy engine swizzles
+constexpr int kBlocks = 2;       // of a cluster
+constexpr int kMultipliers = 8;  // warps; one more loads
+constexpr int kGroup = 8;        // clusters side by side in rows before the next columns: they share b in the L2 cache
+constexpr int kThreads = (kMultipliers + 4) * kWarp;
 
 // What a block holds in shared memory, from a multiple of 1024 on.
-constexpr int kStages = 3;
+constexpr int kStages = 4;
 constexpr int kBytesA = kRows * kDepth * 2, kBytesB = kColumns * kDepth * 2, kStage = kBytesA + kBytesB;
-// The finished tile lies in boxes of 64 columns, as the copy engine stores them.
-constexpr int kBoxes = kColumns / 64, kBox = kRows * 128;
-constexpr int kBiases = kStages + 1;         // the loads are at most kStages tiles ahead
-constexpr int kFinished = kStages * kStage;  // offsets
-constexpr int kBias = kFinished + kBoxes * kBox;
+// Each multiplying warp has a box of its 16 rows and 64 columns on its way to each of the two results.
+constexpr int kBox = 16 * 128;
+constexpr int kBiases = kStages + 1;      // the loads are at most kStages tiles ahead
+constexpr int kBoxes = kStages * kStage;  // offsets
+constexpr int kBias = kBoxes + kMultipliers * 2 * kBox;
 constexpr int kBarriers = kBias + kBiases * kColumns * 2;
-constexpr int kShared = kBarriers + (2 * kStages + 2) * 8 + 1024;
+constexpr int kShared = kBarriers + 2 * kStages * 8;
+constexpr int kParts = 8;                          // a finished tile is stored in so many, between products of the next
+constexpr int kPartWords = kColumns / 4 / kParts;  // of each thread
 
 struct Problem {
   const void* bias;
-  void* out;
-  int64_t out_distance;
   int rows, columns, depth;
 };
 
@@ -77,14 +78,9 @@ struct Places {
   unsigned memory;
   __device__ unsigned stage(int i) const { return memory + i * kStage; }
   __device__ unsigned bias(int i) const { return memory + kBias + i * kColumns * 2; }
-  // Of 16 bytes of the finished tile: neither writing columns nor reading rows meets one bank twice.
-  __device__ unsigned finished(int row, int chunk) const {
-    return memory + kFinished + chunk / 8 * kBox + row * 128 + ((chunk % 8) ^ (row % 8)) * 16;
-  }
+  __device__ unsigned box(int warp, int result) const { return memory + kBoxes + (warp * 2 + result) * kBox; }
   __device__ SharedBarrier full(int i) const { return {memory + kBarriers + i * 8}; }
   __device__ SharedBarrier empty(int i) const { return full(kStages + i); }
-  __device__ SharedBarrier finished_full() const { return full(2 * kStages); }
-  __device__ SharedBarrier finished_empty() const { return full(2 * kStages + 1); }
 };
 
 __device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Problem& problem, const Places& places) {
@@ -134,42 +130,88 @@ __device__ float2 unpack(unsigned pair) {
   }
 }
 
-// The sums of this warpgroup and the bias, rounded, into the finished tile.
-template <class Element>
-__device__ void finish(const float (&sums)[kColumns / 2], bool has_bias, unsigned bias, const Places& places) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int row = warp * 16 + lane % 16;
-#pragma unroll
-  for (int j = 0; j < kColumns / 16; ++j) {
-    float2 shift[2] = {};
-    if (has_bias) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) shift[i] = unpack<Element>(load_word(bias + j * 32 + i * 16 + lane % 4 * 4));
-    }
-    const float* d = sums + 8 * j;
-    store_matrices(places.finished(row, 2 * j + lane / 16), pack<Element>(d[0] + shift[0].x, d[1] + shift[0].y),
-                   pack<Element>(d[2] + shift[0].x, d[3] + shift[0].y),
-                   pack<Element>(d[4] + shift[1].x, d[5] + shift[1].y),
-                   pack<Element>(d[6] + shift[1].x, d[7] + shift[1].y));
-  }
+// x (1 + tanh(u)) / 2 by the instruction for tanh, whose error is 2^-11: what rounding to bf16 hides.
+__device__ inline float gelu_tanh(float x) {
+  constexpr float kA = 0.79788456f, kB = kA * 0.044715f;
+  const float half = 0.5f * x;
+  float tanh_of_inner;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(tanh_of_inner) : "f"(x * fmaf(kB, x * x, kA)));
+  return fmaf(half, tanh_of_inner, half);
 }
 
+// A thread's part of a finished tile, rounded, and where the tile is.
 template <class Element>
-__device__ void multiply_tiles(const Problem& problem, const Places& places) {
-  const unsigned lane = threadIdx.x % kWarp, half = threadIdx.x / 128;
+struct Finished {
+  unsigned words[kColumns / 4];
+  int row, column;  // of this warp's part
+
+  // The sums and the bias.
+  __device__ void take(const float (&sums)[kColumns / 2], bool has_bias, unsigned bias) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      float2 shift = {};
+      if (has_bias) shift = unpack<Element>(load_word(bias + j * 16 + lane % 4 * 4));
+      words[2 * j] = pack<Element>(sums[4 * j] + shift.x, sums[4 * j + 1] + shift.y);
+      words[2 * j + 1] = pack<Element>(sums[4 * j + 2] + shift.x, sums[4 * j + 3] + shift.y);
+    }
+  }
+
+  // One of kParts: into the boxes, which are stored when they are full. By a whole warp.
+  __device__ void store(int part, const CUtensorMap& pre_activation, const CUtensorMap& out,
+                        const Places& places) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+    constexpr int kPerBox = kParts * 64 / kColumns;
+    if (part % kPerBox == 0) {
+      if (lane == 0) wait_for_stores();
+      __syncwarp();
+    }
+    const int box_row = lane % 16;
+#pragma unroll
+    for (int i = 0; i < kPartWords; i += 4) {  // 16 columns
+      const int chunk = part % kPerBox * (kPartWords / 2) + i / 2 + lane / 16;
+      const unsigned place = box_row * 128 + (chunk ^ (box_row % 8)) * 16;
+      const unsigned* const four = words + part * kPartWords + i;
+      store_matrices(places.box(warp, 0) + place, four[0], four[1], four[2], four[3]);
+      unsigned results[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const float2 pair = unpack<Element>(four[k]);
+        results[k] = pack<Element>(gelu_tanh(pair.x), gelu_tanh(pair.y));
+      }
+      store_matrices(places.box(warp, 1) + place, results[0], results[1], results[2], results[3]);
+    }
+    if (part % kPerBox == kPerBox - 1) {
+      show_to_copies();
+      __syncwarp();
+      if (lane == 0) {
+        const int first = column + part / kPerBox * 64;
+        store_box(pre_activation, first, row, places.box(warp, 0));
+        store_box(out, first, row, places.box(warp, 1));
+      }
+    }
+  }
+};
+
+template <class Element>
+__device__ void multiply_tiles(const CUtensorMap& pre_activation, const CUtensorMap& out, const Problem& problem,
+                               const Places& places) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const unsigned a_offset = warp / 4 * 64 * 128;
   const auto release = [&](int stage) {
     if (lane < kBlocks) arrive_at(places.empty(stage), lane);
   };
   Turn turn;
-  unsigned parity = 0;
+  Finished<Element> finished;
+  bool has_finished = false;
   int bias_place = 0;
   for (Tiles tiles(problem); tiles.more(); tiles.next()) {
     float sums[kColumns / 2];
     int before = -1;  // the stage that is still being read
-    for (int k = 0; k < problem.depth; k += kDepth) {
+    const auto multiply = [&](int k) {
       places.full(turn.stage).wait(turn.parity);
       const unsigned place = places.stage(turn.stage);
-      const uint64_t a = matrix_descriptor(place + half * 64 * 128), b = matrix_descriptor(place + kBytesA);
+      const uint64_t a = matrix_descriptor(place + a_offset), b = matrix_descriptor(place + kBytesA);
       begin_products();
 #pragma unroll
       for (int i = 0; i < kDepth / 16; ++i) {  // 16 of k: 32 bytes of a row
@@ -182,92 +224,55 @@ __device__ void multiply_tiles(const Problem& problem, const Places& places) {
       }
       before = turn.stage;
       turn.next();
+    };
+    int k = 0;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      if (k < problem.depth) multiply(k);
+      k += kDepth;
+      if (has_finished) finished.store(part, pre_activation, out, places);
     }
+    for (; k < problem.depth; k += kDepth) multiply(k);
     wait_products<0>();
     hold(sums);
     release(before);
-    places.finished_empty().wait(parity ^ 1);
-    finish<Element>(sums, problem.bias != nullptr, places.bias(bias_place), places);
-    show_to_copies();
-    places.finished_full().arrive();
-    parity ^= 1;
+    finished.take(sums, problem.bias != nullptr, places.bias(bias_place));
+    finished.row = tiles.first_row() + warp * 16;
+    finished.column = tiles.first_column();
+    has_finished = true;
     bias_place = bias_place + 1 == kBiases ? 0 : bias_place + 1;
   }
-}
-
-// x (1 + tanh(u)) / 2 by the instruction for tanh, whose error is 2^-11: what rounding to bf16 hides.
-__device__ inline float gelu_tanh(float x) {
-  constexpr float kA = 0.79788456f, kB = kA * 0.044715f;
-  const float half = 0.5f * x;
-  float tanh_of_inner;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(tanh_of_inner) : "f"(x * fmaf(kB, x * x, kA)));
-  return fmaf(half, tanh_of_inner, half);
-}
-
-// A warp has whole rows, every third one; a lane 8 columns of each.
-template <class Element>
-__device__ void store_tiles(const CUtensorMap& pre_activation, const Problem& problem, const Places& places) {
-  constexpr int kAhead = 4;  // rows that are in registers at once: as many chains of instructions side by side
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp - kMultipliers;
-  unsigned parity = 0;
-  for (Tiles tiles(problem); tiles.more(); tiles.next()) {
-    const int first_row = tiles.first_row(), first_column = tiles.first_column(), column = first_column + lane * 8;
-    const int rows = column < problem.columns ? min(kRows, problem.rows - first_row) : 0;
-    Element* const out = static_cast<Element*>(problem.out) + first_row * problem.out_distance + column;
-    places.finished_full().wait(parity);
-    if (warp == 0 && lane < kBoxes) {
-      store_box(pre_activation, first_column + lane * 64, first_row, places.finished(0, lane * 8));
-    }
-    for (int begin = warp; begin < kRows; begin += kAhead * kStorers) {
-      Packed<Element> values[kAhead], results[kAhead];
+  if (!has_finished) return;
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {  // up to 3 rows beyond the tile, which are not used
-        values[i].words = load_shared(places.finished(begin + i * kStorers, lane));
-      }
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) results[i].fill([&](int k) { return gelu_tanh(values[i].at(k)); });
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int row = begin + i * kStorers;
-        if (row < rows) *reinterpret_cast<uint4*>(out + row * problem.out_distance) = results[i].words;
-      }
-    }
-    wait_for_stores();
-    places.finished_empty().arrive();
-    parity ^= 1;
-  }
+  for (int part = 0; part < kParts; ++part) finished.store(part, pre_activation, out, places);
+  if (lane == 0) wait_for_stores();
 }
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads, 1)
     gelu_gemm_kernel(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                     const __grid_constant__ CUtensorMap pre_activation, const __grid_constant__ Problem problem) {
-  extern __shared__ char unaligned[];
-  const unsigned address = shared_address(unaligned);
-  const Places places = {address + (0 - address) % 1024};  // the same in both blocks of a cluster
+                     const __grid_constant__ CUtensorMap pre_activation, const __grid_constant__ CUtensorMap out,
+                     const __grid_constant__ Problem problem) {
+  extern __shared__ __align__(1024) char memory[];
+  const Places places = {shared_address(memory)};
+  if (places.memory % 1024 != 0) __trap();  // what the copy engine swizzles by
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       places.full(i).init(1);
       places.empty(i).init(kBlocks * kMultipliers);
     }
-    places.finished_full().init(kMultipliers * kWarp);
-    places.finished_empty().init(kStorers * kWarp);
     fence_initialized_barriers();
   }
   __syncthreads();
   meet_cluster();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  // The block has 168 registers for each of 384 threads, and gets no more: 2 * 200 + 104 = 3 * 168.
+  // The block has 168 registers for each of 384 threads, and gets no more: 2 * 232 + 40 = 3 * 168.
   if (warp < kMultipliers) {
-    take_registers<200>();
-    multiply_tiles<Element>(problem, places);
+    take_registers<232>();
+    multiply_tiles<Element>(pre_activation, out, problem, places);
   } else {
-    give_registers<104>();
-    if (warp < kMultipliers + kStorers) {
-      store_tiles<Element>(pre_activation, problem, places);
-    } else if (threadIdx.x % kWarp == 0) {
-      load_tiles(a, b, problem, places);
-    }
+    give_registers<40>();
+    if (threadIdx.x == kMultipliers * kWarp) load_tiles(a, b, problem, places);
   }
   meet_cluster();  // the other block may still write here
 }
@@ -301,15 +306,15 @@ cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   static const cudaError_t prepared =
       cudaFuncSetAttribute(gelu_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
   if (prepared != cudaSuccess) return prepared;
-  CUtensorMap a, b, pre_activation;
+  CUtensorMap a, b, pre_activation, out;
   cudaError_t status = describe(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
   if (status == cudaSuccess) status = describe(b, g.type, g.b, g.columns, g.depth, g.b_distance, kColumns / kBlocks);
   if (status == cudaSuccess) {
-    status = describe(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, kRows);
+    status = describe(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, 16);
   }
+  if (status == cudaSuccess) status = describe(out, g.type, g.out, g.rows, g.columns, g.out_distance, 16);
   if (status != cudaSuccess) return status;
-  const Problem problem = {
-      g.bias, g.out, g.out_distance, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth)};
+  const Problem problem = {g.bias, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth)};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(kMultiprocessors);
   config.blockDim = dim3(kThreads);
@@ -320,7 +325,7 @@ cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   cluster.val.clusterDim = {kBlocks, 1, 1};
   config.attrs = &cluster;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, gelu_gemm_kernel<Element>, a, b, pre_activation, problem);
+  return cudaLaunchKernelEx(&config, gelu_gemm_kernel<Element>, a, b, pre_activation, out, problem);
 }
 
 }  // namespace
