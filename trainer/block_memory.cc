@@ -89,14 +89,14 @@ void BlockMemory::residual_branch(size_t layer, const char* branch, bool keeps) 
 
 // What went into the layer is let go, unless it keeps that: the branch, and the residual where it is nobody's.
 void BlockMemory::leave_inputs(size_t layer) {
-  if (layer == 0 && turns_inputs(0) && !is_full(0)) ledger_.give(ops_.outside().stream);
   if (layer == 0 || is_full(layer)) return;
   ledger_.give(ops_.layers()[layer - 1].stream);
   if (is_full(layer - 1)) ledger_.give(ops_.layers()[layer - 1].stream);
 }
 
 int64_t BlockMemory::let_go_behind_layers() const {
-  return (is_full(ops_.layers().size() - 1) ? 2 : 1) * ops_.layers().back().stream;
+  const int64_t embedded = turns_inputs(0) && !is_full(0) ? ops_.outside().stream : 0;
+  return embedded + (is_full(ops_.layers().size() - 1) ? 2 : 1) * ops_.layers().back().stream;
 }
 
 void BlockMemory::backward(size_t layer) {
@@ -109,7 +109,7 @@ void BlockMemory::backward(size_t layer) {
   if (turns_outputs(layer)) {  // the gradient becomes one tensor for the residual and one for the branch
     ledger_.take(2 * part.stream);
     ledger_.give(layer + 1 < ops_.layers().size() ? ops_.layers()[layer + 1].stream : ops_.outside().stream);
-    own = part.stream;
+    own = full ? 0 : part.stream;  // the nested backward does not own it
   }
   if (full) {
     ledger_.take(copies(layer));
@@ -154,9 +154,9 @@ void BlockMemory::backward(size_t layer) {
     if (turns_inputs(0)) ledger_.take(ops_.outside().stream), ledger_.give(part.stream);
   }
   if (!full) return;
-  ledger_.need(part.stream);      // the gradients of residual and branch become two tensors
-  ledger_.give(2 * part.stream);  // the branch that was made again, and the gradient that came
-  if (layer > 0) ledger_.give((is_full(layer - 1) ? 2 : 1) * part.stream);  // the inputs that were kept
+  ledger_.need(part.stream);  // the gradients of residual and branch become two tensors
+  ledger_.give((turns_outputs(layer) ? 3 : 2) * part.stream);  // the branch that was made again, and what came
+  if (layer > 0) ledger_.give((is_full(layer - 1) ? 2 : 1) * ops_.layers()[layer - 1].stream);  // kept inputs
 }
 
 // Comes with the gradient of the stream, which the residual reads too, but where the branch has its own; returns what

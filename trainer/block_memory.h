@@ -19,7 +19,7 @@ class BlockMemory {
   // Comes with the gradient of the stream in the type of what follows, one tensor for residual and branch, and leaves
   // with that of its inputs; the first layer lets go of the stream that it was given, and leaves that of its gradient.
   void backward(size_t layer);
-  // What the last layer puts out and nobody keeps.
+  // What the last layer puts out and nobody keeps, and the embedded stream where the first layer keeps a copy.
   int64_t let_go_behind_layers() const;
 
  private:
