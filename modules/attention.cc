@@ -7,15 +7,15 @@
 namespace strata::modules {
 
 Attention::Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-                     const KernelSelection& kernels)
-    : qkv_(parameter, name + ".qkv", config.biases, kernels::Activation::none, kernels.linear),
-      output_(parameter, name + ".output", config.biases, kernels::Activation::none, kernels.linear),
+                     const KernelsConfig& kernels)
+    : qkv_(parameter, name + ".qkv", config.biases, kernels::Activation::none, kernels),
+      output_(parameter, name + ".output", config.biases, kernels::Activation::none, kernels),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
       causal_(config.causal),
-      rotary_level_(kernels.rotary),
-      attention_level_(kernels.attention) {}
+      rotary_level_(kernels_for(kernels, name).rotary),
+      attention_level_(kernels_for(kernels, name).attention) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);

@@ -14,7 +14,7 @@ namespace strata::modules {
 class Attention {
  public:
   Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-            const KernelSelection& kernels);
+            const KernelsConfig& kernels);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 

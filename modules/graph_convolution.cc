@@ -43,10 +43,15 @@ Tensor by_heads(const Tensor& weight_HF) {
   return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
+const char* part_that_aggregates(GraphConvolutionKind kind) {
+  if (kind == GraphConvolutionKind::gin) return "";  // the layer itself
+  return kind == GraphConvolutionKind::gat ? ".attention" : ".neighbor";
+}
+
 }  // namespace
 
 GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::string& name,
-                                   const GraphNetworkConfig& config, int64_t layer, const KernelSelection& kernels)
+                                   const GraphNetworkConfig& config, int64_t layer, const KernelsConfig& kernels)
     : layer_(layer),
       takes_features_(!config.is_activated(layer)),
       kind_(config.convolution),
@@ -55,9 +60,12 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
       activation_(config.ends_in_relu(layer) ? Activation::relu : Activation::none),
       averages_heads_(config.gives_classes(layer)),
       heads_(config.heads),
-      linear_level_(kernels.linear),
-      aggregate_level_(kernels.neighbor_aggregate),
-      activation_level_(kernels.activation) {
+      neighbor_level_(kernels_for(kernels, name + ".neighbor").linear),
+      scores_level_(kernels_for(kernels, name + ".attention").linear),
+      up_level_(kernels_for(kernels, name + ".mlp.up").linear),
+      down_level_(kernels_for(kernels, name + ".mlp.down").linear),
+      aggregate_level_(kernels_for(kernels, name + part_that_aggregates(kind_)).neighbor_aggregate),
+      activation_level_(kernels_for(kernels, name).activation) {
   const auto find = [&](const char* part) { return parameter(name + "." + part); };
   if (kind_ == GraphConvolutionKind::gin) {
     up_weight_ = find("mlp.up.weight"), up_bias_ = find("mlp.up.bias");
@@ -91,7 +99,8 @@ Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const 
 
 Tensor GraphConvolution::product_of(const Tensor& gathered) const {
   if (kind_ == GraphConvolutionKind::gin) {
-    return linear(linear(gathered, up_weight_, up_bias_, Activation::relu), down_weight_, down_bias_, activation_);
+    const Tensor up = kernels::linear(gathered, up_weight_, up_bias_, Activation::relu, up_level_);
+    return kernels::linear(up, down_weight_, down_bias_, activation_, down_level_);
   }
   // Of sage one product instead of two and their sum: a half of the bytes.
   const Tensor weight =
@@ -116,7 +125,7 @@ Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
   const Tensor h = sources_of(linear(x, neighbor_weight_, of_h, Activation::none), step);
   // Scores are of h without it.
   const Tensor weight = at::cat({by_heads(source_), by_heads(target_)});
-  const Tensor scores = linear(h, weight, at::neg(at::mv(weight, of_h)), Activation::none);
+  const Tensor scores = kernels::linear(h, weight, at::neg(at::mv(weight, of_h)), Activation::none, scores_level_);
   const Tensor y_THF = kernels::neighbor_attention(h.unflatten(1, {heads_, -1}), scores.narrow(1, 0, heads_),
                                                    targets_of(scores, step).narrow(1, heads_, heads_),
                                                    step.of_layer(layer_).graph, kNegativeSlope, aggregate_level_);
@@ -140,7 +149,7 @@ Tensor GraphConvolution::aggregate(const Tensor& x, const GraphStep& step) const
 
 Tensor GraphConvolution::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                 Activation activation) const {
-  return kernels::linear(x, weight, bias, activation, linear_level_);
+  return kernels::linear(x, weight, bias, activation, neighbor_level_);
 }
 
 Tensor GraphConvolution::activated(const Tensor& y) const {

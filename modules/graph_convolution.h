@@ -22,7 +22,7 @@ namespace strata::modules {
 class GraphConvolution {
  public:
   GraphConvolution(const ParameterLookup& parameter, const std::string& name, const GraphNetworkConfig& config,
-                   int64_t layer, const KernelSelection& kernels);
+                   int64_t layer, const KernelsConfig& kernels);
 
   // x [S, D] -> [T, outputs]. Where the graph is spread over ranks, x has the own nodes only, but for features, of
   // which every rank has those that it needs.
@@ -53,7 +53,8 @@ class GraphConvolution {
   Tensor neighbor_weight_, neighbor_bias_, self_weight_;
   Tensor source_, target_;  // [H, outputs of a head]
   Tensor up_weight_, up_bias_, down_weight_, down_bias_;
-  kernels::Level linear_level_, aggregate_level_, activation_level_;
+  kernels::Level neighbor_level_;  // of the product with it, and with self
+  kernels::Level scores_level_, up_level_, down_level_, aggregate_level_, activation_level_;
 };
 
 }  // namespace strata::modules

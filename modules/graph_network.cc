@@ -27,12 +27,12 @@ Tensor sum_of(const Stream& stream) {
 class GraphLayer {
  public:
   GraphLayer(const ParameterLookup& parameter, int64_t index, const GraphNetworkConfig& config,
-             const KernelSelection& kernels)
+             const KernelsConfig& kernels)
       : starts_with_relu_(config.starts_with_relu(index)),
         adds_input_(config.adds_input(index)),
-        dropout_(config.dropout, index + 1, kernels.dropout),
+        dropout_(config.dropout, index + 1, kernels_for(kernels, name_of(index)).dropout),
         convolution_(parameter, name_of(index), config, index, kernels),
-        activation_level_(kernels.activation) {
+        activation_level_(kernels_for(kernels, name_of(index)).activation) {
     if (starts_with_relu_ && config.norm) {
       norm_.emplace(parameter, name_of(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
     }
@@ -84,16 +84,16 @@ GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig
     : projection_(config.projection),
       projection_weight_(config.has_projection() ? parameter("projection.weight") : Tensor()),
       projection_bias_(config.has_projection() ? parameter("projection.bias") : Tensor()),
-      linear_level_(kernels_for_root(kernels).linear),
-      aggregate_level_(kernels_for_root(kernels).neighbor_aggregate) {
+      linear_level_(kernels_for(kernels, "projection").linear),
+      aggregate_level_(kernels_for(kernels, "projection").neighbor_aggregate) {
   for (int64_t i = 0; i < config.layers; ++i) {
-    GraphLayer layer(parameter, i, config, kernels_for_layer(kernels, i));
+    GraphLayer layer(parameter, i, config, kernels);
     if (!config.is_activated(i)) first_ = layer.convolution();
     layers_.emplace_back(std::move(layer));
   }
   if (!config.has_pooling()) return;
-  pooling_.emplace(parameter, config, kernels_for_root(kernels));
-  head_.emplace(parameter, "head", /*has_bias=*/true, kernels::Activation::none, linear_level_);
+  pooling_.emplace(parameter, config, kernels);
+  head_.emplace(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels);
 }
 
 void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
@@ -104,7 +104,7 @@ Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& conte
   Stream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
   if (!pooling_) return stream.residual;
-  return (*head_)((*pooling_)(sum_of(stream), context.graph->pooling));
+  return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.graph->pooling));
 }
 
 Tensor GraphNetwork::gathered(const Tensor& features, const GraphStep& step) const {

@@ -8,11 +8,11 @@
 namespace strata::modules {
 
 GraphPooling::GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config,
-                           const KernelSelection& kernels)
+                           const KernelsConfig& kernels)
     : reduction_(config.pooling == NodePooling::mean ? kernels::Reduction::mean : kernels::Reduction::sum),
-      level_(kernels.neighbor_aggregate) {
+      level_(kernels_for(kernels, "pooling").neighbor_aggregate) {
   if (config.pooling != NodePooling::attention) return;
-  gate_.emplace(parameter, "pooling.gate", /*has_bias=*/true, kernels::Activation::none, kernels.linear);
+  gate_.emplace(parameter, "pooling.gate", /*has_bias=*/true, kernels::Activation::none, kernels);
 }
 
 Tensor GraphPooling::operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const {

@@ -19,7 +19,7 @@ namespace strata::modules {
 class GraphPooling {
  public:
   // The pooling of the configuration is not none.
-  GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config, const KernelSelection& kernels);
+  GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config, const KernelsConfig& kernels);
 
   // x [nodes, D] -> [graphs, D]
   Tensor operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const;

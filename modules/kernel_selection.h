@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The level of every op for one layer, resolved from the `kernels:` section before the model is built.
+// The level of every op for one module, resolved from the `kernels:` section before the model is built.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "kernels/level.h"
 #include "modules/kernels_config.h"
@@ -12,12 +13,14 @@ namespace strata::modules {
 
 using KernelSelection = PerOp<kernels::Level>;
 
-// Ops that nobody asks for are at aten here, and "-" in the table.
-KernelSelection kernels_for_layer(const KernelsConfig& config, int64_t layer);
-// For what is outside of the layers: embedding, final norm, head and loss, optimizer.
-KernelSelection kernels_for_root(const KernelsConfig& config);
+// `module`: its full name; empty for what belongs to none, loss and optimizer. Ops that nobody asks for are at aten.
+KernelSelection kernels_for(const KernelsConfig& config, std::string_view module);
 
-// The resolved layer x op table as text; layers with the same levels share a line.
-std::string kernel_table(const KernelsConfig& config, int64_t layers);
+// Everything that is said about a module besides the default, the last word last: look("kernels.modules.0.", levels).
+void for_each_line(const KernelsConfig& config, std::string_view module,
+                   const std::function<void(const std::string& prefix, const OpLevels& levels)>& look);
+
+// A line says how the head multiplies: it is no part of linear_cross_entropy then, whatever a plan says.
+bool has_line_for_head(const KernelsConfig& config);
 
 }  // namespace strata::modules

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `kernels:` section: which level of which op runs in which layer.
+// The `kernels:` section: which level of which op runs in which layer and module.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "configs/checks.h"
 #include "configs/range.h"
 #include "kernels/level.h"
 
@@ -65,12 +64,27 @@ struct LayerKernels {
   }
 };
 
+struct ModuleKernels {
+  std::string only = {};
+  OpLevels levels;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require(
+        "only", only,
+        "module that this line is for, with what is inside of it, as parameters are called: head, mlp (of all "
+        "layers), blocks.3.mlp or blocks.0-3.attention.qkv");
+    modules::describe(levels, fields);
+  }
+};
+
 struct KernelsConfig {
   std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
   bool planned = false;   // the levels of that plan are in `levels`; an op without one is not in the model
   std::string plan = {};  // file that says what `best` is
   OpLevels levels = {};   // all layers
-  std::vector<LayerKernels> layers = {};  // later lines win
+  std::vector<LayerKernels> layers = {};    // later lines win
+  std::vector<ModuleKernels> modules = {};  // these win over those for layers, and later ones over earlier ones
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -80,9 +94,8 @@ struct KernelsConfig {
     fields.add("plan", plan, "file with the plan of best, made by tools/strata plan CONFIG");
     modules::describe(levels, fields);
     fields.sections("layers", layers, "levels for some layers; later lines win");
+    fields.sections("modules", modules, "levels for modules by name; these win over layers, and later lines win");
   }
 };
-
-void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks);
 
 }  // namespace strata::modules

@@ -17,6 +17,11 @@ struct Stream {
   Tensor residual, branch;  // [B, T, D], of graphs [nodes, D]; branch undefined: nothing pending
 };
 
+// What a module is given, in the type of its own parameters.
+inline Stream in_type(const Stream& stream, at::ScalarType type) {
+  return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
+}
+
 struct GraphStep;
 
 // Needed by some layers in every step; made once per micro-batch by the task.

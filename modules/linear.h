@@ -6,6 +6,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
+#include "modules/kernel_selection.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {
@@ -14,11 +15,13 @@ namespace strata::modules {
 class Linear {
  public:
   Linear(const ParameterLookup& parameter, const std::string& name, bool has_bias, kernels::Activation activation,
-         kernels::Level level)
+         const KernelsConfig& kernels)
       : weight_(parameter(name + ".weight")),
         bias_(has_bias ? parameter(name + ".bias") : Tensor()),
         activation_(activation),
-        level_(level) {}
+        level_(kernels_for(kernels, name).linear) {}
+
+  at::ScalarType type() const { return weight_.scalar_type(); }
 
   Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {

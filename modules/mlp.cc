@@ -7,12 +7,12 @@
 namespace strata::modules {
 
 Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-         const KernelSelection& kernels)
+         const KernelsConfig& kernels)
     : gated_(config.gated),
       up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.biases,
-          gated_ ? kernels::Activation::none : config.activation, kernels.linear),
-      down_(parameter, name + ".down", config.biases, kernels::Activation::none, kernels.linear),
-      activation_level_(kernels.activation) {}
+          gated_ ? kernels::Activation::none : config.activation, kernels),
+      down_(parameter, name + ".down", config.biases, kernels::Activation::none, kernels),
+      activation_level_(kernels_for(kernels, name).activation) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   if (!context.makes_cheap_again) return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));

@@ -14,7 +14,7 @@ namespace strata::modules {
 class Mlp {
  public:
   Mlp(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-      const KernelSelection& kernels);
+      const KernelsConfig& kernels);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., D] -> [..., D]
 

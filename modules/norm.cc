@@ -7,12 +7,12 @@
 namespace strata::modules {
 
 Norm::Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-           const KernelSelection& kernels)
+           const KernelsConfig& kernels)
     : weight_(parameter(name + ".weight")),
       bias_(config.root_mean_square ? Tensor() : parameter(name + ".bias")),
       root_mean_square_(config.root_mean_square),
       epsilon_(config.norm_epsilon),
-      level_(root_mean_square_ ? kernels.rms_norm : kernels.layer_norm) {}
+      level_(root_mean_square_ ? kernels_for(kernels, name).rms_norm : kernels_for(kernels, name).layer_norm) {}
 
 Norm::Output Norm::operator()(const Stream& stream) const {
   const auto& [residual, branch] = stream;

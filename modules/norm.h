@@ -19,7 +19,9 @@ class Norm {
   };
 
   Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-       const KernelSelection& kernels);
+       const KernelsConfig& kernels);
+
+  at::ScalarType type() const { return weight_.scalar_type(); }
 
   Output operator()(const Stream& stream) const;
   // y of a `residual` that was put out: the same bits, because every level norms the rounded sum.

@@ -6,14 +6,14 @@
 namespace strata::modules {
 
 PatchEmbedding::PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config,
-                               const KernelSelection& kernels)
+                               const KernelsConfig& kernels)
     : patch_(config.patch),
-      dtype_(parameter("patch_embedding.weight").scalar_type()),
-      projection_(parameter, "patch_embedding", /*has_bias=*/true, kernels::Activation::none, kernels.linear) {}
+      projection_(parameter, "patch_embedding", /*has_bias=*/true, kernels::Activation::none, kernels) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const int64_t batch = images.size(0), channels = images.size(1), grid = images.size(2) / patch_;
-  const Tensor pixels_BCGPGP = images.to(dtype_).reshape({batch, channels, grid, patch_, grid, patch_});
+  // Images come in fp32, whatever the layers compute in.
+  const Tensor pixels_BCGPGP = images.to(projection_.type()).reshape({batch, channels, grid, patch_, grid, patch_});
   const Tensor patches_BGGCPP = pixels_BCGPGP.permute({0, 2, 4, 1, 3, 5});
   return projection_(patches_BGGCPP.reshape({batch, grid * grid, channels * patch_ * patch_}));
 }

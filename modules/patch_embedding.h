@@ -12,14 +12,12 @@ namespace strata::modules {
 // patch_embed.proj.weight [D, C, P, P], flattened in this order.
 class PatchEmbedding {
  public:
-  PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config,
-                 const KernelSelection& kernels);
+  PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config, const KernelsConfig& kernels);
 
   Tensor operator()(const Tensor& images) const;  // [B, C, H, W] -> [B, patches, D], row by row of the image
 
  private:
   int64_t patch_;
-  at::ScalarType dtype_;  // images come in fp32, whatever the layers compute in
   Linear projection_;
 };
 

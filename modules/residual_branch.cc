@@ -9,13 +9,13 @@
 
 namespace strata::modules {
 
-ResidualBranch::ResidualBranch(const ParameterLookup& parameter, const std::string& scale_name,
-                               const BlockConfig& config, int64_t layer, int64_t site, const KernelSelection& kernels)
-    : scale_(config.layer_scale > 0 ? parameter(scale_name) : Tensor()),
-      dropout_(config.dropout, site, kernels.dropout),
+ResidualBranch::ResidualBranch(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
+                               int64_t layer, int64_t site, const KernelsConfig& kernels)
+    : scale_(config.layer_scale > 0 ? parameter(name + "_scale.weight") : Tensor()),
+      dropout_(config.dropout, site, kernels_for(kernels, name).dropout),
       left_out_(share_left_out(config, layer)),
       depth_site_(-site),
-      dropout_level_(kernels.dropout) {}
+      dropout_level_(kernels_for(kernels, name).dropout) {}
 
 Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
   branch = dropout_(branch, context);

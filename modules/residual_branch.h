@@ -14,9 +14,9 @@ namespace strata::modules {
 
 class ResidualBranch {
  public:
-  // `site` numbers the branches of a model from 1; `scale_name` is the parameter that LayerScale has, if it is on.
-  ResidualBranch(const ParameterLookup& parameter, const std::string& scale_name, const BlockConfig& config,
-                 int64_t layer, int64_t site, const KernelSelection& kernels);
+  // `name`: of the module whose output it is; `site` numbers the branches of a model from 1.
+  ResidualBranch(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config, int64_t layer,
+                 int64_t site, const KernelsConfig& kernels);
 
   Tensor operator()(Tensor branch, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 

@@ -13,11 +13,12 @@ Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& k
     : token_embedding_(parameter("embedding.weight")),
       position_embedding_(config.family == Family::llama ? Tensor() : parameter("position.weight")),
       head_weight_(config.tied ? token_embedding_ : parameter("head.weight")),
-      embedding_level_(kernels_for_root(kernels).embedding),
-      embedding_dropout_(config.dropout, 0, kernels_for_root(kernels).dropout),
-      norm_(parameter, "norm", block_config(config), kernels_for_root(kernels)) {
+      embedding_level_(kernels_for(kernels, "embedding").embedding),
+      position_level_(kernels_for(kernels, "position").embedding),
+      embedding_dropout_(config.dropout, 0, kernels_for(kernels, "embedding").dropout),
+      norm_(parameter, "norm", block_config(config), kernels) {
   for (int64_t i = 0; i < config.layers; ++i) {
-    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels_for_layer(kernels, i)));
+    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels));
   }
 }
 
@@ -29,11 +30,11 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
   Tensor x = kernels::embedding(tokens, token_embedding_, embedding_level_);
   if (position_embedding_.defined()) {
     const Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);  // [1, T]
-    x = at::add(x, kernels::embedding(positions, position_embedding_, embedding_level_));
+    x = at::add(x, kernels::embedding(positions, position_embedding_, position_level_));
   }
   Stream stream{embedding_dropout_(x, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
-  return norm_(stream).y;
+  return norm_(in_type(stream, norm_.type())).y;
 }
 
 }  // namespace strata::modules

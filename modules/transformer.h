@@ -28,7 +28,7 @@ class Transformer {
 
  private:
   Tensor token_embedding_, position_embedding_, head_weight_;  // position undefined: rotary
-  kernels::Level embedding_level_;
+  kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;
   std::vector<Layer> blocks_;
   Norm norm_;

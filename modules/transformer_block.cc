@@ -13,14 +13,13 @@ std::string block_name(int64_t index) { return "blocks." + std::to_string(index)
 }  // namespace
 
 TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
-                                   const KernelSelection& kernels)
+                                   const KernelsConfig& kernels)
     : norm1_(parameter, block_name(index) + ".norm1", config, kernels),
       norm2_(parameter, block_name(index) + ".norm2", config, kernels),
       attention_(parameter, block_name(index) + ".attention", config, kernels),
       mlp_(parameter, block_name(index) + ".mlp", config, kernels),
-      attention_branch_(parameter, block_name(index) + ".attention_scale.weight", config, index, 2 * index + 1,
-                        kernels),
-      mlp_branch_(parameter, block_name(index) + ".mlp_scale.weight", config, index, 2 * index + 2, kernels) {}
+      attention_branch_(parameter, block_name(index) + ".attention", config, index, 2 * index + 1, kernels),
+      mlp_branch_(parameter, block_name(index) + ".mlp", config, index, 2 * index + 2, kernels) {}
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {

@@ -13,7 +13,7 @@ namespace strata::modules {
 class TransformerBlock {
  public:
   TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
-                   const KernelSelection& kernels);
+                   const KernelsConfig& kernels);
 
   Stream operator()(const Stream& stream, const StepContext& context) const;
 

@@ -14,14 +14,14 @@ namespace strata::modules {
 
 VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const KernelsConfig& kernels,
                                      const ParameterLookup& parameter)
-    : patch_embedding_(parameter, config, kernels_for_root(kernels)),
+    : patch_embedding_(parameter, config, kernels),
       class_token_(config.pooling == Pooling::class_token ? parameter("class_token.weight") : Tensor()),
       position_(parameter("position.weight")),
-      embedding_dropout_(config.dropout, 0, kernels_for_root(kernels).dropout),
-      norm_(parameter, "norm", block_config(config), kernels_for_root(kernels)),
-      head_(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels_for_root(kernels).linear) {
+      embedding_dropout_(config.dropout, 0, kernels_for(kernels, "patch_embedding").dropout),
+      norm_(parameter, "norm", block_config(config), kernels),
+      head_(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels) {
   for (int64_t i = 0; i < config.layers; ++i) {
-    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels_for_layer(kernels, i)));
+    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels));
   }
 }
 
@@ -40,8 +40,9 @@ Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& co
   x_BTD = at::add(x_BTD, kernels::deliver_weight_gradient(position_));
   Stream stream{embedding_dropout_(x_BTD, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
-  const Tensor normed_BTD = norm_(stream).y;
-  return head_(class_token_.defined() ? normed_BTD.select(1, 0) : at::mean(normed_BTD, 1));
+  const Tensor normed_BTD = norm_(in_type(stream, norm_.type())).y;
+  const Tensor pooled_BD = class_token_.defined() ? normed_BTD.select(1, 0) : at::mean(normed_BTD, 1);
+  return head_(pooled_BD.to(head_.type()));
 }
 
 }  // namespace strata::modules

@@ -16,18 +16,22 @@ class BlockMemory {
 
   // Comes with the stream and leaves with that and what the backward reads, both of which are returned.
   int64_t forward(size_t layer);
-  // Comes with the gradient of the stream, one tensor for residual and branch, and leaves with that of its inputs.
+  // Comes with the gradient of the stream in the type of what follows, one tensor for residual and branch, and leaves
+  // with that of its inputs; the first layer lets go of the stream that it was given, and leaves that of its gradient.
   void backward(size_t layer);
-  // What the last layer puts out and nobody keeps.
+  // What the last layer puts out and nobody keeps, and the embedded stream where the first layer keeps a copy.
   int64_t let_go_behind_layers() const;
 
  private:
   bool is_full(size_t layer) const;
   bool leaves_out(size_t layer) const;
-  void enter(size_t layer);
+  // What comes before it, or follows, has another type.
+  bool turns_inputs(size_t layer) const;
+  bool turns_outputs(size_t layer) const;
+  int64_t copies(size_t layer) const;
   void block(size_t layer, bool keeps_cheap, bool keeps);
-  void residual_branch(size_t layer, bool keeps);
-  int64_t residual_branch_backward(size_t layer);
+  void residual_branch(size_t layer, const char* branch, bool keeps);
+  int64_t residual_branch_backward(size_t layer, const char* branch, int64_t own);
   void leave_inputs(size_t layer);
 
   OpMemory& ops_;

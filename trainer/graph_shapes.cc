@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/graph_shapes.h"
 
+#include <string>
+
 #include "modules/graph_products.h"
 
 namespace strata::trainer {
@@ -71,7 +73,8 @@ class GraphShapes {
     // What the first convolution makes of the features of the whole graph is the same in every step.
     const bool is_gathered = !model_.is_activated(layer) && config_.shares_samples();
     if (modules::multiplies_first(model_, layer) && !is_gathered) {
-      const int64_t width = modules::width_in_vectors(outputs, config_.precision.compute == FloatType::float32 ? 4 : 2);
+      const FloatType type = config_.precision.compute_of("layers." + std::to_string(layer));
+      const int64_t width = modules::width_in_vectors(outputs, type == FloatType::float32 ? 4 : 2);
       shapes_.in_layers(linear(graph_.inputs_of_layer(layer), inputs, width, Activation::none, /*bias=*/false), 1);
       shapes_.in_layers(aggregate(matrix, width, reduction), 1);
       if (is_sage) shapes_.in_layers(linear(targets, inputs, width), 1);

@@ -8,6 +8,7 @@
 #include "configs/document.h"
 #include "configs/errors.h"
 #include "configs/reader.h"
+#include "modules/kernel_selection.h"
 #include "trainer/digest.h"
 #include "trainer/used_shapes.h"
 
@@ -49,7 +50,7 @@ std::string file_of(const configs::Places& places) {
 // The keys of `kernels:` that choose what the model computes.
 std::set<std::string> used_keys(const TrainerConfig& config) {
   std::set<std::string> keys;
-  for (const UsedShape& used : used_shapes(config, /*graph=*/{})) keys.emplace(kernels_key(used.shape.op));
+  for (const std::string& op : used_ops(config)) keys.emplace(kernels_key(op));
   return keys;
 }
 
@@ -127,7 +128,8 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   auto next = chosen.begin();
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     const std::optional<kernels::Level> best = *next++;
-    if (level || !best) return;
+    const bool head_is_apart = &level == &kernels.levels.linear_cross_entropy && modules::has_line_for_head(kernels);
+    if (level || !best || head_is_apart) return;
     level = best;
     loaded.places["kernels." + std::string(op)] = {source, 1, 1};
   });

@@ -69,8 +69,8 @@ struct PlanReader {
 };
 
 // Where `kernels.default` is best: the levels of its plan for every op that no line names, with the plan as their
-// origin. Refuses a missing plan, one without a level of an op of the model, and one of another device, LibTorch,
-// kernels or model, naming both.
+// origin. Lines for layers and modules stand above it as above any level for all. Refuses a missing plan, one without a
+// level of an op of the model, and one of another device, LibTorch, kernels or model, naming both.
 void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
 
 }  // namespace strata::trainer

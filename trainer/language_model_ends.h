@@ -24,7 +24,7 @@ class LanguageModelEnds {
   // Comes with what layers keep and `let_go`, which they put out and nobody keeps; leaves with the first and the
   // gradient of the stream.
   void head(int64_t let_go);
-  // Comes with the stream and its gradient.
+  // Comes with the gradient of the stream.
   void embed_backward();
 
  private:

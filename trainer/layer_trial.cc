@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "modules/kernel_selection.h"
+#include "modules/module_name.h"
 #include "modules/recompute.h"
 #include "sharding/device_mesh.h"
 #include "sharding/failure.h"
@@ -22,6 +23,7 @@
 #include "trainer/memory_estimate.h"
 #include "trainer/parallelize.h"
 #include "trainer/task.h"
+#include "trainer/used_modules.h"
 
 namespace strata::trainer {
 namespace {
@@ -37,15 +39,19 @@ void wait_for(at::Device device) {
 }
 
 // The first layer of each kind in the middle of its like, for every layer.
-std::vector<int64_t> representatives(const TrainerConfig& config, int64_t layers) {
-  std::map<std::string, std::vector<int64_t>> kinds;
-  for (int64_t i = 0; i < layers; ++i) {
-    std::string kind = std::to_string(static_cast<int>(config.precision.compute_of(i))) + " ";
-    modules::KernelSelection levels = modules::kernels_for_layer(config.kernels, i);
+std::vector<int64_t> representatives(const TrainerConfig& config, size_t layers) {
+  std::vector<std::string> kind_of(layers);
+  for (const modules::Module& module : used_modules(config)) {
+    const std::optional<int64_t> layer = modules::layer_of(module.name);
+    if (!layer) continue;
+    std::string& kind = kind_of.at(static_cast<size_t>(*layer));
+    kind += std::to_string(static_cast<int>(config.precision.compute_of(module.group))) + " ";
+    modules::KernelSelection levels = modules::kernels_for(config.kernels, module.name);
     levels.each([&](const char*, kernels::Level level) { kind += std::to_string(static_cast<int>(level)) + " "; });
-    kinds[kind].push_back(i);
   }
-  std::vector<int64_t> result(static_cast<size_t>(layers));
+  std::map<std::string, std::vector<int64_t>> kinds;
+  for (size_t i = 0; i < layers; ++i) kinds[kind_of[i]].push_back(static_cast<int64_t>(i));
+  std::vector<int64_t> result(layers);
   for (const auto& [kind, members] : kinds) {
     for (const int64_t member : members) result[static_cast<size_t>(member)] = members[members.size() / 2];
   }
@@ -140,7 +146,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       model.reshard();
     };
     costs.layers.resize(layers);
-    const std::vector<int64_t> like = representatives(plain, static_cast<int64_t>(layers));
+    const std::vector<int64_t> like = representatives(plain, layers);
     for (const Recompute how : {Recompute::full, Recompute::selective, Recompute::none}) {
       for (const int64_t layer : like) trial.set(static_cast<size_t>(layer), how);
       std::vector<LayerCost> best(layers, {0, 0, std::numeric_limits<double>::infinity()});

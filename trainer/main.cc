@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "configs/errors.h"
-#include "modules/kernel_selection.h"
+#include "modules/level_table.h"
 #include "sharding/bootstrap.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
@@ -20,6 +20,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
+#include "trainer/used_modules.h"
 
 namespace strata::trainer {
 namespace {
@@ -43,8 +44,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   if (decide_start(question, config.run.folder) == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
-  const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
-  const std::string table = modules::kernel_table(config.kernels, layers);
+  const std::string table = modules::level_table(config.kernels, used_modules(config));
   folder->write("kernels.txt", table);
   keep_tokenizer(config, *folder);
   std::printf("%s", table.c_str());

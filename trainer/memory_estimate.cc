@@ -23,16 +23,20 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
   const bool keeps_gradients = config.sharding.accumulate == sharding::Accumulate::full;
   const SlotPlan plan = slot_plan(config, table);
-  int64_t shard = 0, copied = 0, outside = 0, layer = 0;
-  int64_t kept_gradients = 0;  // bytes of full gradients of blocks
+  int64_t shard = 0, copied = 0;
+  int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
+  int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
-    const FloatType compute = group.is_layer ? precision.compute_of(layer) : precision.compute;
+    const FloatType compute = precision.compute_of(group.name), reduce = precision.reduce_of(group.name);
     shard += padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
-    if (!group.is_layer) outside += padded;
-    if (group.is_layer && keeps_gradients) kept_gradients += bytes_of(precision.reduce_of(layer)) * padded;
-    layer += group.is_layer ? 1 : 0;
+    if (group.is_layer) {
+      if (keeps_gradients) kept_gradients += bytes_of(reduce) * padded;
+    } else {
+      outside_weights += bytes_of(compute) * padded;
+      outside_gradients += bytes_of(reduce) * padded;
+    }
   }
   std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", 4 * shard}};
   if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
@@ -40,8 +44,8 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(plan.weights)});
   classes.push_back({"gradient slots", keeps_gradients ? kept_gradients : bytes_of(plan.gradients)});
-  classes.push_back({"weights outside of blocks, in full", bytes_of(precision.compute) * outside});
-  classes.push_back({"gradients outside of blocks, in full", bytes_of(precision.reduce) * outside});
+  classes.push_back({"weights outside of blocks, in full", outside_weights});
+  classes.push_back({"gradients outside of blocks, in full", outside_gradients});
   return classes;
 }
 

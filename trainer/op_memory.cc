@@ -5,7 +5,6 @@ namespace strata::trainer {
 namespace {
 
 using kernels::Level;
-using modules::KernelSelection;
 
 // Levels that were not measured yet count as cuda.
 modules::KernelsConfig with_default(modules::KernelsConfig kernels) {
@@ -23,9 +22,10 @@ int64_t packed_width(const modules::BlockConfig& block) {
 
 bool is_traced(Level level) { return level == Level::aten || level == Level::torchscript; }
 
-OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, int64_t samples, int64_t positions,
-                   MemoryLedger& ledger)
+OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const std::string& head_group,
+                   int64_t samples, int64_t positions, MemoryLedger& ledger)
     : config_(config),
+      kernels_(with_default(config.kernels)),
       block_(block),
       samples_(samples),
       positions_(positions),
@@ -33,12 +33,11 @@ OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& bloc
       on_gpu_(config.run.device != sharding::DeviceWish::cpu),
       sharded_(config.sharding.ranks_per_copy(config.run.ranks) > 1),
       elements_(tokens() * block.width),
-      outside_(part(modules::kernels_for_root(with_default(config.kernels)), config.precision.compute,
-                    config.precision.reduce)) {
-  const modules::KernelsConfig kernels = with_default(config.kernels);
+      outside_(part("root", "")),
+      head_(part(head_group, "")) {
   for (int64_t i = 0; i < block.layers; ++i) {
-    layers_.push_back(
-        part(modules::kernels_for_layer(kernels, i), config.precision.compute_of(i), config.precision.reduce_of(i)));
+    const std::string name = "blocks." + std::to_string(i);
+    layers_.push_back(part(name, name + "."));
     layers_.back().recompute = config.gradient_checkpointing.of(i);
   }
 }
@@ -47,24 +46,29 @@ int64_t OpMemory::tensor(int64_t elements, int64_t bytes) const {
   return on_gpu_ ? filled_up(elements * bytes, 512) : elements * bytes;
 }
 
-Part OpMemory::part(const KernelSelection& levels, FloatType compute, FloatType reduce) const {
+Part OpMemory::part(const std::string& group, const std::string& prefix) const {
+  const FloatType compute = config_.precision.compute_of(group), reduce = config_.precision.reduce_of(group);
   const int64_t bytes = compute == FloatType::float32 ? 4 : 2, inner = tokens() * block_.feed_forward;
-  return {.levels = levels,
+  return {.prefix = prefix,
           .bytes = bytes,
           .stream = tensor(elements_, bytes),
           .inner = tensor(inner, bytes),
           .up = tensor(block_.gated ? 2 * inner : inner, bytes),
           .packed = tensor(tokens() * packed_width(block_), bytes),
           .wide_stream = tensor(elements_, 4),
-          .statistics = statistics(block_.root_mean_square ? levels.rms_norm : levels.layer_norm, bytes),
-          .logsumexp = logsumexp(levels.attention, bytes),
+          .logsumexp = logsumexp(levels(prefix, "attention").attention, bytes),
           .same_gradient_type = compute == (sharded_ ? reduce : FloatType::float32)};
 }
 
+modules::KernelSelection OpMemory::levels(const std::string& prefix, const char* module) const {
+  return modules::kernels_for(kernels_, prefix + module);
+}
+
 // In fp32, but for ATen's layer norm on CPUs.
-int64_t OpMemory::statistics(Level level, int64_t bytes) const {
+int64_t OpMemory::statistics(const Part& part, const char* module) const {
   if (block_.root_mean_square) return tensor(tokens(), 4);
-  return 2 * tensor(tokens(), !on_gpu_ && is_traced(level) ? bytes : 4);
+  const bool traced = is_traced(levels(part.prefix, module).layer_norm);
+  return 2 * tensor(tokens(), !on_gpu_ && traced ? part.bytes : 4);
 }
 
 // On GPUs ATen's attention in fp32 fills positions up to whole blocks of 32.
@@ -73,17 +77,17 @@ int64_t OpMemory::logsumexp(Level level, int64_t bytes) const {
   return tensor(samples_ * block_.heads * (in_blocks ? filled_up(positions_, 32) : positions_), 4);
 }
 
-void OpMemory::weight_gradient(const Part& part, int64_t out, int64_t in) {
-  const Level level = part.levels.linear;
+void OpMemory::weight_gradient(const Part& part, const char* module, int64_t out, int64_t in) {
+  const Level level = levels(part.prefix, module).linear;
   if (level == Level::torchscript || (level == Level::aten && !part.same_gradient_type)) {
     ledger_.need(out * in * part.bytes);
   }
 }
 
 // Hashes of all elements, 8 bytes each and two at a time, where nothing makes them in registers.
-void OpMemory::dropout(const Part& part) {
+void OpMemory::dropout(const Part& part, const char* module) {
   if (block_.dropout == 0) return;
-  const Level level = part.levels.dropout;
+  const Level level = levels(part.prefix, module).dropout;
   const bool stores_hashes = level == Level::torchscript || (level == Level::aten && on_gpu_);
   if (stores_hashes) ledger_.need(16 * elements_);
   ledger_.take(part.stream);
@@ -91,26 +95,27 @@ void OpMemory::dropout(const Part& part) {
 }
 
 // On CPUs ATen has rms_norm in several passes, in fp32.
-void OpMemory::norm_forward(const Part& part) {
-  if (!block_.root_mean_square || on_gpu_ || !is_traced(part.levels.rms_norm)) return;
+void OpMemory::norm_forward(const Part& part, const char* module) {
+  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part.prefix, module).rms_norm)) return;
   if (part.bytes == 2) ledger_.need(2 * part.wide_stream);
 }
-void OpMemory::norm_backward(const Part& part) {
-  if (!block_.root_mean_square || on_gpu_ || !is_traced(part.levels.rms_norm)) return;
+void OpMemory::norm_backward(const Part& part, const char* module) {
+  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part.prefix, module).rms_norm)) return;
   ledger_.need((part.bytes == 2 ? 4 : 1) * part.wide_stream);
 }
 
 void OpMemory::rotary(const Part& part) {
   if (!block_.rotary) return;
   const int64_t turned = tokens() * (block_.heads + block_.key_value_heads) * block_.head_width() * 4;
-  if (is_traced(part.levels.rotary)) ledger_.need(part.bytes == 2 ? 2 * turned : turned);
-  if (part.levels.rotary == Level::aot_inductor) ledger_.need(part.packed);
+  const Level level = levels(part.prefix, "attention").rotary;
+  if (is_traced(level)) ledger_.need(part.bytes == 2 ? 2 * turned : turned);
+  if (level == Level::aot_inductor) ledger_.need(part.packed);
 }
 
 // What level aten on GPUs keeps besides: two numbers of a dropout that is not used, or in fp32 keys and values of their
 // own for all query heads.
 int64_t OpMemory::kept_by_attention(const Part& part) const {
-  if (!on_gpu_ || part.levels.attention != Level::aten) return 0;
+  if (!on_gpu_ || levels(part.prefix, "attention").attention != Level::aten) return 0;
   if (part.bytes == 2) return 2 * tensor(1, 8);
   return block_.key_value_heads < block_.heads ? 2 * part.stream : 0;
 }
@@ -124,28 +129,30 @@ int64_t OpMemory::workspace_of_attention() const {
 
 void OpMemory::attention_backward(const Part& part) {
   const int64_t output = 2 * part.stream + part.logsumexp;  // and its gradient
-  if (on_gpu_ && is_traced(part.levels.attention)) {
-    if (part.bytes == 4) ledger_.need(3 * part.stream + workspace_of_attention());
+  const Level level = levels(part.prefix, "attention").attention;
+  if (on_gpu_ && is_traced(level)) {
+    // The gradient of what is packed, which is taken already, comes later.
+    if (part.bytes == 4) ledger_.need(3 * part.stream + workspace_of_attention() - part.packed);
     // Autograd puts the gradients of queries, keys and values together when attention's own node is done.
     ledger_.give(output + kept_by_attention(part));
     ledger_.need(3 * part.stream + 2 * part.packed);
     return;
   }
-  if (part.levels.attention == Level::cuda && config_.run.deterministic) {
+  if (level == Level::cuda && config_.run.deterministic) {
     ledger_.need(2 * tokens() * block_.heads * positions_);
-  } else if (part.levels.attention == Level::cuda) {
+  } else if (level == Level::cuda) {
     ledger_.need(part.wide_stream);  // gradients of queries are summed in fp32
-  } else if (is_traced(part.levels.attention)) {
+  } else if (is_traced(level)) {
     ledger_.need(part.packed);  // parts, which are then put together
   }
   ledger_.give(output);
 }
 
 void OpMemory::cross_entropy(Level level, int64_t rows, int64_t classes) {
-  const int64_t scores = tensor(rows * classes, outside_.bytes), wide = tensor(rows * classes, 4);
+  const int64_t scores = tensor(rows * classes, head_.bytes), wide = tensor(rows * classes, 4);
   if (is_traced(level)) {
     ledger_.take(wide);  // log p, whose memory the gradient takes
-    if (outside_.bytes == 2) ledger_.take(wide + scores), ledger_.give(2 * wide);
+    if (head_.bytes == 2) ledger_.take(wide + scores), ledger_.give(2 * wide);
     ledger_.give(scores);
   } else if (level == Level::aot_inductor) {
     ledger_.need(scores);
@@ -153,7 +160,7 @@ void OpMemory::cross_entropy(Level level, int64_t rows, int64_t classes) {
 }
 
 void OpMemory::cross_entropy_backward(Level level, int64_t rows, int64_t classes) {
-  if (on_gpu_ || !is_traced(level)) ledger_.need(tensor(rows * classes, outside_.bytes));
+  if (on_gpu_ || !is_traced(level)) ledger_.need(tensor(rows * classes, head_.bytes));
 }
 
 }  // namespace strata::trainer

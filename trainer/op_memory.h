@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "modules/block_config.h"
@@ -17,28 +18,29 @@ namespace strata::trainer {
 // Aten, or torchscript, which counts as aten.
 bool is_traced(kernels::Level level);
 
-// Of one layer, or of what is outside of layers.
+// Of one layer, of the head, or of what else is outside of layers.
 struct Part {
-  modules::KernelSelection levels;
+  std::string prefix;  // of the names of its modules: "blocks.3."
   Recompute recompute = Recompute::none;
   int64_t bytes = 4;                      // of an element
   int64_t stream = 0, inner = 0, up = 0;  // of [N, D], [N, F], and what the first product of the mlp makes
   int64_t packed = 0;                     // of [N, Q]
   int64_t wide_stream = 0;                // of [N, D] in fp32
-  int64_t statistics = 0;                 // of a norm
   int64_t logsumexp = 0;                  // of attention
   bool same_gradient_type = true;         // products that are gradients have the type of their buffer
 };
 
 class OpMemory {
  public:
-  // Of micro-batches of `samples`, each of `positions` tokens.
-  OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, int64_t samples, int64_t positions,
-           MemoryLedger& ledger);
+  // Of micro-batches of `samples`, each of `positions` tokens. `head_group`: of the parameters of the head.
+  OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const std::string& head_group,
+           int64_t samples, int64_t positions, MemoryLedger& ledger);
 
-  const Part& outside() const { return outside_; }
+  const Part& outside() const { return outside_; }  // embedding and last norm
+  const Part& head() const { return head_; }        // and loss
   const std::vector<Part>& layers() const { return layers_; }
   const modules::BlockConfig& block() const { return block_; }
+  kernels::Level loss_level() const { return modules::kernels_for(kernels_, "").cross_entropy; }
   bool on_gpu() const { return on_gpu_; }
   int64_t samples() const { return samples_; }
   int64_t positions() const { return positions_; }
@@ -47,12 +49,14 @@ class OpMemory {
   // Of a tensor: on GPUs it is given out in multiples of 512 bytes.
   int64_t tensor(int64_t elements, int64_t bytes) const;
 
+  // Below, `module` is the name in its part of one that has the op.
   // The product that is a weight's gradient, where it cannot be written straight into its buffer.
-  void weight_gradient(const Part& part, int64_t out, int64_t in);
+  void weight_gradient(const Part& part, const char* module, int64_t out, int64_t in);
   // Leaves a copy of the stream, if there is dropout.
-  void dropout(const Part& part);
-  void norm_forward(const Part& part);
-  void norm_backward(const Part& part);
+  void dropout(const Part& part, const char* module);
+  void norm_forward(const Part& part, const char* module);
+  void norm_backward(const Part& part, const char* module);
+  int64_t statistics(const Part& part, const char* module) const;
   void rotary(const Part& part);
   int64_t kept_by_attention(const Part& part) const;
   // Lets go what attention put out and kept.
@@ -63,18 +67,19 @@ class OpMemory {
   void cross_entropy_backward(kernels::Level level, int64_t rows, int64_t classes);
 
  private:
-  Part part(const modules::KernelSelection& levels, FloatType compute, FloatType reduce) const;
-  int64_t statistics(kernels::Level level, int64_t bytes) const;
+  Part part(const std::string& group, const std::string& prefix) const;
+  modules::KernelSelection levels(const std::string& prefix, const char* module) const;
   int64_t logsumexp(kernels::Level level, int64_t bytes) const;
   int64_t workspace_of_attention() const;
 
   const TrainerConfig& config_;
+  const modules::KernelsConfig kernels_;
   const modules::BlockConfig block_;
   const int64_t samples_, positions_;
   MemoryLedger& ledger_;
   const bool on_gpu_, sharded_;
   const int64_t elements_;  // of the stream
-  const Part outside_;
+  const Part outside_, head_;
   std::vector<Part> layers_;
 };
 

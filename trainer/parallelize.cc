@@ -40,16 +40,10 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
   if (group.compute_copy().defined()) group.compute_copy().copy_(shard);
 }
 
-// A layer that takes the stream in its own type; the last one gives it back in that of what follows. In between, the
-// next layer turns it.
-modules::Layer in_its_type(modules::Layer layer, int64_t index, bool is_last, const PrecisionConfig& precision) {
-  const auto turned = [](const Stream& stream, at::ScalarType type) {
-    return Stream{stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
-  };
-  const at::ScalarType own = scalar_type(precision.compute_of(index));
-  const at::ScalarType after = is_last ? scalar_type(precision.compute) : own;
-  return [=, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
-    return turned(layer(turned(stream, own), context), after);
+// A layer that turns the stream into its own type. What follows the layers does so, too.
+modules::Layer in_its_type(modules::Layer layer, FloatType own) {
+  return [type = scalar_type(own), layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+    return layer(modules::in_type(stream, type), context);
   };
 }
 
@@ -70,11 +64,12 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     : task_(task), mesh_(mesh), options_(std::move(options)) {
   const std::vector<modules::ParameterGroup> table = task_.parameter_table();
   add_pools(config);
-  int64_t layers = 0;
+  std::vector<FloatType> types;  // of layers
   for (const auto& parameters : table) {
-    add_group(config, parameters, layers);
-    layers += parameters.is_layer ? 1 : 0;
+    add_group(config, parameters);
+    if (parameters.is_layer) types.push_back(config.precision.compute_of(parameters.name));
   }
+  const auto layers = static_cast<int64_t>(types.size());
   std::vector<ShardedParameterGroup*> in_slots;
   for (size_t i = 0; i < table.size(); ++i) {
     if (options_.initialized) initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
@@ -87,8 +82,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   task_.share_samples(*mesh_.all);
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
-    if (!config.precision.layers.empty())
-      layer = in_its_type(std::move(layer), index, index + 1 == layers, config.precision);
+    if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
     const Recompute recompute = config.gradient_checkpointing.of(index);
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
@@ -124,10 +118,10 @@ SlotPool* ShardedModel::add_gradient_pool(int64_t slots, int64_t elements, at::S
   return pools_.emplace_back(std::make_unique<SlotPool>(slots, elements, options, options_.poison_slots)).get();
 }
 
-void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer) {
+void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
   const FlatLayout layout = layout_of(parameters, mesh_.shard->size());
-  const FloatType compute = parameters.is_layer ? config.precision.compute_of(layer) : config.precision.compute;
-  const FloatType reduce = parameters.is_layer ? config.precision.reduce_of(layer) : config.precision.reduce;
+  const FloatType compute = config.precision.compute_of(parameters.name);
+  const FloatType reduce = config.precision.reduce_of(parameters.name);
   const sharding::MixedPrecisionPolicy precision{scalar_type(compute), scalar_type(reduce)};
   const bool sharded = mesh_.shard->size() > 1;
   SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_.at(compute) : nullptr;

@@ -56,8 +56,7 @@ class ShardedModel {
   void add_pools(const TrainerConfig& config);
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
   sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
-  // `layer`: how many came before it.
-  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters, int64_t layer);
+  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters);
   // Around the last layer: behind it comes an untied head, whose weight was on its way meanwhile, and whose gradient is
   // complete when the backward comes back here.
   modules::Layer before_the_head(modules::Layer layer);

@@ -23,13 +23,11 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
   const int64_t shards = sharding.ranks_per_copy(config.run.ranks);
   SlotPlan plan;
   if (shards == 1) return plan;
-  int64_t layer = 0;
   for (const modules::ParameterGroup& group : table) {
     if (!group.is_layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
-    add(plan.weights, config.precision.compute_of(layer), elements);
-    add(plan.gradients, config.precision.reduce_of(layer), elements);
-    ++layer;
+    add(plan.weights, config.precision.compute_of(group.name), elements);
+    add(plan.gradients, config.precision.reduce_of(group.name), elements);
   }
   if (sharding.reshard_after_forward) {
     for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);

@@ -19,6 +19,7 @@ bool names_torchscript(modules::KernelsConfig kernels) {
   };
   look(kernels.levels);
   for (modules::LayerKernels& line : kernels.layers) look(line.levels);
+  for (modules::ModuleKernels& line : kernels.modules) look(line.levels);
   return found;
 }
 

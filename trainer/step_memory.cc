@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/step_memory.h"
 
+#include <string>
 #include <variant>
 
 #include "modules/block_config.h"
+#include "modules/module_table.h"
 #include "trainer/block_memory.h"
 #include "trainer/language_model_ends.h"
 #include "trainer/memory_ledger.h"
@@ -14,9 +16,9 @@ namespace strata::trainer {
 namespace {
 
 template <class Ends, class Model>
-StepMemory follow(const TrainerConfig& config, const Model& model, int64_t positions) {
+StepMemory follow(const TrainerConfig& config, const Model& model, const std::string& head_group, int64_t positions) {
   MemoryLedger ledger;
-  OpMemory ops(config, modules::block_config(model), config.micro_batch, positions, ledger);
+  OpMemory ops(config, modules::block_config(model), head_group, config.micro_batch, positions, ledger);
   BlockMemory blocks(ops, ledger);
   Ends ends(config, model, ops, ledger);
   StepMemory memory;
@@ -35,11 +37,11 @@ StepMemory follow(const TrainerConfig& config, const Model& model, int64_t posit
 }
 
 std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::TransformerConfig& model) {
-  return follow<LanguageModelEnds>(config, model, model.sequence);
+  return follow<LanguageModelEnds>(config, model, modules::head_group(model), model.sequence);
 }
 
 std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::VisionTransformerConfig& model) {
-  return follow<VisionTransformerEnds>(config, model, model.tokens());
+  return follow<VisionTransformerEnds>(config, model, "head", model.tokens());
 }
 
 std::optional<StepMemory> step_memory_of(const TrainerConfig&, const modules::GraphNetworkConfig&) { return {}; }

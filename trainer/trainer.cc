@@ -56,7 +56,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                     layer = fault_.around(std::move(layer));
                     return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
                   }}),
-      kernels_(modules::kernels_for_root(config.kernels)),
+      kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
       feed_([this](int64_t step) { return read_batches(step); }, device_),
       results_(device_),

@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "modules/kernels_check.h"
+#include "trainer/used_modules.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -56,19 +59,6 @@ void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& 
     if (range.last < layers) continue;
     checks.fail("gradient_checkpointing." + text(static_cast<int64_t>(i)),
                 "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of(range));
-  }
-}
-
-void check_precision(const PrecisionConfig& precision, int64_t layers, configs::Checks& checks) {
-  for (size_t i = 0; i < precision.layers.size(); ++i) {
-    const std::string key = "layers." + text(static_cast<int64_t>(i)) + ".only";
-    if (!checks.can_check({key, "/model.layers"}) || precision.layers[i].only.last < layers) continue;
-    checks.fail(key, "expected layers below model.layers " + text(layers) + ", counted from 0, got " +
-                         text_of(precision.layers[i].only));
-  }
-  if (!checks.can_check({"compute", "reduce"})) return;
-  if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
-    checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
   }
 }
 
@@ -235,10 +225,13 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   const auto check_with_model = [&](const auto& model) {
     configs::Checks model_checks = checks.within("model");
     check(model, model_checks);
+    // Listed only for whom it concerns: a model may have ten thousand layers.
+    const bool by_name = !config.kernels.modules.empty() || !config.precision.modules.empty();
+    const auto modules = by_name && checks.can_check({"model"}) ? used_modules(config) : std::vector<modules::Module>();
     configs::Checks kernels = checks.within("kernels");
-    check(config.kernels, model.layers, kernels);
+    check(config.kernels, model.layers, modules, kernels);
     configs::Checks precision = checks.within("precision");
-    check_precision(config.precision, model.layers, precision);
+    check(config.precision, model.layers, modules, precision);
     check_layers(config, model.layers, checks);
     check_model(config, model, checks);
   };

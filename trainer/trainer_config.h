@@ -18,6 +18,7 @@
 #include "sharding/sharding_config.h"
 #include "trainer/graph_data_config.h"
 #include "trainer/image_data_config.h"
+#include "trainer/precision_config.h"
 
 namespace strata::trainer {
 
@@ -173,45 +174,6 @@ struct ScheduleConfig {
   }
 };
 
-enum class FloatType { float32, bfloat16 };
-constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
-
-struct LayerPrecision {
-  Range only = {};
-  FloatType compute = FloatType::float32;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
-    fields.require("compute", compute, "of their activations and of the weights that they read");
-  }
-};
-
-struct PrecisionConfig {
-  FloatType compute = FloatType::float32;
-  FloatType reduce = FloatType::float32;
-  std::vector<LayerPrecision> layers = {};
-
-  FloatType compute_of(int64_t layer) const {
-    FloatType result = compute;
-    for (const LayerPrecision& line : layers) {
-      if (line.only.contains(layer)) result = line.compute;
-    }
-    return result;
-  }
-  // Gradients that were made in float32 travel in float32.
-  FloatType reduce_of(int64_t layer) const {
-    return compute_of(layer) == FloatType::float32 ? FloatType::float32 : reduce;
-  }
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
-    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
-    fields.sections("layers", layers, "another type for some layers; later lines win");
-  }
-};
-
 // What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
 // all but its inputs.
 enum class Recompute { none, selective, full };
@@ -359,7 +321,7 @@ struct TrainerConfig {
                        "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
-    fields.section("kernels", kernels, "level of each op, per layer");
+    fields.section("kernels", kernels, "level of each op, per layer and module");
     fields.section("checkpoint", checkpoint, "saving and resuming");
     fields.section("evaluation", evaluation, "loss on the validation data");
     fields.section("log", log, "lines on the console");

@@ -93,12 +93,9 @@ void add_shapes(const modules::VisionTransformerConfig& m, const TrainerConfig& 
 
 }  // namespace
 
-UsedOps used_ops(const TrainerConfig& config) {
-  UsedOps ops;
-  for (const UsedShape& used : used_shapes(config, /*graph=*/{})) {
-    if (used.in_layers > 0) ops.in_layers.insert(used.shape.op);
-    if (used.outside > 0) ops.outside.insert(used.shape.op);
-  }
+std::set<std::string> used_ops(const TrainerConfig& config) {
+  std::set<std::string> ops;
+  for (const UsedShape& used : used_shapes(config, /*graph=*/{})) ops.insert(used.shape.op);
   return ops;
 }
 

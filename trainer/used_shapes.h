@@ -27,10 +27,7 @@ struct UsedShape {
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
 
 // The names of all ops, also of a model whose shapes are not known before its data are read.
-struct UsedOps {
-  std::set<std::string> in_layers, outside;
-};
-UsedOps used_ops(const TrainerConfig& config);
+std::set<std::string> used_ops(const TrainerConfig& config);
 
 // The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
 std::string_view kernels_key(std::string_view op);

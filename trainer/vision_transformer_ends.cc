@@ -58,40 +58,49 @@ void VisionTransformerEnds::embed() {
     ledger_.give(token + embedded_);
   }
   ledger_.need(part.stream);  // with positions
-  ops_.dropout(part);
+  ops_.dropout(part, "patch_embedding");
 }
 
 void VisionTransformerEnds::head(int64_t let_go) {
   const Part& part = ops_.outside();
   const int64_t bytes = part.bytes, pooled = ops_.tensor(ops_.samples() * model_.width, bytes);
-  const int64_t scores = ops_.tensor(ops_.samples() * model_.classes, bytes);
-  const bool mean = model_.pooling == Pooling::mean;
+  const int64_t scores = ops_.tensor(ops_.samples() * model_.classes, ops_.head().bytes);
+  const int64_t input = ops_.tensor(ops_.samples() * model_.width, ops_.head().bytes);  // of the head
+  const int64_t statistics = ops_.statistics(part, "norm");
+  const int64_t copies = ops_.layers().back().bytes == bytes ? 0 : 2 * part.stream;  // of residual and branch
+  const bool mean = model_.pooling == Pooling::mean, turns = ops_.head().bytes != bytes;
+  const int64_t kept = turns ? input : mean ? pooled : part.stream;  // by the head
   ledger_.at("the final norm");
-  ledger_.take(2 * part.stream + part.statistics);
+  ledger_.take(copies);
+  ledger_.take(2 * part.stream + statistics);
+  ledger_.give(copies);
   if (mean) {
     if (bytes == 2 && !ops_.on_gpu()) ledger_.need(part.wide_stream);  // ATen's copy in fp32
     ledger_.take(pooled);
   }
+  if (turns) ledger_.take(input);
   ledger_.take(scores);
   // The model is done: what its last layer put out, the images unless they are the patches, the stream before dropout.
+  if (turns) ledger_.give(mean ? pooled : part.stream);
   ledger_.give(let_go + (mean ? part.stream : 0) + (mixes_ ? 2 : 1) * images_ + (model_.dropout > 0 ? part.stream : 0));
   if (are_patches_ && bytes == 4) ledger_.take(patches_);
   loss();
   ledger_.at("the backward of the head");
-  ledger_.take(pooled);  // its gradient
-  ops_.weight_gradient(part, model_.classes, model_.width);
-  ledger_.give(scores + (mean ? pooled : part.stream));  // and what the head keeps
+  ledger_.take(input);  // its gradient
+  ops_.weight_gradient(ops_.head(), "head", model_.classes, model_.width);
+  ledger_.give(scores + kept);
+  if (turns) ledger_.take(pooled), ledger_.give(input);
   ledger_.take(part.stream);
   ledger_.give(pooled);
   ledger_.at("the backward of the final norm");
   ledger_.take(part.stream);
-  ledger_.give(2 * part.stream + part.statistics);
+  ledger_.give(2 * part.stream + statistics);
 }
 
 // Comes with the scores and leaves with their gradient.
 void VisionTransformerEnds::loss() {
-  const kernels::Level level = ops_.outside().levels.cross_entropy;
-  const int64_t rows = ops_.samples(), scores = ops_.tensor(rows * model_.classes, ops_.outside().bytes);
+  const kernels::Level level = ops_.loss_level();
+  const int64_t rows = ops_.samples(), scores = ops_.tensor(rows * model_.classes, ops_.head().bytes);
   ledger_.at("the loss");
   if (mixes_) {  // a loss for either label, the first of them on a copy
     ledger_.take(scores);
@@ -106,12 +115,11 @@ void VisionTransformerEnds::loss() {
 void VisionTransformerEnds::embed_backward() {
   const Part& part = ops_.outside();
   ledger_.at("the backward of the embedding");
-  ledger_.give(part.stream);
-  if (model_.dropout > 0) ops_.dropout(part), ledger_.give(part.stream);
+  if (model_.dropout > 0) ops_.dropout(part, "patch_embedding"), ledger_.give(part.stream);
   ledger_.need(ops_.tensor(ops_.positions() * model_.width, part.bytes));  // the gradient of positions
   const bool class_token = model_.pooling == Pooling::class_token;
   if (class_token) ledger_.take(embedded_);  // rows that follow each other
-  ops_.weight_gradient(part, model_.width, model_.channels * model_.patch * model_.patch);
+  ops_.weight_gradient(part, "patch_embedding", model_.width, model_.channels * model_.patch * model_.patch);
   ledger_.give((class_token ? embedded_ : 0) + patches_ + part.stream);
 }
 

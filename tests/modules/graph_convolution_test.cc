@@ -83,7 +83,7 @@ TEST(GraphConvolution, IsThatOfPyG) {
       }
     };
     const GraphConvolution convolution([&](const std::string& name) { return parameters.at(name); }, "layers.0", config,
-                                       /*layer=*/0, KernelSelection());
+                                       /*layer=*/0, KernelsConfig());
     const int64_t nodes = reference()["nodes"];
     const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
     GraphStep step = step_for(config);
@@ -123,7 +123,7 @@ TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
           ADD_FAILURE() << name;
           return Tensor();
         };
-        return GraphConvolution(parameter, "layers.0", config, /*layer=*/0, KernelSelection());
+        return GraphConvolution(parameter, "layers.0", config, /*layer=*/0, KernelsConfig());
       };
       const GraphStep step = step_for(config);
       const Tensor x = at::randn({reference()["nodes"], 5});

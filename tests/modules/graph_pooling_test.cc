@@ -33,8 +33,8 @@ void compare(const Json& json, kernels::Level level) {
     parameters[name] = tensor_of(values["value"], shape).requires_grad_(true);
   }
   const GraphNetworkConfig config{.pooling = kind_of(json["pooling"]), .width = width};
-  KernelSelection kernels;
-  kernels.neighbor_aggregate = level;
+  KernelsConfig kernels;
+  kernels.levels.neighbor_aggregate = level;
   const GraphPooling pooling([&](const std::string& name) { return parameters.at(name); }, config, kernels);
 
   const Tensor sizes = at::tensor(json["sizes"].get<std::vector<int64_t>>(), at::kLong);

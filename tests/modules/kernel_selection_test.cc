@@ -23,45 +23,62 @@ KernelsConfig mixed() {
   return config;
 }
 
-TEST(KernelSelection, LaterLinesWin) {
-  EXPECT_EQ(kernels_for_root(mixed()).rms_norm, Level::aten);
-  EXPECT_EQ(kernels_for_root(mixed()).attention, Level::torchscript);
-  EXPECT_EQ(kernels_for_layer(mixed(), 1).rms_norm, Level::torchscript);
-  EXPECT_EQ(kernels_for_layer(mixed(), 1).attention, Level::torchscript);
-  EXPECT_EQ(kernels_for_layer(mixed(), 2).rms_norm, Level::cuda);
-  EXPECT_EQ(kernels_for_layer(mixed(), 2).attention, Level::aten);
-  EXPECT_EQ(kernels_for_layer(mixed(), 3).rms_norm, Level::aten);
+void add_line(KernelsConfig& config, const std::string& only, std::optional<Level> OpLevels::*op, Level level) {
+  config.modules.push_back({.only = only, .levels = {}});
+  config.modules.back().levels.*op = level;
 }
 
-TEST(KernelSelection, TableHasAColumnForEachKindOfLayer) {
-  const std::string table = kernel_table(mixed(), 6);
-  EXPECT_NE(table.find("op                    root            layers 0-1      layers 2        layers 3-5"),
-            std::string::npos)
-      << table;
-  EXPECT_NE(table.find("rms_norm              aten            torchscript     cuda            aten"), std::string::npos)
-      << table;
+TEST(KernelSelection, LaterLinesWin) {
+  EXPECT_EQ(kernels_for(mixed(), "norm").rms_norm, Level::aten);
+  EXPECT_EQ(kernels_for(mixed(), "").attention, Level::torchscript);
+  EXPECT_EQ(kernels_for(mixed(), "blocks.1.norm1").rms_norm, Level::torchscript);
+  EXPECT_EQ(kernels_for(mixed(), "blocks.1.attention").attention, Level::torchscript);
+  EXPECT_EQ(kernels_for(mixed(), "blocks.2.norm2").rms_norm, Level::cuda);
+  EXPECT_EQ(kernels_for(mixed(), "blocks.2.attention").attention, Level::aten);
+  EXPECT_EQ(kernels_for(mixed(), "layers.3.norm").rms_norm, Level::aten);
+}
+
+TEST(KernelSelection, LinesForModulesWinOverThoseForLayers) {
+  KernelsConfig config;
+  config.layers.resize(1);
+  config.layers[0].only = {0, 3};
+  config.layers[0].levels.linear = Level::cuda;
+  add_line(config, "mlp", &OpLevels::linear, Level::torchscript);
+  add_line(config, "blocks.1-2.mlp.up", &OpLevels::linear, Level::triton);
+  add_line(config, "blocks.2", &OpLevels::rms_norm, Level::triton);
+  add_line(config, "head", &OpLevels::linear, Level::aot_inductor);
+  EXPECT_EQ(kernels_for(config, "blocks.0.attention.qkv").linear, Level::cuda);
+  EXPECT_EQ(kernels_for(config, "blocks.0.mlp.up").linear, Level::torchscript);
+  EXPECT_EQ(kernels_for(config, "blocks.1.mlp.up").linear, Level::triton);
+  EXPECT_EQ(kernels_for(config, "blocks.1.mlp.down").linear, Level::torchscript);
+  EXPECT_EQ(kernels_for(config, "blocks.2.norm1").rms_norm, Level::triton);
+  EXPECT_EQ(kernels_for(config, "blocks.2.attention.output").linear, Level::cuda);
+  EXPECT_EQ(kernels_for(config, "blocks.3.norm1").rms_norm, Level::aten);
+  EXPECT_EQ(kernels_for(config, "head").linear, Level::aot_inductor);
+  EXPECT_EQ(kernels_for(config, "").linear, Level::aten);
+  add_line(config, "mlp", &OpLevels::linear, Level::aten);
+  EXPECT_EQ(kernels_for(config, "blocks.1.mlp.up").linear, Level::aten) << "the last line wins";
+  EXPECT_TRUE(has_line_for_head(config));
+  EXPECT_FALSE(has_line_for_head(mixed()));
 }
 
 TEST(KernelSelection, BestWithoutAPlanIsRefused) {
   KernelsConfig config;
   config.default_level = std::nullopt;
   config.levels.linear = Level::torchscript;
-  EXPECT_THROW(kernels_for_root(config), Error);
+  EXPECT_THROW(kernels_for(config, "head"), Error);
   config.planned = true;
-  EXPECT_EQ(kernels_for_root(config).linear, Level::torchscript);
+  EXPECT_EQ(kernels_for(config, "head").linear, Level::torchscript);
+  add_line(config, "head", &OpLevels::linear, Level::aten);
+  EXPECT_EQ(kernels_for(config, "head").linear, Level::aten) << "a line stands above the plan";
 }
 
-TEST(KernelSelection, TableHasNoLevelOfWhatNobodyAsksFor) {
+TEST(KernelSelection, HeadAndLossStayTwoOpsUntilALineMakesThemOne) {
   KernelsConfig config;
   config.default_level = Level::cuda;
-  // Head and loss stay two ops, whatever their levels, until a line makes them one.
-  EXPECT_NE(kernel_table(config, 2).find("linear_cross_entropy  -               -"), std::string::npos);
-  config.levels.linear_cross_entropy = Level::aten;
-  EXPECT_NE(kernel_table(config, 2).find("linear_cross_entropy  aten            aten"), std::string::npos);
-  config = {.default_level = std::nullopt, .planned = true};
-  config.levels.linear = Level::triton;
-  EXPECT_NE(kernel_table(config, 2).find("linear                triton          triton"), std::string::npos);
-  EXPECT_NE(kernel_table(config, 2).find("rotary                -               -"), std::string::npos);
+  EXPECT_EQ(kernels_for(config, "").linear_cross_entropy, Level::aten) << "nobody asked for it";
+  config.levels.linear_cross_entropy = Level::torchscript;
+  EXPECT_EQ(kernels_for(config, "").linear_cross_entropy, Level::torchscript);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kLayers = 5, kSamples = 4000, kTokens = 3, kWidth = 2;
 
 ResidualBranch branch(const BlockConfig& config, int64_t layer, int64_t site, const Tensor& scale = {}) {
-  return ResidualBranch([scale](const std::string&) { return scale; }, "scale.weight", config, layer, site,
-                        kernels_for_root({}));
+  return ResidualBranch([scale](const std::string&) { return scale; }, "blocks.0.mlp", config, layer, site,
+                        /*kernels=*/{});
 }
 
 StepContext step(int64_t key, int64_t first_sample = 0) {

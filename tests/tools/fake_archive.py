@@ -16,7 +16,8 @@ if [ "$1" = --print ]; then
   [ -n "$value" ] && echo "$value" || exit 2
   exit
 fi
-[ "$1" = --resolved ] && { echo "kernels:"; sed -n 's/^kernels\.\(.*\)/  \1  # of the file/p' "$2"; echo "checkpoint:"; exit; }
+section() { echo "$1:"; sed -n "s/^$1\\.\\(.*\\)/  \\1  # of the file/p" "$2"; }
+[ "$1" = --resolved ] && { section precision "$2"; section kernels "$2"; echo "checkpoint:"; exit; }
 [ "$1" = --validate ] && { echo "validated $2"; exit; }
 [ "$1" = --help-keys ] && { echo "run.folder  where everything goes"; exit; }
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }

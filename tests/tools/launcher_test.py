@@ -92,6 +92,13 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(" --value model.width=128 ", called)
             self.assertIn(f" --architecture x86-64-v3 --root {self.archive.folder} --built {self.archive.path('kernels')} --output /packages", called)
 
+    def test_compiles_packages_for_single_modules_in_the_types_of_all_groups(self):
+        lines = ["kernels.default: aten", "kernels.modules:", "kernels.  - only: mlp.down", "kernels.    linear: aot_inductor",
+                 "precision.compute: bfloat16", "precision.reduce: float32", "precision.modules:", "precision.  - only: head", "precision.    compute: float32"]
+        code, errors, called = self.train_with_level(*lines)
+        self.assertEqual(code, 0, errors)
+        self.assertIn(" --ops linear --value precision.compute=bfloat16,float32 --value ", called)
+
     def test_compiles_nothing_for_other_levels(self):
         self.assertEqual(self.train_with_level("kernels.default: triton", "kernels.rms_norm: cuda")[::2], (0, ""))
 

@@ -75,6 +75,12 @@ class Needed(unittest.TestCase):
             requests = make_for_config.needed(formulas(), values, "x86-64-v3", VERSION).values()
             self.assertEqual("dropout dropout_rows float32 *" in requests, there)
 
+    def test_types_of_all_groups(self):
+        values = {**values_of("quickstart"), "precision.compute": "bfloat16,float32"}
+        requests = set(make_for_config.needed(formulas(), values, "x86-64-v3", VERSION).values())
+        for dtype in ("bfloat16", "float32"):
+            self.assertIn(f"rms_norm rms_norm_forward {dtype} *", requests)
+
     def test_only_the_ops_that_are_asked_for(self):
         requests = needed("llama_8b", "x86-64-v3", "rms_norm,linear_cross_entropy").values()
         self.assertEqual({request.split()[0] for request in requests}, {"rms_norm", "cross_entropy"})

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "configs/errors.h"
+#include "modules/kernel_selection.h"
 #include "tests/trainer/config_texts.h"
 
 namespace strata::trainer {
@@ -94,6 +95,25 @@ TEST_F(Plans, NeedNoLevelOfWhatTheModelDoesNotCompute) {
   EXPECT_NE(refusal(plan).find("it has no level of cross_entropy"), std::string::npos);
   plan.levels.linear_cross_entropy = Level::cuda;
   EXPECT_EQ(refusal(plan), "nothing was refused");
+}
+
+TEST_F(Plans, StandBelowLinesForModules) {
+  KernelPlan plan = good_plan();
+  plan.levels.linear = Level::cuda;
+  write(plan);
+  LoadedConfig loaded =
+      config("{default: best, plan: " + path_ + ", modules: [{only: mlp.down, linear: torchscript}]}");
+  apply_kernel_plan(loaded, kHere);
+  const modules::KernelsConfig& kernels = loaded.config.kernels;
+  EXPECT_EQ(modules::kernels_for(kernels, "blocks.0.mlp.down").linear, Level::torchscript);
+  EXPECT_EQ(modules::kernels_for(kernels, "blocks.0.mlp.gate_up").linear, Level::cuda);
+  EXPECT_TRUE(kernels.levels.linear_cross_entropy) << "as the plan has it";
+
+  // A level of the head is that of a head which is an op of its own.
+  LoadedConfig apart = config("{default: best, plan: " + path_ + ", modules: [{only: head, linear: torchscript}]}");
+  apply_kernel_plan(apart, kHere);
+  EXPECT_FALSE(apart.config.kernels.levels.linear_cross_entropy);
+  EXPECT_EQ(modules::kernels_for(apart.config.kernels, "head").linear, Level::torchscript);
 }
 
 TEST_F(Plans, LeaveARunThatAsksForALevelAlone) {

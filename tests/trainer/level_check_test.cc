@@ -43,6 +43,9 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
             "run.yaml:11:11: kernels.linear: linear has no kernel at level cuda" + gpu_code + ", aot_inductor");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: triton}]}")),
             "run.yaml:11:45: kernels.layers.0.attention: attention has no kernel at level triton" + gpu_code);
+  EXPECT_EQ(
+      first_line(refusal({}, "{default: aten, modules: [{only: blocks.2.mlp, linear: cuda}]}")),
+      "run.yaml:11:57: kernels.modules.0.linear: linear has no kernel at level cuda" + gpu_code + ", aot_inductor");
   EXPECT_EQ(refusal({}, "{default: aten}", c10::kCPU, {"kernels.adamw=cuda"}),
             "override 'kernels.adamw=cuda': kernels.adamw: adamw has no kernel at level cuda" + gpu_code +
                 ", aot_inductor\n");
@@ -77,6 +80,10 @@ TEST(LevelCheck, LetsPassWhatIsThereOrNotComputed) {
   }
   EXPECT_EQ(refusal({}, "{default: aot_inductor, attention: aten}"), "");
   EXPECT_EQ(refusal({}, "{attention: cuda, layers: [{only: 0-3, attention: aten}]}"), "");
+  // Modules win over layers: the level of none of them is asked for by the others.
+  EXPECT_EQ(refusal({}, "{layers: [{only: 0-3, attention: cuda}], modules: [{only: attention, attention: aten}]}"), "");
+  EXPECT_EQ(refusal({}, "{linear: cuda, modules: [{only: blocks, linear: aten}, {only: head, linear: aten}]}"), "");
+  EXPECT_NE(refusal({}, "{linear: cuda, modules: [{only: blocks, linear: aten}]}"), "") << "there is still the head";
 }
 
 }  // namespace

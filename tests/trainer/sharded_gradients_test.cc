@@ -309,6 +309,49 @@ TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
   expect_same_bits(short_step(mixed), without);
 }
 
+// The root group in float32 and the rest in bfloat16, or only a head of its own, or what reads the features.
+TEST(ShardedGradients, OfGroupsWithATypeOfTheirOwn) {
+  const auto with = [](std::vector<std::string> family, const std::string& rest, const std::string& lines) {
+    family.push_back("precision={" + rest + ", modules: [" + lines + "]}");
+    return family;
+  };
+  const std::string rounded = "compute: bfloat16, reduce: bfloat16";
+  const std::vector<std::string> language = {"model.tied=false"};
+  const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
+  const std::vector<std::string> sage = graph("sage", {}), gcn = graph("gcn", {"model.projection=dense"});
+  struct Case {
+    std::vector<std::string> family;
+    std::string lines, all;  // all: those that make every group float32
+  };
+  for (const auto& [family, lines, all] :
+       {Case{language, "{only: head, compute: float32}",
+             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
+        Case{gpt2, "{only: root, compute: float32}, {only: blocks.1-2, compute: float32}",
+             "{only: root, compute: float32}, {only: blocks.0-4, compute: float32}"},
+        Case{vision({"model.pooling=mean"}), "{only: head, compute: float32}, {only: blocks.4, compute: float32}",
+             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
+        Case{vision({}), "{only: root, compute: float32}",
+             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
+        Case{sage, "{only: layers.0, compute: float32}", "{only: layers, compute: float32}"},
+        Case{gcn, "{only: root, compute: float32}, {only: layers.3, compute: float32}",
+             "{only: root, compute: float32}, {only: layers, compute: float32}"}}) {
+    SCOPED_TRACE(family[0] + " " + lines);
+    const Result reference = on_one_rank(family);
+    // Groups that are float32 by name are so bit for bit, and lines that change nothing change nothing.
+    expect_same_bits(on_one_rank(with(family, "compute: bfloat16", all)), reference);
+    // One rank rounds as several do, but for gradients that travel in bfloat16.
+    const Result mixed = on_one_rank(with(family, "compute: bfloat16", lines));
+    expect_close(on_all_ranks(with(family, "compute: bfloat16", lines)), mixed, 4e-2);
+    expect_close(on_all_ranks(with(family, rounded, lines)), reference, 8e-2);
+    EXPECT_NE(mixed.loss, reference.loss);
+    EXPECT_NE(mixed.loss, on_one_rank(with(family, "compute: bfloat16", "")).loss);
+    std::vector<std::string> checkpointed = with(family, rounded, lines);
+    const Result without = on_all_ranks(checkpointed);
+    checkpointed.push_back("gradient_checkpointing=[0-1, 2-3 selective]");
+    expect_same_bits(on_all_ranks(checkpointed), without);
+  }
+}
+
 TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
   expect_same_bits(on_all_ranks({"sharding.strategy=full"}), on_all_ranks({"sharding.strategy=full"}));
 }
@@ -346,6 +389,11 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                                              {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
                                               "compute: float32}]}",
                                               "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
+                                             {"precision={compute: bfloat16, reduce: bfloat16, modules: [{only: root, "
+                                              "compute: float32}, {only: blocks.2, compute: float32}]}",
+                                              "model.tied=false"},
+                                             vision({"precision={compute: bfloat16, modules: [{only: head, compute: "
+                                                     "float32}]}"}),
                                              {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
                                              {"sharding.accumulate=full"},
                                              vision({"precision.compute=bfloat16"}),

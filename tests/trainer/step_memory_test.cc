@@ -150,6 +150,15 @@ std::vector<std::vector<std::string>> configurations() {
                                                {"precision.compute=bfloat16", "model.vocabulary=1000"},
                                                {"model.dropout=0.1"},
                                                {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
+  // Types and levels of single groups and modules.
+  const std::string wide = "model.vocabulary=1000", untied = "model.tied=false";
+  const auto types = [](const std::string& lines) { return "precision={compute: bfloat16, " + lines + "}"; };
+  all.push_back({types("modules: [{only: root, compute: float32}]"), wide});
+  all.push_back({types("modules: [{only: head, compute: float32}]"), wide, untied});
+  all.push_back({types("modules: [{only: root, compute: float32}, {only: head, compute: bfloat16}]"), wide, untied});
+  all.push_back({types("layers: [{only: 1, compute: float32}, {only: 3, compute: float32}]"), wide});
+  all.push_back({types("layers: [{only: 0, compute: float32}]"), wide});
+  all.push_back({types("layers: []"), wide, "kernels={modules: [{only: attention.output, linear: torchscript}]}"});
   if (!on_gpu()) return all;
   const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
   all.push_back({bfloat16, cuda, "model.vocabulary=1000"});
@@ -182,6 +191,9 @@ std::vector<std::vector<std::string>> vision_configurations() {
                                                {bfloat16, large, dropout, scale, depth, mixup},
                                                {"micro_batch=1"},
                                                {"model.patch=64"}};
+  const auto types = [](const std::string& lines) { return "precision={compute: bfloat16, modules: [" + lines + "]}"; };
+  all.push_back({types("{only: head, compute: float32}"), large});
+  all.push_back({types("{only: root, compute: float32}"), large, mean});
   if (!on_gpu()) return all;
   all.push_back({bfloat16, "kernels={default: cuda}"});
   all.push_back({bfloat16, "kernels={default: cuda}", mean, dropout, scale, depth, mixup});

@@ -67,7 +67,7 @@ def is_asked_for(widths):
 
 def needed(formulas, values, architecture, version, ops="all"):
     """Requests of make_packages.py by their keys."""
-    dtypes = {values["precision.compute"]}
+    dtypes = set(values["precision.compute"].split(","))  # of all groups of parameters
     gradients = dtypes | {values["precision.reduce"], "float32"}
     unused = UNUSED.get(values.get("model.family") or values.get("model.type"), ())
     requests = {}

@@ -18,6 +18,7 @@
 
 #include "configs/errors.h"
 #include "kernels/device_name.h"
+#include "modules/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/kernel_plan.h"
@@ -98,12 +99,13 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   return row;
 }
 
-// The shapes of the model with head and loss as two ops, and as one: the same twice where it cannot be one.
+// The shapes of the model with head and loss as two ops, and as one: the same twice where it cannot be one, or shall
+// not.
 std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
   const trainer::GraphSizes graph = graph_sizes(config);
   config.kernels.levels.linear_cross_entropy.reset();
   const std::vector<UsedShape> apart = used_shapes(config, graph);
-  config.kernels.levels.linear_cross_entropy = Level::aten;
+  if (!modules::has_line_for_head(config.kernels)) config.kernels.levels.linear_cross_entropy = Level::aten;
   return {apart, used_shapes(config, graph)};
 }
 

@@ -19,10 +19,11 @@ make_packages_in_use() {
 
 # make_packages OPS CONFIG OVERRIDES...: `all`, or names with commas between. Does nothing for what is there.
 make_packages() {
-  local ops=$1 architecture arguments=() key
+  local ops=$1 architecture arguments key
   shift
   architecture=$(package_architecture "$@") || exit
-  for key in precision.compute precision.reduce model.type model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary model.classes model.stochastic_depth; do
+  arguments=("--value" "precision.compute=$(types_that_compute "$@")")
+  for key in precision.reduce model.type model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary model.classes model.stochastic_depth; do
     arguments+=("--value" "$key=$(config_value "$key" "$@")")
   done
   find_libraries
@@ -48,6 +49,12 @@ ops_at_level_aot_inductor() {
     if [[ -e $plan ]]; then cat "$plan"; fi
   } | sed -n 's/^[ -]*\([a-z_]*\): aot_inductor *\(#.*\)\?$/\1/p' | sort -u | paste -sd,)
   case ,$ops, in *,default,*) echo all ;; *) echo "$ops" ;; esac
+}
+
+# Those of all groups of parameters, with commas between.
+types_that_compute() {
+  "$(binary trainer/check)" --resolved "$@" 2>/dev/null | sed -n '/^precision:/,/^[^ ]/s/^[ -]*compute: \([a-z0-9]*\).*/\1/p' |
+    sort -u | paste -sd,
 }
 
 # What is compiled for: the GPU of this machine, unless the run is on its CPU.

@@ -13,7 +13,6 @@
 
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/graph_rows.h"
-#include "trainer/scalar_type.h"
 
 namespace strata::trainer {
 
@@ -78,7 +77,7 @@ MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& lab
 }
 
 Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
-  return scores_of(batch.inputs.to(scalar_type(config_.precision.compute)), batch.graph, dropout_key);
+  return scores_of(batch.inputs.to(feature_type()), batch.graph, dropout_key);
 }
 
 Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {

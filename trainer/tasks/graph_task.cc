@@ -12,6 +12,7 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
 #include "trainer/data/permutation.h"
+#include "trainer/scalar_type.h"
 
 namespace strata::trainer {
 namespace {
@@ -37,7 +38,7 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
 GraphTask::GraphTask(const TrainerConfig& config, const GraphData& graph)
     : config_(config),
       model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
-      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy) {
+      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy) {
   check_features(graph, model_config_);
   check(graph, model_config_.classes);
   fingerprint_ = fingerprint_of(graph);
@@ -61,6 +62,10 @@ Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count
     places.mutable_data_ptr<int64_t>()[i] = permuted(key, sample % in_epoch, in_epoch);
   }
   return items.index_select(0, places);
+}
+
+at::ScalarType GraphTask::feature_type() const {
+  return scalar_type(config_.precision.compute_of(model_config_.has_projection() ? "root" : "layers.0"));
 }
 
 Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,

@@ -31,6 +31,9 @@ class GraphTask : public Task {
   // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
   Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;
 
+  // Of dense features: that of the parameters that they meet first.
+  at::ScalarType feature_type() const;
+
   Tensor scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,
                    const Tensor& dropout_key) const;
   // See Task::loss and evaluation_sums: of losses, and of the items whose label is the first guess.

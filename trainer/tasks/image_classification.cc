@@ -35,7 +35,7 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 ImageClassification::ImageClassification(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
-      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
+      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       images_(open_images(model_config_, config.data)),
       mixing_(image_mixing(config.data)) {}
 

@@ -24,8 +24,8 @@ const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDa
 LanguageModeling::LanguageModeling(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::TransformerConfig>(config.model.type)),
-      head_level_(modules::kernels_for_root(config.kernels).linear),
-      loss_level_(modules::kernels_for_root(config.kernels).cross_entropy),
+      head_level_(modules::kernels_for(config.kernels, "head").linear),
+      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       head_and_loss_level_(config.kernels.levels.linear_cross_entropy),
       train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
       validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
@@ -69,7 +69,8 @@ std::map<std::string, double> LanguageModeling::metrics(const std::vector<double
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
-  const Tensor hidden = (*model_)(batch.inputs, context).flatten(0, 1), targets = batch.targets.flatten();
+  const Tensor targets = batch.targets.flatten();
+  const Tensor hidden = (*model_)(batch.inputs, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (head_and_loss_level_) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnored, /*label_smoothing=*/0,
                                          *head_and_loss_level_);

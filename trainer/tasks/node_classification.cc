@@ -11,7 +11,6 @@
 #include "trainer/data/graph_rows.h"
 #include "trainer/data/permutation.h"
 #include "trainer/halo_exchange.h"
-#include "trainer/scalar_type.h"
 
 namespace strata::trainer {
 namespace {
@@ -43,7 +42,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));
   if (world_->size() > 1) {
-    step->with_halo = HaloExchange(part_, *world_, modules::kernels_for_root(config_.kernels).neighbor_aggregate);
+    step->with_halo = HaloExchange(part_, *world_, modules::kernels_for(config_.kernels, "").neighbor_aggregate);
   }
   if (graph_.is_sparse()) {
     step->features =
@@ -54,7 +53,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
     if (!model_config_.has_projection()) {
       features = at::cat({features, graph_.dense_features.index_select(0, part_.halo)});
     }
-    const at::ScalarType type = scalar_type(config_.precision.compute);
+    const at::ScalarType type = feature_type();
     features_ = features.to(device, type);
     if (sampler_) all_features_ = graph_.dense_features.to(device, type);
   }

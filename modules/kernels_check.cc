@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "modules/kernels_check.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "modules/module_name.h"
+
+namespace strata::modules {
+namespace {
+
+// Computed before and behind the layers only: a line for some layers would say nothing about them.
+constexpr std::array<std::string_view, 5> kOutsideOfLayers = {"embedding", "cross_entropy", "linear_cross_entropy",
+                                                              "adamw", "global_norm"};
+
+template <class List>
+bool contains(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+void check_ops(OpLevels levels, const std::string& line, configs::Checks& checks) {
+  levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
+    if (!level || !contains(kOutsideOfLayers, op)) return;
+    const std::string key = line + op;
+    if (checks.can_check({key})) checks.fail(key, "is computed outside of the layers; kernels." + op + " says how");
+  });
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "none" : text;
+}
+
+// What is computed in the modules that a line is for.
+std::vector<std::string> ops_in(const std::string& only, const std::vector<Module>& modules) {
+  std::vector<std::string> ops;
+  for (const Module& module : modules) {
+    if (!means(only, module.name)) continue;
+    for (const std::string_view op : module.ops) {
+      if (!contains(ops, op)) ops.emplace_back(op);
+    }
+  }
+  return ops;
+}
+
+void check_module(const KernelsConfig& kernels, size_t index, const std::vector<Module>& modules,
+                  configs::Checks& checks) {
+  const auto& [only, chosen] = kernels.modules[index];
+  const std::string line = "modules." + std::to_string(index) + ".";
+  if (!checks.can_check({line + "only", "/model"})) return;
+  const std::string problem = problem_of_module(only, modules);
+  if (!problem.empty()) {
+    checks.fail(line + "only", problem);
+    return;
+  }
+  const std::vector<std::string> computed = ops_in(only, modules);
+  const bool is_one_with_loss = kernels.levels.linear_cross_entropy && means(only, "head");
+  const std::string why = is_one_with_loss ? ", because kernels.linear_cross_entropy makes head and loss one op" : "";
+  OpLevels levels = chosen;
+  levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
+    if (!level || contains(computed, op) || !checks.can_check({line + op})) return;
+    checks.fail(line + op, "is not computed by " + only + why + "; ops there: " + joined(computed));
+  });
+}
+
+}  // namespace
+
+void check(const KernelsConfig& kernels, int64_t layers, const std::vector<Module>& modules, configs::Checks& checks) {
+  if (checks.can_check({"default", "plan"}) && kernels.default_level && !kernels.plan.empty()) {
+    checks.fail("plan", "expected none: only default: best reads a plan");
+  }
+  for (size_t i = 0; i < kernels.layers.size(); ++i) {
+    const std::string line = "layers." + std::to_string(i) + ".", key = line + "only";
+    const configs::Range& only = kernels.layers[i].only;
+    if (checks.can_check({key, "/model.layers"}) && only.last >= layers) {
+      checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
+                           configs::text_of(only));
+    }
+    check_ops(kernels.layers[i].levels, line, checks);
+  }
+  for (size_t i = 0; i < kernels.modules.size(); ++i) check_module(kernels, i, modules, checks);
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Rules between the `kernels:` section and the model whose ops it chooses.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "configs/checks.h"
+#include "modules/kernels_config.h"
+#include "modules/module_table.h"
+
+namespace strata::modules {
+
+void check(const KernelsConfig& kernels, int64_t layers, const std::vector<Module>& modules, configs::Checks& checks);
+
+}  // namespace strata::modules

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Names of modules: those of their parameters without the last word, such as blocks.3.attention.qkv.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "configs/range.h"
+
+namespace strata::modules {
+
+// Of blocks.3.attention.qkv: 3. Absent: the module stands before or behind the layers.
+std::optional<int64_t> layer_of(std::string_view module);
+
+// Of blocks.3.attention.qkv: attention.qkv. Itself outside of layers, and empty for a layer.
+std::string_view name_in_layer(std::string_view module);
+
+// The layers that `name` in a configuration says: 0-3 of blocks.0-3.mlp.
+std::optional<configs::Range> layers_in(std::string_view name);
+
+// Whether configurations mean this module by `name`: it, or one that it is a part of. The layer may be left out, or be
+// a range: mlp, blocks.3.mlp and blocks.0-3.mlp all mean blocks.3.mlp.up.
+bool means(std::string_view name, std::string_view module);
+
+}  // namespace strata::modules

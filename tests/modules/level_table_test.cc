@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The table of levels that a run logs.
+#include "modules/level_table.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace strata::modules {
+namespace {
+
+using kernels::Level;
+
+void add_line(KernelsConfig& config, const std::string& only, std::optional<Level> OpLevels::*op, Level level) {
+  config.modules.push_back({.only = only, .levels = {}});
+  config.modules.back().levels.*op = level;
+}
+
+std::vector<Module> modules_of(int64_t layers) {
+  const TransformerConfig model{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
+  std::vector<Module> modules = {{"", "", {"cross_entropy", "adamw", "global_norm"}}};
+  for (Module& module : module_table({.type = model}, {})) modules.push_back(std::move(module));
+  return modules;
+}
+
+bool has(const std::string& table, const std::string& line) { return table.find(line) != std::string::npos; }
+
+TEST(LevelTable, HasAColumnForEachKindOfLayer) {
+  KernelsConfig config;
+  config.levels.attention = Level::torchscript;
+  config.layers.resize(2);
+  config.layers[0].only = {0, 2};
+  config.layers[0].levels.rms_norm = Level::torchscript;
+  config.layers[1].only = {2, 2};
+  config.layers[1].levels.rms_norm = Level::cuda;
+  config.layers[1].levels.attention = Level::aten;
+  const std::string table = level_table(config, modules_of(6));
+  EXPECT_TRUE(has(table, "op                    root            layers 0-1      layers 2        layers 3-5")) << table;
+  EXPECT_TRUE(has(table, "rms_norm              aten            torchscript     cuda            aten")) << table;
+  EXPECT_TRUE(has(table, "attention             -               torchscript     aten            torchscript")) << table;
+}
+
+TEST(LevelTable, HasARowForEachModuleWhereTheyDiffer) {
+  KernelsConfig config;
+  add_line(config, "mlp", &OpLevels::linear, Level::torchscript);
+  add_line(config, "blocks.1.attention.qkv", &OpLevels::linear, Level::cuda);
+  add_line(config, "norm", &OpLevels::rms_norm, Level::triton);
+  const std::string table = level_table(config, modules_of(3));
+  const auto line = [](const std::string& op, const std::string& rest) {
+    return "\n" + op + std::string(27 - op.size(), ' ') + rest;
+  };
+  EXPECT_TRUE(table.starts_with("op                         root            layers 0        layers 1        layers 2"))
+      << table;
+  for (const auto& [op, rest] : std::vector<std::pair<std::string, std::string>>{
+           {"linear (attention.qkv)", "-               aten            cuda            aten"},
+           {"linear (attention.output)", "-               aten            aten            aten"},
+           {"linear (mlp.gate_up)", "-               torchscript     torchscript     torchscript"},
+           {"linear (mlp.down)", "-               torchscript     torchscript     torchscript"},
+           {"linear (head)", "aten            -               -               -"},
+           {"rms_norm", "triton          aten            aten            aten"}}) {
+    EXPECT_TRUE(has(table, line(op, rest))) << op << " in\n" << table;
+  }
+  // What other models compute is not in it.
+  for (const char* op : {"layer_norm", "dropout", "neighbor_aggregate", "linear_cross_entropy"}) {
+    EXPECT_FALSE(has(table, std::string("\n") + op)) << table;
+  }
+}
+
+TEST(LevelTable, HasOneRowForHeadAndLossThatAreOneOp) {
+  KernelsConfig config;
+  config.levels.linear_cross_entropy = Level::torchscript;
+  std::vector<Module> modules = modules_of(2);
+  modules[0].ops = {"linear_cross_entropy"};
+  EXPECT_TRUE(has(level_table(config, modules), "\nlinear_cross_entropy  torchscript     -"));
+}
+
+}  // namespace
+}  // namespace strata::modules

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Which modules a name in a configuration means.
+#include "modules/module_name.h"
+
+#include <gtest/gtest.h>
+
+namespace strata::modules {
+namespace {
+
+TEST(ModuleName, KnowsItsLayer) {
+  EXPECT_EQ(layer_of("blocks.12.attention.qkv"), 12);
+  EXPECT_EQ(layer_of("layers.0"), 0);
+  EXPECT_EQ(layer_of("head"), std::nullopt);
+  EXPECT_EQ(layer_of("pooling.gate"), std::nullopt);
+  EXPECT_EQ(layer_of(""), std::nullopt);
+  EXPECT_EQ(name_in_layer("blocks.12.attention.qkv"), "attention.qkv");
+  EXPECT_EQ(name_in_layer("blocks.12"), "");
+  EXPECT_EQ(name_in_layer("pooling.gate"), "pooling.gate");
+}
+
+TEST(ModuleName, MeansAModuleAndItsParts) {
+  for (const char* name : {"blocks.3.mlp.up", "blocks.3.mlp", "blocks.3", "blocks", "mlp.up", "mlp", "blocks.0-3.mlp",
+                           "blocks.3-3.mlp.up", "blocks.2-10"}) {
+    EXPECT_TRUE(means(name, "blocks.3.mlp.up")) << name;
+  }
+  for (const char* name : {"",
+                           "up",
+                           "mlp.u",
+                           "mlp.up.weight",
+                           "mlp.down",
+                           "ml",
+                           "blocks.30.mlp",
+                           "blocks.4.mlp",
+                           "block",
+                           "blocks.0-2.mlp",
+                           "blocks.4-9",
+                           "blocks.3-0",
+                           "blocks.3.",
+                           "blocks.",
+                           "blocks.3.up",
+                           "layers.3.mlp",
+                           "blocks.-3",
+                           "blocks.3-",
+                           "3.mlp",
+                           "mlp."}) {
+    EXPECT_FALSE(means(name, "blocks.3.mlp.up")) << name;
+  }
+  EXPECT_TRUE(means("head", "head"));
+  EXPECT_TRUE(means("pooling", "pooling.gate"));
+  EXPECT_FALSE(means("pooling.gate", "pooling"));
+  EXPECT_FALSE(means("mlp", "blocks.3"));
+  EXPECT_TRUE(means("blocks.3", "blocks.3"));
+  EXPECT_FALSE(means("norm", "blocks.3.norm1"));
+  EXPECT_FALSE(means("", ""));
+}
+
+TEST(ModuleName, SaysItsLayersToTheErrors) {
+  EXPECT_EQ(layers_in("blocks.2-9.mlp"), (configs::Range{2, 9}));
+  EXPECT_EQ(layers_in("blocks.2"), (configs::Range{2, 2}));
+  EXPECT_EQ(layers_in("mlp.up"), std::nullopt);
+  EXPECT_EQ(layers_in("blocks.99999999999999999999"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace strata::modules

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Each op that a model computes is that of one module, whose line in `kernels.modules` chooses its level.
+#include "trainer/used_modules.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "modules/parameter_table.h"
+#include "sharding/local_communicator.h"
+#include "tests/trainer/data/idx_files.h"
+#include "tests/trainer/data/token_files.h"
+#include "trainer/load_config.h"
+#include "trainer/task.h"
+#include "trainer/used_shapes.h"
+
+namespace strata::trainer {
+namespace {
+
+TrainerConfig config_of(const std::string& model, const std::string& data, int batch, const std::string& more = "") {
+  const std::string samples = std::to_string(batch);
+  const std::string text = "run: {folder: unused, ranks: 1}\nsteps: 1\nbatch: " + samples +
+                           "\nmicro_batch: " + samples + "\nmodel: {" + model + "}\ndata: {" + data +
+                           "}\noptimizer: {type: adamw, learning_rate: 1e-2}\nschedule: {type: constant}\n" + more;
+  return parse_trainer_config("test.yaml", text, {}).config;
+}
+
+std::string language(const std::string& family) {
+  return "type: transformer, family: " + family +
+         ", layers: 2, width: 8, heads: 2, feed_forward: 12, sequence: 6, vocabulary: 37, dropout: 0.1";
+}
+
+std::string text_data() {
+  const std::string path = write_own_tokens(/*count=*/200, /*vocabulary=*/37);
+  return "type: text, train: " + path + ", validation: " + path;
+}
+
+std::string image_data() {
+  const std::string path = write_images("used_modules", 8, 6, 4);
+  return "type: idx, train_images: " + path + "-images, train_labels: " + path + "-labels, validation_images: " + path +
+         "-images, validation_labels: " + path + "-labels";
+}
+
+// Four rings of three nodes.
+std::string graphs_data() {
+  const auto write = [](const std::string& name, const std::string& lines) {
+    return write_bytes("rings/" + name + ".csv.gz", gzipped(lines));
+  };
+  const std::filesystem::path folder = write_bytes("here", "");
+  for (const char* inner : {"rings/raw", "rings/split/random"}) {
+    std::filesystem::create_directories(folder.parent_path() / inner);
+  }
+  std::string sizes, labels, edges, features;
+  for (const char* label : {"0", "1", "0", "1"}) {
+    sizes += "3\n";
+    labels += std::string(label) + "\n";
+    edges += "0,1\n1,2\n2,0\n";
+    features += "1,0\n0,1\n1,1\n";
+  }
+  write("raw/num-node-list", sizes);
+  write("raw/num-edge-list", sizes);
+  write("raw/graph-label", labels);
+  write("raw/edge", edges);
+  write("raw/node-feat", features);
+  write("split/random/train", "0\n1\n");
+  write("split/random/valid", "2\n");
+  write("split/random/test", "3\n");
+  return "type: ogb_graphs, folder: " + (folder.parent_path() / "rings").string();
+}
+
+std::string graph(const std::string& more) {
+  return "type: graph_network, layers: 3, width: 12, features: 16, classes: 5, " + more;
+}
+
+std::vector<std::pair<std::string, TrainerConfig>> configurations() {
+  std::vector<std::pair<std::string, TrainerConfig>> all;
+  const auto add = [&](const std::string& name, const TrainerConfig& config) { all.emplace_back(name, config); };
+  for (const char* family : {"gpt2", "llama"}) add(family, config_of(language(family), text_data(), 2));
+  add("untied", config_of(language("llama") + ", tied: false", text_data(), 2));
+  add("fused", config_of(language("gpt2"), text_data(), 2, "kernels: {linear_cross_entropy: aten}"));
+  const std::string vision =
+      "type: vision_transformer, layers: 2, width: 8, heads: 2, image_size: 6, patch: 2, channels: 1, classes: 4";
+  add("vision", config_of(vision + ", pooling: mean", image_data(), 4));
+  add("vision with all",
+      config_of(vision + ", dropout: 0.1, stochastic_depth: 0.5, layer_scale: 0.1", image_data(), 4));
+  for (const char* kind : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 2"}) {
+    const std::string convolution = std::string("convolution: ") + kind;
+    for (const char* more : {"", ", norm: true, dropout: 0.5", ", residual: true", ", projection: dense",
+                             ", projection: sparse, norm: true"}) {
+      for (const char* sampled : {"", ", neighbors: [3, 3, 3]"}) {
+        const std::string data = std::string("type: synthetic_graph, nodes: 60, edges: 400") + sampled;
+        add(convolution + more + sampled, config_of(graph(convolution + more), data, 1));
+      }
+    }
+    for (const char* pooling : {"mean", "sum", "attention"}) {
+      const std::string model = "type: graph_network, layers: 2, width: 12, features: 2, classes: 2, " + convolution;
+      add(convolution + ", pooling: " + pooling, config_of(model + ", pooling: " + pooling, graphs_data(), 2));
+    }
+  }
+  return all;
+}
+
+using Calls = std::map<std::string, std::map<std::string, int64_t>>;  // level, key of `kernels:`
+
+Calls& called() {
+  static Calls calls;
+  return calls;
+}
+
+// Forward calls have names such as "linear/aten".
+std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& call) {
+  const std::string name = call.name();
+  const size_t slash = name.find('/');
+  if (slash != std::string::npos && name.find('/', slash + 1) == std::string::npos) {
+    ++called()[name.substr(slash + 1)][std::string(kernels_key(name.substr(0, slash)))];
+  }
+  return nullptr;
+}
+
+// Of a loss, and of what is computed before the first one.
+Calls calls_of(const TrainerConfig& config) {
+  called().clear();
+  const at::CallbackHandle handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}));
+  sharding::LocalCommunicator alone(at::kCPU);
+  const auto task = make_task(config);
+  task->share_samples(alone);
+  std::map<std::string, Tensor> parameters;
+  for (const modules::ParameterGroup& group : task->parameter_table()) {
+    for (const modules::Parameter& parameter : group.parameters) {
+      parameters[parameter.name] = at::full(parameter.shape, 0.1).requires_grad_();
+    }
+  }
+  task->build_model([&](const std::string& name) { return parameters.at(name); }, at::kCPU);
+  if (!config.shares_samples()) called().clear();
+  task->loss(task->training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
+  at::removeCallback(handle);
+  return called();
+}
+
+// A line that has this op of this module, and of nothing else, computed by torchscript.
+TrainerConfig with_line(TrainerConfig config, const std::string& module, const std::string& key) {
+  modules::ModuleKernels line{.only = module, .levels = {}};
+  line.levels.each([&](const std::string& op, std::optional<kernels::Level>& level) {
+    if (op == key) level = kernels::Level::torchscript;
+  });
+  config.kernels.modules = {line};
+  return config;
+}
+
+TEST(UsedModules, EachCallIsThatOfOneModule) {
+  for (const auto& [name, config] : configurations()) {
+    SCOPED_TRACE(name);
+    const Calls plain = calls_of(config);
+    ASSERT_EQ(plain.size(), 1u) << "not all at aten";
+    std::map<std::string, int64_t> of_modules;
+    for (const modules::Module& module : used_modules(config)) {
+      for (const std::string_view op : module.ops) {
+        const std::string key(op);
+        if (module.name.empty()) {  // the loss; updates come after it
+          if (key.ends_with("cross_entropy")) ++of_modules[key];
+          continue;
+        }
+        SCOPED_TRACE(module.name + " " + key);
+        const Calls calls = calls_of(with_line(config, module.name, key));
+        ASSERT_TRUE(calls.contains("torchscript")) << "the line was not followed";
+        EXPECT_EQ(calls.at("torchscript").size(), 1u);
+        const int64_t moved = calls.at("torchscript").at(key);
+        of_modules[key] += moved;
+        const auto left = calls.contains("aten") && calls.at("aten").contains(key) ? calls.at("aten").at(key) : 0;
+        EXPECT_EQ(left + moved, plain.at("aten").at(key));
+      }
+    }
+    EXPECT_EQ(of_modules, plain.at("aten")) << "calls that belong to no module, or to several";
+  }
+}
+
+TEST(UsedModules, HaveTheOpsOfWhichShapesAreKnown) {
+  for (const auto& [name, config] : configurations()) {
+    std::set<std::string> of_modules, of_shapes;
+    for (const modules::Module& module : used_modules(config)) {
+      for (const std::string_view op : module.ops) of_modules.emplace(op);
+    }
+    for (const std::string& op : used_ops(config)) of_shapes.emplace(kernels_key(op));
+    EXPECT_EQ(of_modules, of_shapes) << name;
+  }
+}
+
+}  // namespace
+}  // namespace strata::trainer

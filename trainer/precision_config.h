@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The `precision:` section: the type in which each group of parameters computes, and in which its gradients travel.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/checks.h"
+#include "configs/range.h"
+#include "modules/module_table.h"
+
+namespace strata::trainer {
+
+enum class FloatType { float32, bfloat16 };
+constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
+
+struct LayerPrecision {
+  configs::Range only = {};
+  FloatType compute = FloatType::float32;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    fields.require("compute", compute, "of their activations and of the weights that they read");
+  }
+};
+
+struct ModulePrecision {
+  std::string only = {};
+  FloatType compute = FloatType::float32;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only,
+                   "group of parameters that are gathered together: root (embedding, last norm, tied head), head, "
+                   "blocks.3 or blocks.0-3");
+    fields.require("compute", compute, "of its activations and of the weights that it reads");
+  }
+};
+
+// A type is that of a group, because its weights are gathered as one buffer.
+struct PrecisionConfig {
+  FloatType compute = FloatType::float32;
+  FloatType reduce = FloatType::float32;
+  std::vector<LayerPrecision> layers = {};
+  std::vector<ModulePrecision> modules = {};  // these win over layers, and later lines over earlier ones
+
+  // `group`: as the parameter table has it.
+  FloatType compute_of(const std::string& group) const;
+  // Gradients that were made in float32 travel in float32.
+  FloatType reduce_of(const std::string& group) const;
+  // Groups may have to turn what they are given into a type of their own.
+  bool is_mixed() const { return !layers.empty() || !modules.empty(); }
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
+    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
+    fields.sections("layers", layers, "another type for some layers; later lines win");
+    fields.sections("modules", modules,
+                    "another type for some groups by name; these win over layers, and later lines win");
+  }
+};
+
+void check(const PrecisionConfig& precision, int64_t layers, const std::vector<modules::Module>& modules,
+           configs::Checks& checks);
+
+}  // namespace strata::trainer
