@@ -33,8 +33,6 @@ class FlatLayout {
   const std::vector<Entry>& entries() const { return entries_; }
   // Elements of the buffer: only the end is padded for the ranks, to a multiple of 64 x ranks.
   int64_t elements() const { return elements_; }
-  // Elements before this one belong to decayed parameters (and their padding), the rest to the others.
-  int64_t decay_end() const { return decay_end_; }
 
   int64_t ranks() const { return ranks_; }
   int64_t shard_elements() const { return elements_ / ranks_; }
@@ -46,7 +44,7 @@ class FlatLayout {
  private:
   std::vector<Entry> entries_;
   int64_t elements_ = 0;
-  int64_t decay_end_ = 0;
+  int64_t decay_end_ = 0;  // elements before belong to decayed parameters (and their padding), the rest to the others
   int64_t ranks_ = 1;
 };
 

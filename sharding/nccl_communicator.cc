@@ -145,7 +145,7 @@ NcclCommunicator::Lane NcclCommunicator::new_lane(bool copy_engines) {
   ncclConfig_t config = config_for(copy_engines);
   ncclComm_t comm = nullptr;
   check(ncclCommInitRankConfig(&comm, size(), id, rank(), &config), group_.name() + ": the start of NCCL");
-  return {c10::cuda::getStreamFromPool(/*isHighPriority=*/true), copy_engines,
+  return {c10::cuda::getStreamFromPool(/*isHighPriority=*/true),
           std::make_shared<NcclHandle>(comm, group_.name(), watch_)};
 }
 
@@ -245,23 +245,23 @@ Tensor NcclCommunicator::gather_buffer(int64_t elements, at::TensorOptions optio
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
   HostGroup part = group_.split(color);
-  Lane all = split(all_, part, color);
-  Lane gathers = gather_ == Gather::shared ? all : split(gathers_, part, color);
+  Lane all = split(all_, /*copy_engines=*/false, part, color);
+  Lane gathers = gather_ == Gather::shared ? all : split(gathers_, gather_ == Gather::copy_engines, part, color);
   if (part.size() == 1) return std::make_unique<LocalCommunicator>(device());
   return std::unique_ptr<NcclCommunicator>(
       new NcclCommunicator(std::move(part), watch_, gather_, std::move(all), std::move(gathers)));
 }
 
-NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, const HostGroup& part, int color) {
+NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, bool copy_engines, const HostGroup& part, int color) {
   if (part.size() == size()) return lane;
   const bool alone = part.size() == 1;
   const Watched watched(watch_.watchdog(), {"", group_.name() + ": the split of NCCL's communicator"});
-  ncclConfig_t config = config_for(lane.copy_engines);
+  ncclConfig_t config = config_for(copy_engines);
   config.splitShare = 1;  // buffers and connections of the whole group
   ncclComm_t comm = nullptr;
   check(ncclCommSplit(lane.handle->get(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
         group_.name() + ": the split of NCCL's communicator");
-  return {lane.stream, lane.copy_engines, alone ? nullptr : std::make_shared<NcclHandle>(comm, part.name(), watch_)};
+  return {lane.stream, alone ? nullptr : std::make_shared<NcclHandle>(comm, part.name(), watch_)};
 }
 
 std::string NcclCommunicator::description(Gather gather) {

@@ -64,13 +64,12 @@ class NcclCommunicator : public Communicator {
   // A communicator of NCCL and the stream that it queues on.
   struct Lane {
     c10::cuda::CUDAStream stream;
-    bool copy_engines;
     std::shared_ptr<NcclHandle> handle;
   };
   NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather, Lane all, Lane gathers);
   Lane new_lane(bool copy_engines);
   // The lane of the ranks with the same color.
-  Lane split(const Lane& lane, const HostGroup& part, int color);
+  Lane split(const Lane& lane, bool copy_engines, const HostGroup& part, int color);
 
   // Queues call(communicator, stream) behind what the current stream has been given so far. `tensors` live until
   // wait().

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "configs/range.h"
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
 #include "tools/random_data.h"
@@ -30,9 +31,9 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t warm_up = 10, steps = 30;
-  std::string json;     // file to append a line to; empty: none
-  std::string profile;  // folder for the profile of further steps; empty: none
+  std::string json;  // file to append a line to; empty: none
   int64_t profiled_steps = 10;
+  std::string profile;  // folder for all that is known of those; empty: only their breakdown is told
 };
 
 // Dense bf16 of one GPU in TFLOP/s, without sparsity; 0: not known.
@@ -49,6 +50,20 @@ template <class Model>
 nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const Model& model) {
   if (!trainer::predicts_step_memory(config)) return nullptr;
   return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model)));
+}
+
+// Milliseconds of a profiled step on rank 0: what adds up to it, and all communication, hidden or not.
+nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes>& times) {
+  if (!times) return nullptr;
+  const auto milliseconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; };
+  return {{"forward", milliseconds(times->forward)},
+          {"backward", milliseconds(times->backward)},
+          {"optimizer", milliseconds(times->optimizer)},
+          {"other", milliseconds(times->other)},
+          {"exposed_communication", milliseconds(times->exposed)},
+          {"idle", milliseconds(times->idle)},
+          {"step", milliseconds(times->total)},
+          {"communication", milliseconds(times->communication)}};
 }
 
 template <class Model>
@@ -80,7 +95,8 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
                                  {"predicted_peak_memory_bytes", predicted_peak(config, model)},
                                  {"device_allocations", measured.device_allocations},
-                                 {"loss", measured.loss}};
+                                 {"loss", measured.loss},
+                                 {"breakdown", breakdown(measured.profiled)}};
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
     json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
@@ -89,9 +105,10 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
 }
 
 ExitCode run(LoadedConfig loaded, const Request& request) {
-  if (!request.profile.empty()) {
-    loaded.config.run.folder = request.profile;
-    const int64_t before = request.warm_up + request.steps;
+  // After the steps that count, which nobody watches.
+  const int64_t before = request.warm_up + request.steps;
+  loaded.config.profile.steps.reset();
+  if (request.profiled_steps > 0) {
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
   const tools::RandomData data(loaded.config);
@@ -101,13 +118,20 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   trainer::start_rank(loaded, bootstrap);
   loaded.config.data = data.config();
   trainer::settle_memory(loaded, bootstrap);
+  loaded.config.run.folder = request.profile;
 
   const trainer::Measurement measured =
       trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);
   if (bootstrap.rank() > 0) return ExitCode::done;
   const nlohmann::ordered_json json = std::visit(
       [&](const auto& model) { return report(loaded, bootstrap, measured, model); }, loaded.config.model.type);
-  for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_structured()) continue;
+    std::printf("%-32s %s\n", key.c_str(), value.dump().c_str());
+  }
+  for (const auto& [part, value] : json["breakdown"].items()) {
+    std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
+  }
   if (!request.json.empty()) {
     std::ofstream file(request.json, std::ios::app);
     file << json.dump() << "\n";
@@ -131,14 +155,18 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(5, 100000));
   app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
   app.add_option("--json", request.json, "file that gets the result as a line of JSON");
-  app.add_option("--profile", request.profile, "folder that gets the profile of the steps that follow");
-  app.add_option("--profile-steps", request.profiled_steps, "how many those are")
+  app.add_option("--profile-steps", request.profiled_steps, "steps behind those, profiled for the breakdown")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(0, 1000));
+  app.add_option("--profile", request.profile, "folder that gets the whole profile of those");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
+  }
+  if (!request.profile.empty() && request.profiled_steps == 0) {
+    std::fprintf(stderr, "--profile-steps is 0, and --profile wants the profile of at least one step\n");
+    return static_cast<int>(ExitCode::configuration);
   }
   // Nothing is written into the run's folder, and no data of it is read.
   std::vector<std::string> overrides = {"run.folder=unused"};

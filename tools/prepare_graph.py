@@ -11,17 +11,14 @@ import argparse
 import collections
 import os
 import re
-import sys
 
 import numpy
+
+from bad_input import BadInput, run
 
 FIRST_CLASS, CLASSES = 3, 26  # noun.Tops is lexicographer file 3
 TRAIN, VALIDATION = range(0, 6), range(6, 8)
 BUCKETS = 10
-
-
-class BadFile(Exception):
-    """A file that cannot be used; exit code 3."""
 
 
 def fnv_1a(text):
@@ -43,14 +40,14 @@ class Nouns:
                 try:
                     self.add(line)
                 except (ValueError, IndexError) as error:
-                    raise BadFile(f"{path}:{number}: is not a line of data.noun: {error}") from error
+                    raise BadInput(f"{path}:{number}: is not a line of data.noun: {error}") from error
         if not self.offsets:
-            raise BadFile(f"{path}: holds no synsets")
+            raise BadInput(f"{path}: holds no synsets")
         index = {offset: node for node, offset in enumerate(self.offsets)}
         for node, pointers in enumerate(self.pointers):
             for offset in pointers:
                 if offset not in index:
-                    raise BadFile(f"{path}: synset {self.offsets[node]} points to {offset}, which is not there")
+                    raise BadInput(f"{path}: synset {self.offsets[node]} points to {offset}, which is not there")
         self.pointers = [[index[offset] for offset in pointers] for pointers in self.pointers]
 
     def add(self, line):
@@ -122,7 +119,7 @@ def main():
     if arguments.words < 1:
         parser.error("--words must be at least 1")
     if not os.path.isfile(arguments.input):
-        raise BadFile(f"{arguments.input}: there is no such file")
+        raise BadInput(f"{arguments.input}: there is no such file")
     arrays, buckets = graph_of(Nouns(arguments.input), arguments.words)
     os.makedirs(os.path.dirname(arguments.output) or ".", exist_ok=True)
     part = arguments.output + ".part"
@@ -135,14 +132,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BadFile as bad:
-        print(f"strata: {bad}", file=sys.stderr)
-        sys.exit(3)
-    except UnicodeDecodeError as bad:
-        print(f"strata: the input is not ASCII: {bad}", file=sys.stderr)
-        sys.exit(3)
-    except OSError as failure:
-        print(f"strata: {failure.filename}: {failure.strerror}", file=sys.stderr)
-        sys.exit(4)
+    run(main)

@@ -10,19 +10,16 @@ import fractions
 import hashlib
 import json
 import os
-import sys
 
 import numpy
+
+from bad_input import BadInput, run
 
 HEADER_INTS = 256
 FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
 MAX_TOKENS = (1 << 31) - 1  # an int32 of the header
 CHUNK_BYTES = 1 << 24  # of text at a time: a text of any size fits the memory
 END_OF_CHUNK = b"\n"
-
-
-class BadText(Exception):
-    """Text that cannot be used; exit code 3."""
 
 
 class Text:
@@ -33,12 +30,12 @@ class Text:
         try:
             self.sizes = [os.stat(path).st_size for path in paths]
         except OSError as error:
-            raise BadText(f"{error.filename}: {error.strerror}") from error
+            raise BadInput(f"{error.filename}: {error.strerror}") from error
         for path, size in zip(paths, self.sizes):
             if not os.path.isfile(path):
-                raise BadText(f"{path}: is not a file")
+                raise BadInput(f"{path}: is not a file")
             if size == 0:
-                raise BadText(f"{path}: is empty")
+                raise BadInput(f"{path}: is empty")
         self.bytes = sum(self.sizes)
 
     def read(self, start, stop):
@@ -54,7 +51,7 @@ class Text:
                 while first < last:
                     piece = file.read(min(CHUNK_BYTES, last - first))
                     if not piece:
-                        raise BadText(f"{path}: became shorter while it was read")
+                        raise BadInput(f"{path}: became shorter while it was read")
                     first += len(piece)
                     yield piece
 
@@ -106,7 +103,7 @@ class TextTokenizer:
         try:
             tokenizer = tokenizers.Tokenizer.from_file(path)
         except Exception as error:  # the package knows no narrower one
-            raise BadText(f"{path}: cannot be read as the tokenizer.json of a model: {error}") from error
+            raise BadInput(f"{path}: cannot be read as the tokenizer.json of a model: {error}") from error
         # How long samples are is for the run to say.
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -140,7 +137,7 @@ def decoded(piece, position):
     try:
         return len(piece), piece.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadText(f"byte {position + error.start} of the text is not UTF-8 ({error.reason}); "
+        raise BadInput(f"byte {position + error.start} of the text is not UTF-8 ({error.reason}); "
                       "mend it, or use --tokenizer bytes") from error
 
 
@@ -208,7 +205,7 @@ def write_split(name, chunks, tokenizer, arguments, sources):
         for text_bytes, ids in chunks:
             if writer is not None and writer.tokens + len(ids) > limit:
                 if not many:
-                    raise BadText(f"the text has more than {limit} tokens; give --shard-tokens to write several files")
+                    raise BadInput(f"the text has more than {limit} tokens; give --shard-tokens to write several files")
                 writer.finish(sources)
                 writer = None
             if writer is None:
@@ -265,7 +262,7 @@ def claim_folder(arguments):
     os.makedirs(arguments.output, exist_ok=True)
     old = [name for name in os.listdir(arguments.output) if name.endswith((".bin", ".bin.json"))]
     if old and not arguments.overwrite:
-        raise BadText(f"{arguments.output} holds token files already ({old[0]}, ...); give another folder, or --overwrite")
+        raise BadInput(f"{arguments.output} holds token files already ({old[0]}, ...); give another folder, or --overwrite")
     for name in old:
         os.unlink(os.path.join(arguments.output, name))
 
@@ -278,7 +275,7 @@ def main():
     if arguments.tokenizer != "bytes":
         cut = text.character_boundary(cut)
     if not 0 < cut < text.bytes:
-        raise BadText(f"{text.bytes} bytes of text are too few to be split into training and validation")
+        raise BadInput(f"{text.bytes} bytes of text are too few to be split into training and validation")
     of_model = TextTokenizer.of_file(arguments.tokenizer) if arguments.tokenizer.endswith(".json") else None
     claim_folder(arguments)
     if arguments.tokenizer == "bytes":
@@ -294,11 +291,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BadText as bad:
-        print(f"strata: {bad}", file=sys.stderr)
-        sys.exit(3)
-    except OSError as failure:
-        print(f"strata: {failure.filename}: {failure.strerror}", file=sys.stderr)
-        sys.exit(4)
+    run(main)

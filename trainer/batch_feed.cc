@@ -46,10 +46,8 @@ MicroBatch to_device(const MicroBatch& batch, at::Device device) {
   return moved;
 }
 
-BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {}
-
-BatchFeed::~BatchFeed() {
-  if (ahead_.valid()) ahead_.wait();
+BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {
+  if (device.is_cuda()) reader_.emplace("batch feed");
 }
 
 const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
@@ -63,7 +61,7 @@ const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
   Stage& next_one = stages_[next_stage_];
   // What the other stage holds was read by the step before, all of whose work is queued by now.
   if (has_own_graph(stage->device) && next_one.taken) next_one.taken->record(current_stream());
-  ahead_ = std::async(std::launch::async, [this, step] { return fill(step + 1); });
+  ahead_ = reader_->start([this, step] { return fill(step + 1); });
   return batches_;
 }
 

@@ -10,10 +10,12 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sharding/gpu_watch.h"
 #include "trainer/task.h"
+#include "trainer/worker_thread.h"
 
 namespace strata::trainer {
 
@@ -26,7 +28,6 @@ class BatchFeed {
   // their own; on GPUs it is called by another thread, for one step ahead.
   using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
   BatchFeed(Read read, at::Device device);
-  ~BatchFeed();
 
   // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were; but new
   // ones where batches have graphs of their own. An error of `read` is thrown here, for the step that it belongs to.
@@ -49,6 +50,7 @@ class BatchFeed {
   std::array<Stage, 2> stages_;
   size_t next_stage_ = 0;
   std::future<Stage*> ahead_;
+  std::optional<WorkerThread> reader_;  // last: it uses the others
 };
 
 }  // namespace strata::trainer

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "modules/kernel_selection.h"
@@ -75,7 +76,7 @@ class Trial {
                                                                        : full;
       const Stream output = chosen({inputs[0], inputs[1]}, context);
       costs_[i].kept = meter_->now() - before;
-      stream_bytes_ = static_cast<int64_t>(output.branch.nbytes());
+      stream_bytes_ = static_cast<int64_t>((output.branch.defined() ? output.branch : output.residual).nbytes());
       if (i + 1 == how_.size()) meter_->forget_most(), at_end_of_forward_ = meter_->now();
       const std::vector<Tensor> outputs =
           sharding::run_in_backward({output.residual, output.branch}, [this, i] { begin_of_backward(i); });
@@ -84,6 +85,10 @@ class Trial {
   }
 
   void begin(AllocationMeter& meter) { meter_ = &meter; }
+  // The backward is over. Where inputs of the model need no gradient, nothing came by in front of its first layer.
+  void end() {
+    if (under_way_) end_of_backward(*under_way_);
+  }
   void set(size_t layer, Recompute how) { how_[layer] = how; }
   const LayerCost& cost(size_t layer) const { return costs_[layer]; }
   int64_t head() const { return head_; }
@@ -96,8 +101,10 @@ class Trial {
     meter_->forget_most();
     at_begin_ = meter_->now();
     began_ = Clock::now();
+    under_way_ = i;
   }
   void end_of_backward(size_t i) {
+    under_way_.reset();
     costs_[i].backward = meter_->most() - at_begin_;
     wait_for(device_);
     costs_[i].milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - began_).count();
@@ -109,6 +116,7 @@ class Trial {
   std::vector<LayerCost> costs_;  // of the last micro-batch
   int64_t at_end_of_forward_ = 0, at_begin_ = 0, head_ = 0, stream_bytes_ = 0;
   Clock::time_point began_;
+  std::optional<size_t> under_way_;  // the layer whose backward has begun
 };
 
 }  // namespace
@@ -142,6 +150,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       model.begin_step();
       model.set_last_micro_batch(true);
       task->loss(batch, scale, dropout_key).backward();
+      trial.end();
       model.finish_backward();
       model.reshard();
     };

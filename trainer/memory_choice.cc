@@ -6,17 +6,22 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include "configs/errors.h"
+#include "modules/parameter_table.h"
 #include "trainer/layer_costs.h"
 #include "trainer/layer_trial.h"
+#include "trainer/out_of_memory.h"
+#include "trainer/peak_memory.h"
 
 namespace strata::trainer {
 namespace {
 
 constexpr double kGibibyte = 1 << 30;
+constexpr double kSure = 1.03;  // times what was asked for: predictions are nearer than that
 
 bool is_none(const GradientCheckpointing& checkpointing) {
   const Recompute* word = std::get_if<Recompute>(&checkpointing.layers);
@@ -69,11 +74,56 @@ void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, co
               text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
 }
 
+// Every rank decides by the costs of the first one.
+StepCosts costs_of(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
+  return StepCosts::from_text(bootstrap.gather(measure_layers(config, bootstrap).text())[0]);
+}
+
+// What the way of each layer that the configuration names takes at most.
+int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
+  const StepCosts costs = costs_of(config, bootstrap);
+  LayerChoice choice;
+  for (size_t i = 0; i < costs.layers.size(); ++i) {
+    choice.push_back(config.gradient_checkpointing.of(static_cast<int64_t>(i)));
+  }
+  return most_bytes(costs, choice);
+}
+
+// Ways that are named must fit. The prediction says so, and a trial where there is none or it is too near to the budget
+// to be sure: what an earlier trial picked is not refused here.
+void require_fits(const LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap) {
+  const TrainerConfig& config = loaded.config;
+  const auto table = std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
+  const auto predicted = [&](const TrainerConfig& of) { return sum_of(peak_memory(of, table)); };
+  bool by_trial = !predicts_step_memory(config);
+  int64_t bytes = predicted(config);
+  if (by_trial || (bytes > budget && static_cast<double>(bytes) < kSure * static_cast<double>(budget))) {
+    by_trial = true;
+    bytes = measured_bytes(config, bootstrap);
+  }
+  const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
+                            text_of(bytes) + (by_trial ? " in a trial" : " as predicted");
+  if (bytes <= budget) {
+    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), text_of(budget).c_str());
+    return;
+  }
+  const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
+    if (!predicts_step_memory(changed)) return "";
+    const int64_t then = predicted(changed);
+    return then < bytes ? std::optional(text_of(then)) : std::nullopt;
+  };
+  throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
+                                           memory_table(config, table) + what_needs_less(config, note) +
+                                           "\nwithout gradient_checkpointing, memory picks what fits");
+}
+
 }  // namespace
 
 void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
-  if (!config.memory || !is_none(config.gradient_checkpointing)) return;
+  if (!config.memory) return;
+  const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
+  if (!is_none(config.gradient_checkpointing)) return require_fits(loaded, budget, bootstrap);
   const auto source = [](const std::string& name) {
     return configs::Place{std::make_shared<configs::Source>(configs::Source{.name = name, .text = ""}), 0, 0};
   };
@@ -85,9 +135,7 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
     loaded.places["gradient_checkpointing"] = source("memory, as this run began");
     return;
   }
-  // Every rank decides by the costs of the first one.
-  const StepCosts costs = StepCosts::from_text(bootstrap.gather(measure_layers(config, bootstrap).text())[0]);
-  const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
+  const StepCosts costs = costs_of(config, bootstrap);
   const auto choice = cheapest_that_fits(costs, budget);
   if (!choice) {
     throw Error(ExitCode::out_of_memory,

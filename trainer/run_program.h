@@ -2,14 +2,19 @@
 // Runs a program: its arguments, then its work; what goes wrong becomes a line and an exit code.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <type_traits>
 
 #include "configs/errors.h"
 
 namespace strata::trainer {
 
+// `work` may return an exit code.
 template <class Work>
 int run_program(CLI::App& app, int count, char** arguments, Work work) {
   try {
@@ -17,15 +22,23 @@ int run_program(CLI::App& app, int count, char** arguments, Work work) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
   }
+  const auto fail = [&](const std::string& message, ExitCode code) {
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), message.c_str());
+    return static_cast<int>(code);
+  };
   try {
-    work();
-    return 0;
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      return 0;
+    } else {
+      return static_cast<int>(work());
+    }
   } catch (const Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(error.code());
+    return fail(error.what(), error.code());
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace(), ExitCode::internal);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return static_cast<int>(ExitCode::internal);
+    return fail(error.what(), ExitCode::internal);
   }
 }
 

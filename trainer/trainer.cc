@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
-#include <sstream>
 
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/failure.h"
@@ -47,6 +46,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
+      bad_samples_(*task_, ranks_.gather),
       fault_(config.fault, ranks_.rank, *mesh_.shard),
       profiler_(make_profiler()),
       model_(config, *task_, mesh_,
@@ -90,7 +90,10 @@ ExitCode Trainer::train() {
       const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
       evaluate_samples(wanted > 0 ? std::min(wanted, task_->evaluation_samples()) : task_->evaluation_samples());
     }
-    if (last || pauses || due(step_, config_.log.every)) tell_bad_samples();
+    if (last || pauses || due(step_, config_.log.every)) {
+      bad_samples_.tell_new_ones(
+          [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_, line) : void(); });
+    }
     finish_save(/*wait=*/false);
     if (last || due(step_, config_.checkpoint.every)) save();
     bootstrap_.end_step();
@@ -132,6 +135,7 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
   bootstrap_.rest();
   measured.peak_memory_bytes = memory_bytes(device_);
   measured.captured = graph_ && graph_->captured();
+  if (profiler_) measured.profiled = profiler_->mean_times();
   return measured;
 }
 
@@ -325,25 +329,6 @@ void Trainer::evaluate_samples(int64_t samples) {
   for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + task_->item_name(), static_cast<double>(items));
   metrics_->evaluation(record);
-}
-
-void Trainer::tell_bad_samples() {
-  const std::optional<Task::BadSampleLimit> limit = task_->bad_sample_limit();
-  if (!limit) return;
-  std::string found;
-  for (const std::string& line : task_->take_bad_samples()) found += line + '\n';
-  for (const std::string& of_rank : bootstrap_.gather(found)) {
-    std::istringstream lines(of_rank);
-    for (std::string line; std::getline(lines, line);) {
-      // Another rank may have met it in another epoch.
-      if (bad_samples_.insert(line).second && metrics_) metrics_->bad_sample(step_, line);
-    }
-  }
-  const auto count = static_cast<int64_t>(bad_samples_.size());
-  if (count <= limit->most) return;
-  throw Error(ExitCode::data, std::to_string(count) + (count == 1 ? " sample" : " samples") +
-                                  " cannot be used, more than " + limit->rule +
-                                  "; each is named in metrics.jsonl, one is " + *bad_samples_.begin());
 }
 
 void Trainer::save() {

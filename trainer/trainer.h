@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "modules/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/device_mesh.h"
+#include "trainer/bad_samples.h"
 #include "trainer/batch_feed.h"
 #include "trainer/checkpoint_writer.h"
 #include "trainer/fault_injection.h"
@@ -42,8 +42,9 @@ struct StepInputs {
 // What a benchmark wants to know of a run.
 struct Measurement {
   int64_t items_per_sample = 0;
-  std::vector<double> milliseconds;           // of each step that counts
-  std::vector<double> profiled_milliseconds;  // of the profiled steps behind them
+  std::vector<double> milliseconds;            // of each step that counts
+  std::vector<double> profiled_milliseconds;   // of the profiled steps behind them
+  std::optional<profile::StepTimes> profiled;  // where their time went on this rank, means
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
   bool captured = false;           // the steps were replays of a CUDA graph
@@ -59,7 +60,8 @@ class Trainer {
   ExitCode train();
 
   // Takes `warm_up` steps and then `steps` that count, from the first of the schedule on, and further ones up to the
-  // last that the configuration wants profiled. Of the run's folder nothing is read; a profile is all that is written.
+  // last that the configuration wants profiled. Of the run's folder nothing is read; a profile is all that is written,
+  // and where run.folder is empty nothing is.
   Measurement measure(int64_t warm_up, int64_t steps);
 
  private:
@@ -73,8 +75,6 @@ class Trainer {
   void look_at_results(bool all);
   void look_at(const StepResult& result);
   void evaluate_samples(int64_t samples);
-  // Those of all ranks, once each; throws Error (data) when they are too many. Collective.
-  void tell_bad_samples();
   void save();
   void finish_save(bool wait);
   [[noreturn]] void explain_skipped_update(int64_t step);
@@ -90,6 +90,7 @@ class Trainer {
   TimedCommunicator world_;
   const sharding::DeviceMesh mesh_;
   const std::unique_ptr<Task> task_;
+  BadSamples bad_samples_;
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;  // null: no step is profiled
   ShardedModel model_;
@@ -108,7 +109,6 @@ class Trainer {
   const Tensor one_;                // fp32, 0-dim
   int64_t step_ = 0, first_step_ = 0, last_step_;
   bool stop_ = false;
-  std::set<std::string> bad_samples_;  // that were told
 };
 
 }  // namespace strata::trainer

@@ -18,7 +18,7 @@ TEST(FlatLayout, DecayedFirstAlignedOnlyTheEndPadded) {
   EXPECT_EQ(layout.entries()[0].elements, 65);
   EXPECT_EQ(layout.entries()[1].name, "b.weight");
   EXPECT_EQ(layout.entries()[1].offset, 128);
-  EXPECT_EQ(layout.decay_end(), 192);
+  EXPECT_EQ(FlatLayout(kParameters, 1).decayed_in_shard(0), 192);
   EXPECT_EQ(layout.entries()[2].name, "norm.weight");
   EXPECT_EQ(layout.entries()[2].offset, 192);
   EXPECT_EQ(layout.entries()[3].offset, 256);

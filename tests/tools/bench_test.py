@@ -140,6 +140,38 @@ class BenchTest(unittest.TestCase):
             self.assertAlmostEqual(per_step, {"token": 32, "image": 2, "node": 40}[item], places=6)
             self.assertGreater(result["model_teraflops_per_rank"], 0)
             self.assertEqual(result["predicted_peak_memory_bytes"] is None, family == "graph")
+            self.look_at_breakdown(result, 1)
+
+    def look_at_breakdown(self, result, ranks):
+        parts = result["breakdown"]
+        self.assertEqual(list(parts), ["forward", "backward", "optimizer", "other", "exposed_communication", "idle", "step", "communication"])
+        self.assertAlmostEqual(sum(list(parts.values())[:6]), parts["step"], delta=1e-4)
+        for phase in ("forward", "backward", "optimizer"):
+            self.assertGreater(parts[phase], 0, parts)
+        for part in ("other", "idle"):
+            self.assertGreaterEqual(parts[part], 0, parts)
+        # One rank waits for nobody, and the scope of that takes a microsecond.
+        if ranks > 1:
+            self.assertGreater(parts["exposed_communication"], 0.01 * parts["step"], parts)
+        else:
+            self.assertLess(parts["exposed_communication"], 0.1 * parts["step"], parts)
+
+    def test_a_step_is_broken_down_behind_the_steps_that_count(self):
+        config = self.write_config("llama")
+        ranks = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+        output, _ = self.run_program(*ranks, STEP, config, "kernels.default=aten", "run.ranks=2", "micro_batch=1", "--warm-up", "5", "--steps", "3",
+                                     "--profile-steps", "2", "--json", self.folder + "/two.json")
+        with open(self.folder + "/two.json", encoding="utf-8") as file:
+            result = json.loads(file.read())
+        self.look_at_breakdown(result, 2)
+        self.assertRegex(output, r"\nbreakdown\.exposed_communication +[0-9.]+\n")
+        self.assertNotIn("profile of steps", output)
+        self.assertEqual(sorted(name for name in os.listdir(self.folder) if name not in ("llama.yaml", "two.json")), ["data.bin", "images", "labels"])
+        output, _ = self.run_program(STEP, config, "kernels.default=aten", "--warm-up", "5", "--steps", "1", "--profile-steps", "0")
+        self.assertRegex(output, r"\nbreakdown +null\n")
+        self.assertNotIn("profiled_milliseconds", output)
+        _, errors = self.run_program(STEP, config, "kernels.default=aten", "--profile-steps", "0", "--profile", self.folder + "/profile", expect=2)
+        self.assertIn("--profile wants the profile of at least one step", errors)
 
     def test_refuses_what_is_not_there(self):
         _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)

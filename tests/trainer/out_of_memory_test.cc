@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "tests/trainer/config_texts.h"
 
 namespace strata::trainer {
@@ -35,6 +38,23 @@ TEST(OutOfMemory, NamesThreeRemediesThatApply) {
   EXPECT_FALSE(has(without, "gradient_checkpointing=")) << without;
   EXPECT_FALSE(has(without, "precision.compute")) << without;
   EXPECT_TRUE(has(without, "more ranks")) << without;
+  EXPECT_TRUE(has(report({"micro_batch=9", "batch=18"}), "micro_batch=3: 1/3 of the activations"));
+  // Some layers compute all again: others could, but for all of them it is the other way round.
+  const std::string some = report({"micro_batch=1", "gradient_checkpointing=[0]"});
+  EXPECT_FALSE(has(some, "gradient_checkpointing=selective")) << some;
+  EXPECT_TRUE(has(some, "gradient_checkpointing=full")) << some;
+}
+
+TEST(OutOfMemory, LeavesOutWhatDoesNotHelp) {
+  const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), {"micro_batch=2"}).config;
+  const std::string text = what_needs_less(config, [](const TrainerConfig& changed) -> std::optional<std::string> {
+    if (changed.micro_batch == 1) return std::nullopt;
+    return changed.gradient_checkpointing.of(0) == Recompute::full ? "least" : "";
+  });
+  EXPECT_FALSE(has(text, "micro_batch")) << text;
+  EXPECT_TRUE(has(text, "gradient_checkpointing=selective: ")) << text;
+  EXPECT_TRUE(has(text, "for a third more computation (least)\n")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ class ProfileTest(TrainingRuns):
             for step in steps:
                 self.assertIsNone(step["difference"])
                 self.assertAlmostEqual(step["compute"] + step["exposed"] + step["idle"], step["milliseconds"], places=3)
+                self.assertAlmostEqual(sum(step[part] for part in ("forward", "backward", "optimizer", "other")), step["compute"], places=3)
+                for phase in ("forward", "backward", "optimizer"):
+                    self.assertGreater(step[phase], 0, phase)
                 here = [op for op in ops if op["step"] == step["step"]]
                 self.look_at_ops(here)
                 if DEVICE == "cpu":

@@ -2,6 +2,7 @@
 """Runs of the train program on 1 to 4 ranks: equal on any number of them, resumed bit for bit, and ended by every fault as promised."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -151,6 +152,37 @@ class TrainingTest(TrainingRuns):
         self.assertNotIn(trial, self.output)
         self.assertEqual(checkpointing("some").split("  #")[0], chosen.split("  #")[0])
         self.assertEqual(len(self.losses("some")), 6)
+
+    def test_ways_that_are_named_must_fit_into_memory(self):
+        model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4"]
+        self.train("large", *model, "gradient_checkpointing=[0-1]", "memory=0.001", ranks=1, batch=16, expect=6)
+        self.assertFalse(os.path.exists(self.path("large")))
+        head, *lines = self.errors[self.errors.index("memory: "):].splitlines()
+        found = re.fullmatch(r"memory: 1\.024 MiB do not hold a step: gradient_checkpointing: \[0-1\] takes ([0-9.]+) MiB as predicted", head)
+        self.assertTrue(found, head)
+        most = float(found[1])
+        self.assertRegex("\n".join(lines), r"master weights .*\n(.*\n)+ +activations that layers keep .*\n(.*\n)+ +most at once .* %.2f MiB" % most)
+        start = lines.index("what needs less, the cheapest first:")
+        remedies = lines[start + 1:-1]
+        self.assertIn(len(remedies), (2, 3))
+        self.assertIn("micro_batch=4: half the activations", remedies[0])
+        for line in remedies:  # each says what a step would take then
+            if "more ranks" not in line:
+                self.assertLess(float(re.search(r"\(([0-9.]+) MiB\)$", line)[1]), most)
+        self.assertEqual(lines[-1], "without gradient_checkpointing, memory picks what fits")
+        self.train("fits", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (1.001 * most / 1024), ranks=1, batch=16)
+        self.assertIn("memory: gradient_checkpointing: [0-1] takes %.3f MiB as predicted, of " % most, self.output)
+        self.train("all", *model, "gradient_checkpointing=[0-1]", ranks=1, batch=16)
+        self.assertEqual(self.losses("fits"), self.losses("all"))
+
+    @for_families("graph")
+    def test_memory_of_graphs_is_found_by_a_trial(self, _, *family):
+        self.train("large", *family, "gradient_checkpointing=selective", "memory=1e-5", ranks=1, batch=1, expect=6)
+        self.assertRegex(self.errors, r"gradient_checkpointing: selective takes [0-9.]+ MiB (in a trial|as predicted)\n")
+        self.train("fits", *family, "gradient_checkpointing=selective", "memory=1", ranks=1, batch=1)
+        self.train("picked", *family, "memory=1", ranks=1, batch=1)
+        self.assertIn("memory: gradient_checkpointing: none takes ", self.output)
+        self.assertEqual(self.losses("fits"), self.losses("picked"))
 
     def test_a_stop_request_saves_and_the_run_goes_on(self):
         process = self.start("stopped", "steps=100000", "schedule={type: constant}")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // bench_kernels: proves every level of every op at full size, then times those that agreed.
 #include <ATen/Context.h>
-#include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
 #include "trainer/load_config.h"
+#include "trainer/run_program.h"
 #include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
@@ -60,7 +60,7 @@ class Output {
   std::ofstream file_;
 };
 
-int bench(const Options& options) {
+ExitCode bench(const Options& options) {
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   std::vector<kernels::OpShape> shapes = device.is_cuda() ? common_shapes() : small_shapes();
   std::vector<std::string> dtypes = options.dtypes;
@@ -104,7 +104,7 @@ int bench(const Options& options) {
   picture.write(svg(rows, origin));
   if (rows.empty())
     throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
-  return all_agreed ? 0 : static_cast<int>(ExitCode::numerics);
+  return all_agreed ? ExitCode::done : ExitCode::numerics;
 }
 
 }  // namespace
@@ -122,18 +122,5 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
   app.add_option("--json", options.json, "file for one JSON object a row");
   app.add_option("--svg", options.picture, "file for a picture");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
-  }
-  try {
-    return tools::bench(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "bench kernels: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "bench kernels: %s\n", error.what_without_backtrace());
-    return static_cast<int>(ExitCode::internal);
-  }
+  return trainer::run_program(app, argc, argv, [&] { return tools::bench(options); });
 }

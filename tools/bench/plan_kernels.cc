@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // plan_kernels CONFIG: times every op of a model at its shapes at every level and writes what is best as a plan.
 #include <ATen/Context.h>
-#include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/kernel_plan.h"
+#include "trainer/run_program.h"
 #include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
@@ -188,23 +188,11 @@ int main(int argc, char** argv) {
   app.add_option("--output", output, "the plan's file; otherwise plans/CONFIG-DEVICE.yaml");
   app.add_option("--device", name, "cpu or cuda:0; otherwise the GPU where there is one");
   app.add_flag("--print-path", print_path, "only say what the plan's file would be");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
-  }
-  try {
+  return trainer::run_program(app, argc, argv, [&] {
     const trainer::TrainerConfig loaded = trainer::load_trainer_config(config, overrides).config;
     const at::Device device(name.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : name);
     if (output.empty()) output = tools::default_path(config, kernels::device_name(device));
     if (!print_path) tools::write(output, yaml(tools::make_plan(config, loaded, device)));
     std::printf("%s\n", output.c_str());
-    return 0;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "plan: %s\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "plan: %s\n", error.what_without_backtrace());
-    return static_cast<int>(ExitCode::internal);
-  }
+  });
 }

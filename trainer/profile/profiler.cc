@@ -4,6 +4,7 @@
 #include <ATen/SequenceNumber.h>
 #include <c10/cuda/CUDAFunctions.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -67,6 +68,14 @@ void Profiler::stop_recording() {
 }
 
 void Profiler::report() {
+  const bool recorded =
+      std::all_of(steps_.begin(), steps_.end(), [&](const Step& step) { return step.on_device == options_.on_gpu; });
+  if (recorded) mean_times_ = mean_of(steps_);
+  if (!options_.folder.empty()) write();
+  steps_.clear();
+}
+
+void Profiler::write() {
   const std::vector<RankWaits> waits = divide(options_.gather(collective_times(steps_)));
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   std::filesystem::create_directories(folder);
@@ -79,7 +88,6 @@ void Profiler::report() {
   replace_file(name + ".trace.json", chrome_trace(steps_, options_.device));
   replace_file(name + ".txt", text);
   if (options_.device.rank == 0) options_.tell(text);
-  steps_.clear();
 }
 
 }  // namespace strata::trainer::profile

@@ -20,7 +20,9 @@ class Profiler {
  public:
   struct Options {
     configs::Range steps;
-    std::string folder;  // of the run; its subfolder profile gets rank-0.txt, rank-0.jsonl and rank-0.trace.json
+    // Of the run; its subfolder profile gets rank-0.txt, rank-0.jsonl and rank-0.trace.json. Empty: nothing is written
+    // and nothing told.
+    std::string folder;
     bool on_gpu = false;
     Device device = {};
     // All ranks' texts in rank order; all of them call it at the same time.
@@ -40,10 +42,14 @@ class Profiler {
   // The run is over: what was recorded of the steps is reported, though they are not all there.
   void finish();
 
+  // Of the steps that were reported; nothing before, and where the work of a GPU was not recorded.
+  const std::optional<StepTimes>& mean_times() const { return mean_times_; }
+
  private:
   bool wanted(int64_t step) const;
   void stop_recording();
   void report();
+  void write();
 
   const Options options_;
   Recorder recorder_;
@@ -52,6 +58,7 @@ class Profiler {
   std::optional<at::RecordFunction> step_scope_;
   StepReader reader_;
   std::vector<Step> steps_;
+  std::optional<StepTimes> mean_times_;
 };
 
 }  // namespace strata::trainer::profile

@@ -46,7 +46,11 @@ void pop_range(const at::RecordFunction&, at::ObserverContext*) { torch::profile
 }  // namespace
 
 Recorder::Recorder(bool on_gpu) : on_gpu_(on_gpu) {
-  if (!on_gpu) return;
+  if (!on_gpu) {
+    // Kineto would complain that it finds no GPU.
+    setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+    return;
+  }
   // CUPTI does not survive being taken down and set up again beside CUDA graphs; LibTorch's Python sets these as well.
   setenv("TEARDOWN_CUPTI", "0", /*overwrite=*/0);
   setenv("DISABLE_CUPTI_LAZY_REINIT", "1", /*overwrite=*/0);

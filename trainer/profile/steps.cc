@@ -2,8 +2,11 @@
 #include "trainer/profile/steps.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "trainer/profile/intervals.h"
 #include "trainer/profile/sequence.h"
@@ -60,20 +63,25 @@ void read_host(const Attribution& attribution, std::vector<Step>& steps) {
   }
 }
 
-}  // namespace
+constexpr std::array<std::pair<std::string_view, int64_t StepTimes::*>, 3> kPhases = {
+    {{"forward", &StepTimes::forward}, {"backward", &StepTimes::backward}, {"optimizer", &StepTimes::optimizer}}};
 
-StepTimes times_of(const Step& step) {
-  StepTimes times;
-  times.total = step.end - step.start;
-  if (!step.on_device) {
-    for (const Activity& activity : step.activities) {
-      if (activity.origin.level == kWait) times.communication += activity.own;
+void divide_host_time(const Step& step, StepTimes& times) {
+  for (const Activity& activity : step.activities) {
+    if (activity.origin.level == kWait) {
+      times.communication += activity.own;
+      continue;
     }
-    times.exposed = times.communication;
-    times.compute = times.total - times.exposed;
-    return times;
+    for (const auto& [phase, time] : kPhases) {
+      if (activity.origin.phase == phase) times.*time += activity.own;
+    }
   }
-  std::vector<Interval> compute, communication;
+  times.exposed = times.communication;
+  times.compute = times.total - times.exposed;
+}
+
+void divide_device_time(const Step& step, StepTimes& times) {
+  std::vector<Interval> communication, compute;
   for (const Activity& activity : step.activities) {
     (activity.is_collective() ? communication : compute).push_back({activity.start, activity.end});
   }
@@ -81,7 +89,38 @@ StepTimes times_of(const Step& step) {
   times.communication = covered(communication);
   times.exposed = covered_without(communication, compute);
   times.idle = times.total - times.compute - times.exposed;
+  std::vector<Interval> before;  // of the phases before
+  for (const auto& [phase, time] : kPhases) {
+    std::vector<Interval> here;
+    for (const Activity& activity : step.activities) {
+      if (activity.origin.phase == phase && !activity.is_collective()) here.push_back({activity.start, activity.end});
+    }
+    times.*time = covered_without(here, before);
+    before.insert(before.end(), here.begin(), here.end());
+  }
+}
+
+}  // namespace
+
+StepTimes times_of(const Step& step) {
+  StepTimes times;
+  times.total = step.end - step.start;
+  step.on_device ? divide_device_time(step, times) : divide_host_time(step, times);
+  times.other = times.compute - times.forward - times.backward - times.optimizer;
   return times;
+}
+
+StepTimes mean_of(const std::vector<Step>& steps) {
+  StepTimes mean;
+  const auto parts = {&StepTimes::total,         &StepTimes::forward, &StepTimes::backward,
+                      &StepTimes::optimizer,     &StepTimes::other,   &StepTimes::compute,
+                      &StepTimes::communication, &StepTimes::exposed, &StepTimes::idle};
+  for (const Step& step : steps) {
+    const StepTimes times = times_of(step);
+    for (const auto part : parts) mean.*part += times.*part;
+  }
+  for (const auto part : parts) mean.*part /= std::max<int64_t>(1, static_cast<int64_t>(steps.size()));
+  return mean;
 }
 
 std::vector<Step> StepReader::read(const Trace& trace) {

@@ -30,15 +30,22 @@ struct Step {
   std::string difference = {};            // of a replay from the eager step that names its kernels; empty: none
 };
 
-// Nanoseconds. compute + exposed + idle = total. On CPUs communication is what the loop waits for.
+// Nanoseconds. forward + backward + optimizer + other = compute; compute + exposed + idle = total. On CPUs
+// communication is what the loop waits for.
 struct StepTimes {
   int64_t total = 0;
+  int64_t forward = 0;        // something of the forward, other than a collective, is under way
+  int64_t backward = 0;       // of the backward, what it computes again included, and of no forward
+  int64_t optimizer = 0;      // of the optimizer, and of neither
+  int64_t other = 0;          // of none of them: inputs, results, kernels of a replay that have no name
   int64_t compute = 0;        // something other than a collective is under way
   int64_t communication = 0;  // a collective is under way
   int64_t exposed = 0;        // and nothing else is
   int64_t idle = 0;           // nothing is
 };
 StepTimes times_of(const Step& step);
+// Means; each is rounded down.
+StepTimes mean_of(const std::vector<Step>& steps);
 
 // Names the kernels of replays, which the host launches all at once, by their order in an eager step.
 class StepReader {

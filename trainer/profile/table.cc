@@ -31,18 +31,12 @@ auto longest_first(const Rows& rows) {
 
 class Table {
  public:
-  Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device) {
+  Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device), times_(mean_of(steps)) {
     for (const Step& step : steps) {
       for (auto& [key, total] : summary_of(step)) {
         if (device.work_of_calls) total.work = device.work_of_calls(key, total.calls);
         all_[key].add(total);
       }
-      const StepTimes times = times_of(step);
-      times_.total += times.total;
-      times_.compute += times.compute;
-      times_.communication += times.communication;
-      times_.exposed += times.exposed;
-      times_.idle += times.idle;
     }
   }
 
@@ -63,7 +57,7 @@ class Table {
  private:
   double ms(double nanoseconds) const { return milliseconds(nanoseconds, steps_.size()); }
   double percent(double nanoseconds) const {
-    return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(times_.total) : 0;
+    return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(steps_.size() * times_.total) : 0;
   }
   double per_step(int64_t count) const { return static_cast<double>(count) / static_cast<double>(steps_.size()); }
 
@@ -72,14 +66,18 @@ class Table {
     const char* how = !first.on_device ? "host timers" : first.replayed ? "replays of a CUDA graph" : "eager steps";
     text_ += fmt::format("profile of steps {}-{}, rank {} of {}, {}, {}; means of a step\n", first.number, last.number,
                          device_.rank, device_.ranks, device_.name, how);
-    const std::array<std::pair<const char*, int64_t>, 5> rows = {{{"step", times_.total},
-                                                                  {"compute", times_.compute},
+    const std::array<std::pair<const char*, int64_t>, 9> rows = {{{"step", times_.total},
+                                                                  {"forward", times_.forward},
+                                                                  {"backward", times_.backward},
+                                                                  {"optimizer", times_.optimizer},
+                                                                  {"other computation", times_.other},
+                                                                  {"(computation, all)", times_.compute},
                                                                   {"communication exposed", times_.exposed},
                                                                   {"idle", times_.idle},
                                                                   {"(communication, all)", times_.communication}}};
     for (const auto& [name, time] : rows) {
-      const auto value = static_cast<double>(time);
-      text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(value), percent(value));
+      const auto of_all = static_cast<double>(time) * static_cast<double>(steps_.size());
+      text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(of_all), percent(of_all));
     }
     if (!first.on_device) return;
     int64_t waits = 0;
@@ -180,8 +178,8 @@ class Table {
 
   const std::vector<Step>& steps_;
   const Device& device_;
+  const StepTimes times_;
   Summary all_;
-  StepTimes times_;
   std::string text_;
 };
 

@@ -48,20 +48,39 @@ TEST(Recorder, SeesOpsAndTheirBackwards) {
   }
 }
 
+Profiler::Options options_of(const std::string& folder, std::vector<std::string>& told) {
+  return {.steps = {3, 4},
+          .folder = folder,
+          .on_gpu = false,
+          .device = {.name = "cpu"},
+          .gather = [](const std::string& text) { return std::vector<std::string>{text}; },
+          .tell = [&](const std::string& table) { told.push_back(table); }};
+}
+
+TEST(Profiler, WithoutAFolderItOnlyKnowsWhereTheTimeWent) {
+  std::vector<std::string> told;
+  Profiler profiler(options_of("", told));
+  for (int64_t step = 3; step <= 4; ++step) {
+    EXPECT_FALSE(profiler.mean_times());
+    profiler.begin_step(step, /*last_eager_step=*/0);
+    {
+      at::RecordFunction forward(at::RecordScope::USER_SCOPE);
+      forward.before(std::string("forward"));
+      layer(at::ones({8, 8}), at::ones({8, 8}));
+    }
+    profiler.end_step(step);
+  }
+  profiler.finish();
+  EXPECT_TRUE(told.empty());
+  ASSERT_TRUE(profiler.mean_times());
+  EXPECT_GT(profiler.mean_times()->forward, 0);
+  EXPECT_LT(profiler.mean_times()->forward, profiler.mean_times()->total);
+  EXPECT_EQ(profiler.mean_times()->backward, 0);
+}
+
 TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
-  const std::string folder = testing::TempDir() + "/profiled";
-  std::string told;
-  int told_times = 0;
-  Profiler profiler({.steps = {3, 4},
-                     .folder = folder,
-                     .on_gpu = false,
-                     .device = {.name = "cpu"},
-                     .gather = [](const std::string& text) { return std::vector<std::string>{text}; },
-                     .tell =
-                         [&](const std::string& table) {
-                           told = table;
-                           ++told_times;
-                         }});
+  std::vector<std::string> told;
+  Profiler profiler(options_of(testing::TempDir() + "/profiled", told));
   const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
   const modules::Layer wrapped = profiler.around(2, [&](const modules::Stream& stream, const modules::StepContext&) {
     return modules::Stream{layer(stream.residual, weight), {}};
@@ -70,13 +89,15 @@ TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
     profiler.begin_step(step, /*last_eager_step=*/0);
     wrapped({x, {}}, {}).residual.sum().backward();
     profiler.end_step(step);
-    EXPECT_EQ(told_times, step < 4 ? 0 : 1);
+    EXPECT_EQ(told.size(), step < 4 ? 0u : 1u);
   }
   profiler.finish();
-  EXPECT_EQ(told_times, 1);
-  EXPECT_NE(told.find("profile of steps 3-4"), std::string::npos) << told;
-  EXPECT_NE(told.find("\n  2   "), std::string::npos) << "the layer is missing:\n" << told;
-  EXPECT_NE(told.find("  linear                            backward    aten"), std::string::npos) << told;
+  ASSERT_EQ(told.size(), 1u);
+  const std::string& table = told.front();
+  EXPECT_NE(table.find("profile of steps 3-4"), std::string::npos) << table;
+  EXPECT_NE(table.find("\n  2   "), std::string::npos) << "the layer is missing:\n" << table;
+  EXPECT_NE(table.find("  linear                            backward    aten"), std::string::npos) << table;
+  EXPECT_TRUE(profiler.mean_times());
 }
 
 }  // namespace

@@ -94,13 +94,15 @@ TEST(Table, SaysWhereTheTimeGoes) {
   EXPECT_NE(text.find("  1.5 calls in which the host waits for the GPU"), std::string::npos) << text;
   EXPECT_NE(text.find("profile of steps 3-4, rank 0 of 1, NVIDIA H200, replays of a CUDA graph"), std::string::npos);
   std::istringstream lines(text);
-  std::string line, linear, exposed, idle, layer;
+  std::string line, linear, forward, exposed, idle, layer;
   while (std::getline(lines, line)) {
     if (line.find("  linear ") == 0) linear = line;
     if (line.find("  communication exposed") == 0) exposed = line;
     if (line.find("  idle") == 0) idle = line;
+    if (line.find("  forward  ") == 0) forward = line;
     if (line.find("  1  ") == 0 && layer.empty()) layer = line;
   }
+  EXPECT_NE(forward.find("7.000 ms   70.0 %"), std::string::npos) << text;
   EXPECT_NE(exposed.find("1.000 ms   10.0 %"), std::string::npos) << text;
   EXPECT_NE(idle.find("2.000 ms   20.0 %"), std::string::npos) << text;
   // Two calls of 10^11 FLOPs in 7 ms: 28.6 TFLOP/s of 100, and 2 MB in 7 ms.
@@ -126,6 +128,8 @@ TEST(JsonLines, HaveTheStepAndItsOps) {
   for (std::string line; std::getline(lines, line);) parsed.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(parsed.size(), 3u);
   EXPECT_EQ(parsed[0]["milliseconds"], 10.0);
+  EXPECT_EQ(parsed[0]["forward"], 7.0);
+  EXPECT_EQ(parsed[0]["backward"], 0.0);
   EXPECT_EQ(parsed[0]["exposed"], 1.0);
   EXPECT_EQ(parsed[0]["cuda_graph"], true);
   EXPECT_TRUE(parsed[0]["difference"].is_null());

@@ -97,6 +97,10 @@ TEST(Steps, TimesOfEagerSteps) {
   EXPECT_EQ(steps[0].activities[4].origin.backward, true);
   const StepTimes times = times_of(steps[0]);
   EXPECT_EQ(times.total, 100);
+  EXPECT_EQ(times.forward, 30);   // 10-20, 30-50
+  EXPECT_EQ(times.backward, 20);  // 70-90
+  EXPECT_EQ(times.optimizer, 0);
+  EXPECT_EQ(times.other, 10);          // 0-10: inputs
   EXPECT_EQ(times.compute, 60);        // 0-20, 30-50, 70-90
   EXPECT_EQ(times.communication, 45);  // 15-60
   EXPECT_EQ(times.exposed, 20);        // 20-30, 50-60
@@ -219,7 +223,39 @@ TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
   const StepTimes times = times_of(steps[0]);
   EXPECT_EQ(times.exposed, 20);
   EXPECT_EQ(times.compute, 80);
+  EXPECT_EQ(times.forward, 50);
+  EXPECT_EQ(times.other, 30);
   EXPECT_EQ(times.idle, 0);
+}
+
+TEST(Steps, PhasesThatOverlapCountOnce) {
+  MadeUp trace;
+  trace.user("step 4", 0, 100);
+  trace.user("forward", 10, 30);
+  trace.kernel("gemm", 15, 1000, 1040);
+  trace.kernel("gemm", 16, 1010, 1050, kLoop, 8);
+  trace.user("backward", 30, 60);
+  trace.kernel("gemm", 35, 1045, 1070);
+  trace.user("optimizer", 60, 90);
+  trace.kernel("adamw", 65, 1060, 1100);
+  const StepTimes times = times_of(StepReader().read(trace)[0]);
+  EXPECT_EQ(times.forward, 50);
+  EXPECT_EQ(times.backward, 20);
+  EXPECT_EQ(times.optimizer, 30);
+  EXPECT_EQ(times.other, 0);
+  EXPECT_EQ(times.compute, times.total);
+}
+
+TEST(Steps, MeansOfTheirTimes) {
+  MadeUp trace;
+  add_eager(trace, 4, 0, 1000);
+  add_eager(trace, 5, 100, 1100);
+  const StepTimes mean = mean_of(StepReader().read(trace));
+  EXPECT_EQ(mean.total, 95);  // 100 and 90
+  EXPECT_EQ(mean.forward, 30);
+  EXPECT_EQ(mean.exposed, 20);
+  EXPECT_EQ(mean.idle, 15);
+  EXPECT_EQ(mean_of({}).total, 0);
 }
 
 }  // namespace
