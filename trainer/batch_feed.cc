@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/batch_feed.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace strata::trainer {
 namespace {
+
+constexpr int64_t kMostGraphThreads = 8;  // each has the batches of a step in memory
 
 MicroBatch like(const MicroBatch& batch, at::TensorOptions options) {
   const auto like_it = [&](const Tensor& tensor) {
@@ -27,40 +31,29 @@ void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
   }
 }
 
-bool has_own_graph(const std::vector<MicroBatch>& batches) { return batches.front().graph != nullptr; }
-
 }  // namespace
 
 MicroBatch to_device(const MicroBatch& batch, at::Device device) {
-  MicroBatch moved = batch;
-  for (Tensor* tensor : {&moved.inputs, &moved.targets, &moved.share}) {
-    if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
-  }
-  if (!batch.graph) return moved;
-  auto graph = std::make_shared<modules::GraphStep>(*batch.graph);
-  for (modules::WeightedGraph& layer : graph->layers) layer = layer.to(device);
-  for (modules::WeightedGraph* other : {&graph->features, &graph->pooling}) {
-    if (other->graph.targets > 0) *other = other->to(device);
-  }
-  moved.graph = std::move(graph);
-  return moved;
+  return with_each(batch, [&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
 }
 
-BatchFeed::BatchFeed(Read read, at::Device device) : read_(std::move(read)), device_(device) {
-  if (device.is_cuda()) reader_.emplace("batch feed");
+BatchFeed::BatchFeed(Read read, at::Device device, bool own_graphs) : read_(std::move(read)), device_(device) {
+  if (device.is_cpu()) return;
+  if (own_graphs) {
+    graphs_.emplace(read_, device, std::clamp<int64_t>(at::get_num_threads() - 1, 1, kMostGraphThreads));
+  } else {
+    reader_.emplace("batch feed");
+  }
 }
 
 const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
-  if (device_.is_cpu()) {
-    batches_ = read_(step);
+  if (device_.is_cpu() || graphs_) {
+    batches_ = graphs_ ? graphs_->next(step) : read_(step);
     return batches_;
   }
   Stage* stage = ahead_.valid() ? ahead_.get() : fill(step);
   if (stage->step != step) stage = fill(step);  // after a jump to another step
   take(*stage);
-  Stage& next_one = stages_[next_stage_];
-  // What the other stage holds was read by the step before, all of whose work is queued by now.
-  if (has_own_graph(stage->device) && next_one.taken) next_one.taken->record(current_stream());
   ahead_ = reader_->start([this, step] { return fill(step + 1); });
   return batches_;
 }
@@ -73,13 +66,10 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   Stage& stage = stages_[next_stage_];
   next_stage_ = 1 - next_stage_;
   const std::vector<MicroBatch> batches = read_(step);
-  const bool own_graph = has_own_graph(batches);
   if (stage.copied == nullptr) {
-    if (!own_graph) {
-      for (const MicroBatch& batch : batches) {
-        stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
-        stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
-      }
+    for (const MicroBatch& batch : batches) {
+      stage.host.push_back(like(batch, at::TensorOptions().pinned_memory(true)));
+      stage.device.push_back(like(batch, at::TensorOptions().device(device_)));
     }
     stage.copied = std::make_unique<sharding::GpuEvent>();
     stage.taken = std::make_unique<sharding::GpuEvent>();
@@ -87,13 +77,8 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
     stage.copied->wait_on_host();  // the copy of two steps ago reads the pinned memory
     stage.taken->hold_back(stream);
   }
-  if (own_graph) {
-    stage.device.clear();
-    for (const MicroBatch& batch : batches) stage.device.push_back(to_device(batch, device_));
-  } else {
-    copy(stage.host, batches);
-    copy(stage.device, stage.host);
-  }
+  copy(stage.host, batches);
+  copy(stage.device, stage.host);
   stage.copied->record(stream);
   stage.step = step;
   return &stage;
@@ -103,10 +88,6 @@ cudaStream_t BatchFeed::current_stream() const { return c10::cuda::getCurrentCUD
 
 void BatchFeed::take(Stage& stage) {
   stage.copied->hold_back(current_stream());
-  if (has_own_graph(stage.device)) {
-    batches_ = stage.device;
-    return;
-  }
   if (batches_.empty()) {
     for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
   }

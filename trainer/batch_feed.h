@@ -7,13 +7,13 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "sharding/gpu_watch.h"
+#include "trainer/graph_feed.h"
 #include "trainer/task.h"
 #include "trainer/worker_thread.h"
 
@@ -24,10 +24,11 @@ MicroBatch to_device(const MicroBatch& batch, at::Device device);
 
 class BatchFeed {
  public:
-  // `read` gives the micro-batches of a step on the host, of the same shapes for every step unless they have graphs of
-  // their own; on GPUs it is called by another thread, for one step ahead.
-  using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
-  BatchFeed(Read read, at::Device device);
+  // `read` gives the micro-batches of a step on the host; on GPUs it is called by another thread, for one step ahead.
+  // They are of the same shapes for every step, unless they have graphs of their own: then it is called for several
+  // steps at once.
+  using Read = GraphFeed::Read;
+  BatchFeed(Read read, at::Device device, bool own_graphs = false);
 
   // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were; but new
   // ones where batches have graphs of their own. An error of `read` is thrown here, for the step that it belongs to.
@@ -46,6 +47,7 @@ class BatchFeed {
 
   const Read read_;
   const at::Device device_;
+  std::optional<GraphFeed> graphs_;  // on GPUs, where batches have graphs of their own
   std::vector<MicroBatch> batches_;
   std::array<Stage, 2> stages_;
   size_t next_stage_ = 0;

@@ -97,7 +97,7 @@ struct OgbGraphsDataConfig : OgbFolderConfig, GraphEdges {
 };
 
 struct TextGraphDataConfig : GraphUse {
-  std::string edges = {}, features = {}, labels = {}, train_nodes = {}, validation_nodes = {};
+  std::string edges = {}, features = {}, labels = {}, train_nodes = {}, validation_nodes = {}, test_nodes = {};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -106,6 +106,7 @@ struct TextGraphDataConfig : GraphUse {
     fields.require("labels", labels, "text file with the label of a node in each line");
     fields.require("train_nodes", train_nodes, "text file of the nodes for training");
     fields.require("validation_nodes", validation_nodes, "text file of the nodes to evaluate on");
+    fields.add("test_nodes", test_nodes, "text file of the nodes to test on, which choose nothing; empty: none");
     describe_use(fields);
   }
 };

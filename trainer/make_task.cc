@@ -33,7 +33,7 @@ GraphData read_graph(const TextGraphDataConfig& data) {
                                 .labels = data.labels,
                                 .train = data.train_nodes,
                                 .validation = data.validation_nodes,
-                                .test = {}};
+                                .test = data.test_nodes};
   return read_text_graph(files, data.undirected);
 }
 template <std::derived_from<GraphUse> Data>

@@ -63,7 +63,8 @@ Metrics::Metrics(const Options& options)
       console_(options.console),
       json_(options.folder + "/metrics.jsonl", bytes_until(options.folder + "/metrics.jsonl", options.resumed_step),
             [this](const std::string& text) { warn(text); }),
-      events_(options.folder, options.resumed_step, [this](const std::string& text) { warn(text); }) {}
+      events_(options.folder, options.resumed_step, [this](const std::string& text) { warn(text); }),
+      best_(options.folder + "/metrics.jsonl") {}
 
 void Metrics::step(const StepRecord& record) {
   const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
@@ -120,7 +121,11 @@ void Metrics::step(const StepRecord& record) {
   console_.progress(record.step, options_.last_step);
 }
 
-void Metrics::evaluation(const EvaluationRecord& record) {
+void Metrics::evaluation(EvaluationRecord record) {
+  best_.see(record.step, record.values);
+  if (record.step == options_.last_step) {
+    for (const auto& value : best_.values()) record.values.push_back(value);
+  }
   std::string json = "{";
   append_member(json, "step", json_number(record.step));
   std::string line = "step: " + std::to_string(record.step);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "trainer/append_file.h"
+#include "trainer/best_evaluation.h"
 #include "trainer/console.h"
 #include "trainer/event_file.h"
 
@@ -27,7 +28,7 @@ struct StepRecord {
 
 struct EvaluationRecord {
   int64_t step = 0;
-  Scalars values;  // validation_loss, bits_per_byte, validation_accuracy, ...
+  Scalars values;  // validation_loss, bits_per_byte, validation_accuracy, test_accuracy, ...
 };
 
 class Metrics {
@@ -45,7 +46,8 @@ class Metrics {
 
   // One line in metrics.jsonl each: {"step":...,...}. A number that is not finite becomes null.
   void step(const StepRecord& record);
-  void evaluation(const EvaluationRecord& record);
+  // The last one says besides which was the best, where there is data for a test.
+  void evaluation(EvaluationRecord record);
   void weights(int64_t step, std::string_view weights_sha256);
 
   // From where the run goes on, after what was found to be wrong with other checkpoints.
@@ -69,6 +71,7 @@ class Metrics {
   Console console_;
   AppendFile json_;
   EventFile events_;
+  BestEvaluation best_;
   int64_t items_since_line_ = 0, steps_since_line_ = 0;
   double milliseconds_since_line_ = 0;
   int64_t timed_steps_ = -1;  // the first one is not counted: it builds and warms up

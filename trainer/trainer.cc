@@ -58,7 +58,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
-      feed_([this](int64_t step) { return read_batches(step); }, device_),
+      feed_([this](int64_t step) { return read_batches(step); }, device_, config.sees_new_graphs()),
       results_(device_),
       loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),

@@ -92,12 +92,13 @@ class GraphParityTest(unittest.TestCase):
             weights, ours = trained(folder, config)
         adjacent = matrix(graph, "adj")
         adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
-        nodes, labels = torch.tensor(graph["validation"]), torch.tensor(graph["labels"])
-        logits = forward(weights, matrix(graph, "attr"), adjacent, convolution, norm, residual)[nodes]
-        self.compare(ours, logits, labels[nodes], "validation_nodes")
+        logits, labels = forward(weights, matrix(graph, "attr"), adjacent, convolution, norm, residual), torch.tensor(graph["labels"])
+        nodes, tested = torch.tensor(graph["validation"]), torch.tensor(graph["test"])
+        self.compare(ours, logits[nodes], labels[nodes], "validation_nodes", logits[tested], labels[tested])
 
-    def compare(self, ours, logits, labels, count):
+    def compare(self, ours, logits, labels, count, test_logits, test_labels):
         theirs = functional.cross_entropy(logits, labels).item()
+        self.assertEqual(round(ours["test_accuracy"] * len(test_labels), 9), (test_logits.argmax(1) == test_labels).sum().item())
         self.assertLess(abs(ours["validation_loss"] - theirs), 1e-5 * theirs)
         self.assertEqual(round(ours["validation_accuracy"] * len(labels)), (logits.argmax(1) == labels).sum().item())
         self.assertEqual(ours[count], len(labels))
@@ -110,18 +111,21 @@ class GraphParityTest(unittest.TestCase):
             config = CONFIG.format(folder=folder, convolution=convolution, batch=16, more=", features: 6, pooling: %s%s" % (pooling, more),
                                    data="{type: ogb_graphs, folder: %s}" % folder)
             weights, ours = trained(folder, config)
-            nodes, edges, labels, validation = (table(folder, name)[:, 0].astype(int)
-                                                for name in ("raw/num-node-list", "raw/num-edge-list", "raw/graph-label", "split/random/valid"))
+            nodes, edges, labels, validation, tested = (
+                table(folder, name)[:, 0].astype(int)
+                for name in ("raw/num-node-list", "raw/num-edge-list", "raw/graph-label", "split/random/valid", "split/random/test"))
             features = numpy.split(table(folder, "raw/node-feat"), nodes.cumsum()[:-1])
             ends = numpy.split(table(folder, "raw/edge").astype(int), edges.cumsum()[:-1])
         logits = []
-        for graph in validation:
+        for graph in (*validation, *tested):
             adjacent = torch.zeros(nodes[graph], nodes[graph], dtype=torch.float64)
             adjacent[tuple(ends[graph].T)] = 1
             adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
             x = forward(weights, torch.tensor(features[graph]).float().double(), adjacent, convolution, norm=False, residual=residual)
             logits.append(pooled(weights, x, pooling))
-        self.compare(ours, torch.stack(logits), torch.tensor(labels[validation]), "validation_graphs")
+        count = len(validation)
+        self.compare(ours, torch.stack(logits[:count]), torch.tensor(labels[validation]), "validation_graphs", torch.stack(logits[count:]),
+                     torch.tensor(labels[tested]))
 
     def test_pooling_by_the_mean(self):
         self.check_pooling("gcn", "mean", ", dropout: 0.1")

@@ -142,6 +142,44 @@ TEST(Metrics, NothingIsLeftOfAStepThatItsPhasesFill) {
             "step        113.00 100.0 %");
 }
 
+TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
+  const TemporaryFolder folder;
+  const Captured out;
+  const auto run = [&](int64_t resumed_step, int64_t last_step) {
+    return Metrics({.folder = folder.path(),
+                    .resumed_step = resumed_step,
+                    .last_step = last_step,
+                    .console = {.out = out.file()}});
+  };
+  const auto evaluate = [](Metrics& metrics, int64_t step, double validation, double test) {
+    EvaluationRecord record{step, {{"validation_loss", 1}, {"validation_accuracy", validation}}};
+    if (test >= 0) record.values.emplace_back("test_accuracy", test);
+    metrics.evaluation(record);
+  };
+  {
+    Metrics metrics = run(-1, 50);
+    evaluate(metrics, 10, 0.5, 0.6);
+    evaluate(metrics, 20, 0.75, 0.55);
+    evaluate(metrics, 25, 0.9, -1);  // of a part of the validation data
+    evaluate(metrics, 30, 0.75, 0.7);
+    evaluate(metrics, 40, 0.8, 0.1);  // which is cut off
+  }
+  Metrics metrics = run(30, 50);
+  evaluate(metrics, 50, 0.7, 0.8);
+  const auto lines = json_lines(folder.path());
+  ASSERT_EQ(lines.size(), 5);
+  EXPECT_FALSE(lines[3].contains("best_step"));
+  EXPECT_EQ(lines[4], nlohmann::json({{"step", 50},
+                                      {"validation_loss", 1},
+                                      {"validation_accuracy", 0.7},
+                                      {"test_accuracy", 0.8},
+                                      {"best_step", 20},
+                                      {"best_validation_accuracy", 0.75},
+                                      {"test_accuracy_of_best", 0.55}}));
+  EXPECT_TRUE(out.text().ends_with(
+      "test_accuracy: 0.8000  best_step: 20  best_validation_accuracy: 0.7500  test_accuracy_of_best: 0.5500\n"));
+}
+
 TEST(Metrics, CutBackWhenResumed) {
   const TemporaryFolder folder;
   const Captured out;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What goes into a step and what comes out of it, on the device of the test: batches of any step in any order, results
 // of every step in theirs; and what a step may not do meanwhile.
+#include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -11,6 +13,7 @@
 #include "configs/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/batch_feed.h"
+#include "trainer/packed_batches.h"
 #include "trainer/step_results.h"
 #include "trainer/strict_step.h"
 
@@ -53,6 +56,68 @@ TEST(BatchFeed, ThrowsWhatCannotBeReadAtTheStepItBelongsTo) {
   EXPECT_NO_THROW(feed.next(11));
   EXPECT_NO_THROW(feed.next(12));
   EXPECT_THROW(feed.next(13), Error);
+}
+
+// Of other sizes in every step.
+std::vector<MicroBatch> read_graphs(int64_t step) {
+  std::vector<MicroBatch> batches = read(step);
+  for (MicroBatch& batch : batches) {
+    const int64_t nodes = 3 + step % 5;
+    auto graph = std::make_shared<modules::GraphStep>();
+    const Tensor targets = at::arange(nodes), sources = targets.flip(0);
+    graph->layers.push_back({kernels::NeighborGraph::from_edges(sources, targets, nodes, nodes),
+                             at::full({nodes}, static_cast<double>(step), at::kFloat)});
+    graph->pooling = {kernels::NeighborGraph::from_edges(sources, targets, nodes, nodes + 1), {}};
+    graph->first_row = 7 * step;
+    batch.graph = graph;
+  }
+  return batches;
+}
+
+void expect_graphs_of(int64_t step, const std::vector<MicroBatch>& batches) {
+  const std::vector<MicroBatch> expected = read_graphs(step);
+  ASSERT_EQ(batches.size(), expected.size());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_TRUE(at::equal(batches[i].inputs.cpu(), expected[i].inputs)) << step;
+    EXPECT_TRUE(at::equal(batches[i].targets.cpu(), expected[i].targets)) << step;
+    EXPECT_EQ(batches[i].first_sample, expected[i].first_sample);
+    const modules::GraphStep &graph = *batches[i].graph, &other = *expected[i].graph;
+    EXPECT_EQ(graph.first_row, other.first_row);
+    EXPECT_FALSE(graph.features.graph.by_target.offsets.defined());
+    EXPECT_FALSE(graph.pooling.edge_weight.defined());
+    EXPECT_EQ(graph.pooling.graph.targets, other.pooling.graph.targets);
+    for (const auto& [one, two] : {std::pair{&graph.layers[0], &other.layers[0]}, {&graph.pooling, &other.pooling}}) {
+      EXPECT_EQ(one->graph.device(), batches[i].inputs.device());
+      EXPECT_TRUE(at::equal(one->graph.by_target.offsets.cpu(), two->graph.by_target.offsets));
+      EXPECT_TRUE(at::equal(one->graph.by_target.neighbors.cpu(), two->graph.by_target.neighbors));
+      EXPECT_TRUE(at::equal(one->graph.by_source.neighbors.cpu(), two->graph.by_source.neighbors));
+      EXPECT_TRUE(at::equal(one->graph.edge_by_source.cpu(), two->graph.edge_by_source));
+    }
+    EXPECT_TRUE(at::equal(graph.layers[0].edge_weight.cpu(), other.layers[0].edge_weight));
+  }
+}
+
+TEST(BatchFeed, GivesGraphsOfAnySizeAlsoAfterAJump) {
+  at::set_num_threads(4);
+  BatchFeed feed(read_graphs, tests::device(), /*own_graphs=*/true);
+  for (const int64_t step : {1, 2, 3, 4, 5, 9, 10, 2, 3, 3}) expect_graphs_of(step, feed.next(step));
+  at::set_num_threads(1);
+}
+
+TEST(BatchFeed, ThrowsForGraphsAtTheStepTheyBelongTo) {
+  BatchFeed feed(read_graphs, tests::device(), /*own_graphs=*/true);
+  for (const int64_t step : {10, 11, 12}) expect_graphs_of(step, feed.next(step));
+  EXPECT_THROW(feed.next(13), Error);
+  expect_graphs_of(14, feed.next(14));
+}
+
+TEST(PackedBatches, AreWhatWasPacked) {
+  const PackedBatches packed(read_graphs(4), /*pinned=*/tests::device().is_cuda());
+  const std::vector<MicroBatch> batches = packed.on(tests::device());
+  expect_graphs_of(4, batches);
+  EXPECT_EQ(batches[0].inputs.storage().data(), batches[1].graph->pooling.graph.by_source.offsets.storage().data());
+  const auto address = reinterpret_cast<uintptr_t>(batches[1].graph->layers[0].edge_weight.const_data_ptr());
+  EXPECT_EQ((address - reinterpret_cast<uintptr_t>(batches[0].inputs.storage().data())) % 256, 0u);
 }
 
 TEST(StepResults, GiveEveryStepOnceAndInOrder) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Times PyTorch eager, torch.compile and cuDNN at the shapes of `tools/strata bench kernels`, by hand, on a machine with a GPU.
+"""Times PyTorch eager, torch.compile, cuDNN and cuSPARSE at the shapes of `tools/strata bench kernels`, by hand, on a machine with a GPU.
 
-    python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile or cudnn as level
+    python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile, cudnn, ... as level
     python3 tools/bench/side_by_side.py kernels.jsonl     # ours and theirs in one table
 
 Needs torch and its Triton. Timed as in timer.cc: medians between two events while the queue is full, over rotating inputs."""
@@ -47,8 +47,8 @@ def random(*sizes, dtype=torch.bfloat16):
 class Peer:
     """An op at a shape: inputs made anew, a function of them, and the bytes and FLOPs that must be done once."""
 
-    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False):
-        self.op, self.shape, self.make, self.run = op, shape, make, run
+    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False, dtype=torch.bfloat16, level=None):
+        self.op, self.shape, self.make, self.run, self.dtype, self.level = op, shape, make, run, dtype, level
         self.work = {"forward": forward, "backward": backward}
         self.differentiable, self.deterministic = differentiable, deterministic
 
@@ -153,23 +153,43 @@ def attention_peers():
                        (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops), deterministic=deterministic)
 
 
+class SparseProduct(torch.autograd.Function):
+    """By cuSPARSE, with a matrix whose transpose was made before."""
+
+    @staticmethod
+    def forward(context, x, matrix, transposed):
+        context.transposed = transposed
+        return matrix @ x
+
+    @staticmethod
+    def backward(context, gradient):
+        return context.transposed @ gradient, None, None
+
+
 def graph_peers():
-    """cuSPARSE for sums, the segment operators for the rest: only forward, for the transpose is a matrix of its own."""
+    """cuSPARSE for sums; the segment operators, and for sums index_add, where they have the memory for the messages of all edges."""
     width = 256
     for nodes, edges in ((169343, 2315598), (2449029, 123718280)):
         sources = (torch.rand(edges, device="cuda") ** 3 * nodes).long().clamp_(max=nodes - 1)
         targets = torch.randint(0, nodes, (edges,), device="cuda").sort()[0]
-        offsets = torch.cat((targets.new_zeros(1), targets.bincount(minlength=nodes).cumsum(0)))
-        matrix = torch.sparse_csr_tensor(offsets, sources, random(edges).fill_(1), (nodes, nodes))
-        work = (4 * nodes * width + 4 * edges + 8 * nodes, 2 * edges * width)
-        yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges sum", lambda n=nodes: [random(n, width)], lambda x, m=matrix: m @ x, work,
-                   differentiable=False)
-        if edges > 10**7:
-            continue  # messages of 63 GB
-        for reduction in ("mean", "max"):
-            yield Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges {reduction}", lambda n=nodes: [random(n, width)],
-                       lambda x, r=reduction, s=sources, o=offsets: torch.segment_reduce(x.index_select(0, s), r, offsets=o, unsafe=True), work,
-                       differentiable=False)
+        offsets = lambda rows: torch.cat((rows.new_zeros(1), rows.bincount(minlength=nodes).cumsum(0)))
+        begins, by_source, order = offsets(targets), *sources.sort(stable=True)
+        for dtype in (torch.bfloat16, torch.float32):
+            ones = torch.ones(edges, device="cuda", dtype=dtype)
+            csr = lambda rows, columns: torch.sparse_csr_tensor(rows.int(), columns.int(), ones, (nodes, nodes))
+            moved = 2 * dtype.itemsize * nodes * width + 4 * edges + 8 * nodes
+
+            def peer(level, reduction, run):
+                return Peer("neighbor_aggregate", f"{nodes}x{width}, {edges} edges {reduction}", lambda: [random(nodes, width, dtype=dtype)], run,
+                            (moved, 2 * edges * width), (moved, 2 * edges * width), dtype=dtype, level=level)
+
+            matrix, transposed = csr(begins, sources), csr(offsets(by_source), targets.index_select(0, order))
+            yield peer("cusparse", "sum", lambda x: SparseProduct.apply(x, matrix, transposed))
+            if edges > 10**7:
+                continue  # messages of 63 or 127 GB
+            for reduction in ("sum", "mean", "max"):
+                yield peer("segments", reduction, lambda x: torch.segment_reduce(x.index_select(0, sources), reduction, offsets=begins, unsafe=True))
+            yield peer("index_add", "sum", lambda x: torch.zeros_like(x).index_add(0, targets, x.index_select(0, sources)))
 
 
 def sets_of(peer):
@@ -214,6 +234,9 @@ def time_peer(peer, run):
 
 def variants(peer, wanted):
     """The ways in which PyTorch can do it."""
+    if peer.level:
+        yield peer.level, peer.run
+        return
     if peer.op == "attention":
         for level, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
             def run(*inputs, backend=backend):
@@ -230,7 +253,7 @@ def variants(peer, wanted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", action="append", help="only these ops")
-    parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash; max: autotune what compiles")
+    parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash, cusparse, segments, index_add; max: autotune what compiles")
     arguments = parser.parse_args()
     wanted = set(arguments.level or [])
     for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, graph_peers, optimizer_peer):
@@ -241,7 +264,7 @@ def main():
                 if wanted - {"max"} and level not in wanted:
                     continue
                 line = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
-                        "dtype": "bf16", "level": level}
+                        "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
                 try:
                     timed = time_peer(peer, run)
                 except Exception as error:  # one peer that cannot run must not hide the others

@@ -9,7 +9,8 @@ command_bench() {
     kernels) bench_kernels "$@" ;;
     step) bench_step "$@" ;;
     images) bench_images "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG or bench images; tools/strata help has their options" ;;
+    neighbors) bench_neighbors "$@" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
   esac
 }
 
@@ -22,6 +23,11 @@ bench_kernels() {
 bench_images() {
   make_ready
   exec "$(binary tools/bench/bench_images)" "$@"
+}
+
+bench_neighbors() {
+  make_ready
+  exec "$(binary tools/bench/bench_neighbors)" "$@"
 }
 
 # take_config QUESTION: the config and its overrides among `arguments` into `of_config`.

@@ -137,9 +137,9 @@ void check(const GraphData& graph, int64_t classes) {
 
 std::string fingerprint_of(const GraphData& graph) {
   uint64_t hash = mix(static_cast<uint64_t>(graph.nodes), static_cast<uint64_t>(graph.features));
-  for (const Tensor& part :
-       {graph.offsets, graph.neighbors, graph.dense_features, graph.sparse_features.offsets,
-        graph.sparse_features.columns, graph.sparse_features.values, graph.labels, graph.train, graph.validation}) {
+  for (const Tensor& part : {graph.offsets, graph.neighbors, graph.dense_features, graph.sparse_features.offsets,
+                             graph.sparse_features.columns, graph.sparse_features.values, graph.labels, graph.train,
+                             graph.validation, graph.test}) {
     hash = hash_of(hash, part);
   }
   if (graph.first_nodes.defined()) hash = hash_of(hash, graph.first_nodes);

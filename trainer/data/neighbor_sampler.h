@@ -5,10 +5,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "trainer/data/graph_data.h"
+#include "trainer/data/numbering.h"
 
 namespace strata::trainer {
 
@@ -36,13 +39,18 @@ class NeighborSampler {
 
   // Which neighbors a node has in a layer is a function of (key, layer, node): seeds that are spread over calls in
   // another way see the same ones. Each of the seeds, int64, has a row of its own, also where a node is there twice.
+  // May be called by several threads at once.
   SampledNeighborhood sample(const Tensor& seeds, uint64_t key) const;
 
  private:
   SparseRows some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const;
 
+  std::unique_ptr<Numbering> take_numbering() const;
+
   SparseRows rows_;
   Rule rule_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Numbering>> idle_;  // one for each call at the same time
 };
 
 }  // namespace strata::trainer

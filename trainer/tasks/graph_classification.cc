@@ -5,7 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +17,10 @@
 namespace strata::trainer {
 
 GraphClassification::GraphClassification(const TrainerConfig& config, GraphData graphs)
-    : GraphTask(config, graphs), graphs_(std::move(graphs)), rows_(rows_for(model_config_, graphs_)) {}
+    : GraphTask(config, graphs),
+      graphs_(std::move(graphs)),
+      rows_(rows_for(model_config_, graphs_)),
+      evaluated_(graphs_.test.defined() ? at::cat({graphs_.validation, graphs_.test}) : graphs_.validation) {}
 
 // The rows of a step are those of the nodes of its graphs, one after another: dropout's masks do not depend on how they
 // are spread over ranks and micro-batches.
@@ -31,13 +34,18 @@ MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t cou
 }
 
 MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
+  const int64_t validated = graphs_.validation.size(0);
+  if (end < evaluated_.size(0)) end = std::min(end, validated);
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  if (there == 0) {  // layers have collectives: a rank without graphs computes one, which counts nothing
-    const Tensor any = graphs_.validation.slice(0, 0, 1);
-    return batch_of(any, at::full_like(any, kIgnoredLabel), /*first_row=*/0);
-  }
-  const Tensor graphs = graphs_.validation.slice(0, first_sample, first_sample + there);
-  return batch_of(graphs, graphs_.labels.index_select(0, graphs), /*first_row=*/0);
+  // Layers have collectives: a rank without graphs computes one, which counts nothing.
+  const int64_t first = there > 0 ? first_sample : 0;
+  const Tensor graphs = evaluated_.slice(0, first, first + std::max<int64_t>(there, 1));
+  const Tensor labels = at::full({2, graphs.size(0)}, kIgnoredLabel, at::kLong);
+  const int64_t of_validation = std::clamp<int64_t>(validated - first, 0, there);
+  const Tensor known = graphs_.labels.index_select(0, graphs);
+  labels[0].slice(0, 0, of_validation).copy_(known.slice(0, 0, of_validation));
+  labels[1].slice(0, of_validation, there).copy_(known.slice(0, of_validation, there));
+  return batch_of(graphs, labels, /*first_row=*/0);
 }
 
 int64_t GraphClassification::nodes_in(const Tensor& graphs) const {
@@ -81,7 +89,7 @@ Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropou
 }
 
 Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {
-  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets);
+  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets[0], batch.targets[1]);
 }
 
 Tensor GraphClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {

@@ -2,6 +2,8 @@
 // One label out of several for each of many small graphs.
 #pragma once
 
+#include <algorithm>
+
 #include "trainer/tasks/graph_task.h"
 
 namespace strata::trainer {
@@ -16,7 +18,9 @@ class GraphClassification : public GraphTask {
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "graphs"; }
 
-  int64_t evaluation_samples() const override { return graphs_.validation.size(0); }
+  // The graphs for validation, then those for the test, which are evaluated all together or not at all.
+  int64_t evaluation_samples() const override { return evaluated_.size(0); }
+  int64_t evaluation_items(int64_t samples) const override { return std::min(samples, graphs_.validation.size(0)); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
@@ -32,7 +36,8 @@ class GraphClassification : public GraphTask {
   Tensor logits(const MicroBatch& batch, const Tensor& dropout_key) const;
 
   GraphData graphs_;
-  SparseRows rows_;  // of all graphs, as the convolutions want them
+  SparseRows rows_;   // of all graphs, as the convolutions want them
+  Tensor evaluated_;  // int64, graphs
 };
 
 }  // namespace strata::trainer

@@ -81,16 +81,22 @@ Tensor GraphTask::label_loss(const Tensor& scores, const Tensor& labels, const T
   return kernels::cross_entropy(scores, labels, scale, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
 }
 
-Tensor GraphTask::label_sums(const Tensor& scores, const Tensor& labels) const {
-  const Tensor right = at::argmax(scores, 1).eq(labels);
-  const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
-  // Last: a level may make the gradient in the memory of the scores.
-  const Tensor loss = label_loss(scores, labels, one);
-  return at::stack({loss.to(at::kDouble), right.sum().to(at::kDouble)});
+Tensor GraphTask::label_sums(const Tensor& scores, const Tensor& validation_labels, const Tensor& test_labels) const {
+  const Tensor guess = at::argmax(scores, 1), one = at::ones({}, scores.options().dtype(at::kFloat));
+  // Behind the guess: a level may make the gradient in the memory of the scores.
+  std::vector<Tensor> sums = {label_loss(scores, validation_labels, one), guess.eq(validation_labels).sum()};
+  if (test_labels.defined()) {
+    sums.push_back(guess.eq(test_labels).sum());
+    sums.push_back(test_labels.ne(kIgnoredLabel).sum());
+  }
+  for (Tensor& sum : sums) sum = sum.to(at::kDouble);
+  return at::stack(sums);
 }
 
 std::map<std::string, double> GraphTask::metrics(const std::vector<double>& means) const {
-  return {{"validation_accuracy", means.at(1)}};
+  std::map<std::string, double> result = {{"validation_accuracy", means.at(1)}};
+  if (means.size() > 2 && means[3] > 0) result["test_accuracy"] = means[2] / means[3];
+  return result;
 }
 
 }  // namespace strata::trainer

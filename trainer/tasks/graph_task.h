@@ -36,9 +36,10 @@ class GraphTask : public Task {
 
   Tensor scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,
                    const Tensor& dropout_key) const;
-  // See Task::loss and evaluation_sums: of losses, and of the items whose label is the first guess.
+  // See Task::loss and evaluation_sums: of losses, and of the items whose label is the first guess; where there are
+  // labels for the test, also of those items of it, and of all of it.
   Tensor label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale) const;
-  Tensor label_sums(const Tensor& scores, const Tensor& labels) const;
+  Tensor label_sums(const Tensor& scores, const Tensor& validation_labels, const Tensor& test_labels) const;
 
   const TrainerConfig config_;
   const modules::GraphNetworkConfig model_config_;

@@ -61,6 +61,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
   step_ = std::move(step);
   train_targets_ = targets_of(graph_.train).to(device);
   validation_targets_ = targets_of(graph_.validation).to(device);
+  if (graph_.test.defined()) test_targets_ = targets_of(graph_.test).to(device);
 }
 
 GraphSizes NodeClassification::graph_sizes() const {
@@ -110,7 +111,7 @@ MicroBatch NodeClassification::evaluation_batch(int64_t /*first_sample*/, int64_
 }
 
 Tensor NodeClassification::evaluation_sums(const MicroBatch& /*batch*/) const {
-  return label_sums(scores_of(features_, step_, /*dropout_key=*/{}), validation_targets_);
+  return label_sums(scores_of(features_, step_, /*dropout_key=*/{}), validation_targets_, test_targets_);
 }
 
 Tensor NodeClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {

@@ -46,8 +46,8 @@ class NodeClassification : public GraphTask {
   GraphPart part_;  // of this rank
   // On the device, of the own nodes.
   std::shared_ptr<const modules::GraphStep> step_;
-  Tensor features_, train_targets_, validation_targets_;  // targets: int64 [own nodes]
-  Tensor all_features_;                                   // dense ones of all nodes, where neighbors are sampled
+  Tensor features_, train_targets_, validation_targets_, test_targets_;  // targets: int64 [own nodes]
+  Tensor all_features_;  // dense ones of all nodes, where neighbors are sampled
 };
 
 }  // namespace strata::trainer

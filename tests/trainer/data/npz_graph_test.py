@@ -86,7 +86,7 @@ class NpzGraphTest(unittest.TestCase):
     def test_fingerprint_is_of_the_content(self):
         first = self.read()["fingerprint"]
         self.assertEqual(self.read(numpy.savez_compressed)["fingerprint"], first)
-        for name, change in (("labels", [0, 1, 2, 0, 1, 1]), ("train", [4, 0]), ("attr_data", numpy.array([0.5, 1, 2, -1, 4], numpy.float32)),
+        for name, change in (("labels", [0, 1, 2, 0, 1, 1]), ("train", [4, 0]), ("test", [3]), ("attr_data", numpy.array([0.5, 1, 2, -1, 4], numpy.float32)),
                              ("adj_indices", [1, 4, 5, 2, 0, 0, 3])):
             self.assertNotEqual(self.read(**{name: numpy.array(change)})["fingerprint"], first, name)
 

@@ -44,7 +44,7 @@ void print(const GraphData& graph) {
 int main(int count, char** words) try {
   using namespace strata::trainer;
   std::vector<std::string> arguments(words, words + count);
-  arguments.resize(9);
+  arguments.resize(10);
   const bool undirected = arguments[2] == "undirected";
   const std::string& format = arguments[3];
   const GraphData graph =
@@ -52,7 +52,8 @@ int main(int count, char** words) try {
       : format == "ogb" ? read_ogb_graph(arguments[4], arguments[5], undirected)
       : format == "ogbs"
           ? read_ogb_graphs(arguments[4], arguments[5], undirected)
-          : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], ""}, undirected);
+          : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], arguments[9]},
+                            undirected);
   check(graph, std::stoll(arguments[1]));
   print(graph);
 } catch (const strata::Error& error) {

@@ -44,9 +44,9 @@ class TextGraphTest(unittest.TestCase):
     def ogb(self, split="", **options):
         return self.run_program("ogb", self.folder, split, **options)
 
-    def plain(self):
+    def plain(self, *more):
         names = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz", "split/time/train.csv.gz", "split/time/valid.csv.gz")
-        return self.run_program("text", *[self.path(name) for name in names])
+        return self.run_program("text", *[self.path(name) for name in (*names, *more)])
 
     def test_reads_what_was_written(self):
         for compress in (gzip.open, open):
@@ -61,6 +61,7 @@ class TextGraphTest(unittest.TestCase):
                         self.assertEqual(found[name], value, name)
             self.assertEqual(json.loads(self.plain().stdout)["neighbors"], GRAPH["neighbors"])
             self.assertIsNone(json.loads(self.plain().stdout)["test"])
+            self.assertEqual(json.loads(self.plain("split/time/test.csv.gz").stdout)["test"], GRAPH["test"])
         self.assertEqual(json.loads(self.ogb(direction="undirected").stdout)["neighbors"], [1, 2, 0, 0])
 
     def test_other_separators_and_ends_of_lines(self):
