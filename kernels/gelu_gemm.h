@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launcher of gelu_gemm.cu: a product of 16-bit matrices on Hopper followed by gelu_tanh, which is applied beside the
-// product of the next tile.
+// The launcher of gelu_gemm.cu: a product of 16-bit matrices on Hopper followed by gelu_tanh, which is applied beside
+// the product of the next tile.
 #pragma once
 
 #include <cuda_runtime_api.h>

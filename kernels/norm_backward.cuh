@@ -61,7 +61,8 @@ __device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange&
 
 template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBackward a, const RowPlan plan) {
-  extern __shared__ uint4 shared[];  // weight, bias, the ring; in the end the sums of the teams
+  // Weight, bias, the ring; in the end the sums of the teams.
+  extern __shared__ __align__(kRingAlignment) uint4 shared[];
   using Part = RowPart<T, kVectors>;
   constexpr int N = kVectorWidth<T>, kSums = Norm::kCentered ? 2 : 1;
   constexpr bool kActivated = Norm::kActivation != Activation::none;
