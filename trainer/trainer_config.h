@@ -317,7 +317,7 @@ struct TrainerConfig {
                "entries win and those without a word mean full");
     fields.add_or_word("memory", memory, "none",
                        "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
-                       "start fills that in: what takes the least time and fits",
+                       "start fills that in: what takes the least time and fits; what it says otherwise must fit",
                        "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
