@@ -22,6 +22,11 @@ inline bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
   return is_linear && config.outputs_of(layer) < config.inputs_of(layer);
 }
 
+// Of a head of gat: heads stand side by side, but where there are classes their mean is taken.
+inline int64_t outputs_of_head(const GraphNetworkConfig& config, int64_t layer) {
+  return config.gives_classes(layer) ? config.outputs_of(layer) : config.outputs_of(layer) / config.heads;
+}
+
 // Outputs that fill vectors of 16 bytes, in which GPUs read rows.
 inline int64_t width_in_vectors(int64_t outputs, int64_t element_bytes) {
   const int64_t width = 16 / element_bytes;

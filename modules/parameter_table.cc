@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "modules/block_config.h"
+#include "modules/graph_products.h"
 
 namespace strata::modules {
 namespace {
@@ -109,7 +110,7 @@ ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
       group.uniform_linear("mlp.down", outputs, config.width);
       break;
     case GraphConvolutionKind::gat: {
-      const int64_t of_head = config.gives_classes(index) ? outputs : outputs / config.heads;
+      const int64_t of_head = outputs_of_head(config, index);
       group.glorot("neighbor.weight", config.heads * of_head, inputs);
       group.glorot("attention.source", config.heads, of_head);
       group.glorot("attention.target", config.heads, of_head);

@@ -47,9 +47,10 @@ double quantile(std::vector<double> values, double share) {
 }
 
 template <class Model>
-nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const Model& model) {
-  if (!trainer::predicts_step_memory(config)) return nullptr;
-  return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model)));
+nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const trainer::GraphSizes& graph,
+                                      const Model& model) {
+  if (!trainer::predicts_step_memory(config, graph)) return nullptr;
+  return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model), graph));
 }
 
 // Milliseconds of a profiled step on rank 0: what adds up to it, and all communication, hidden or not.
@@ -93,7 +94,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"model_teraflops_per_rank", teraflops},
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
-                                 {"predicted_peak_memory_bytes", predicted_peak(config, model)},
+                                 {"predicted_peak_memory_bytes", predicted_peak(config, measured.graph, model)},
                                  {"device_allocations", measured.device_allocations},
                                  {"loss", measured.loss},
                                  {"breakdown", breakdown(measured.profiled)}};

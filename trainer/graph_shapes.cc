@@ -93,8 +93,7 @@ class GraphShapes {
 
   void add_attention(int64_t layer) {
     const MatrixSize matrix = graph_.of_layer(layer);
-    const int64_t outputs = model_.outputs_of(layer), heads = model_.heads;
-    const int64_t of_head = model_.gives_classes(layer) ? outputs : outputs / heads;
+    const int64_t heads = model_.heads, of_head = modules::outputs_of_head(model_, layer);
     shapes_.in_layers(linear(graph_.inputs_of_layer(layer), model_.inputs_of(layer), heads * of_head), 1);
     shapes_.in_layers(linear(matrix.columns, heads * of_head, 2 * heads), 1);
     shapes_.in_layers(attention(matrix, heads, of_head), 1);

@@ -22,11 +22,22 @@ std::string row(const std::string& name, int64_t bytes) {
 
 }  // namespace
 
-bool predicts_step_memory(const TrainerConfig& config) { return step_memory(config).has_value(); }
+bool predicts_step_memory(const TrainerConfig& config, const GraphSizes& graph) {
+  return step_memory(config, graph).has_value();
+}
 
-std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+std::vector<MemoryClass> standing_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                                         const GraphSizes& graph) {
   std::vector<MemoryClass> classes = memory_per_rank(config, table);
-  const std::optional<StepMemory> step = step_memory(config);
+  const std::optional<StepMemory> step = step_memory(config, graph);
+  if (step && step->standing > 0) classes.push_back({"graph, features and labels", step->standing});
+  return classes;
+}
+
+std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                                     const GraphSizes& graph) {
+  std::vector<MemoryClass> classes = standing_memory(config, table, graph);
+  const std::optional<StepMemory> step = step_memory(config, graph);
   if (!step) return classes;
   const int64_t kept = std::min(step->kept, step->most);
   classes.push_back({"batches", step->batches});

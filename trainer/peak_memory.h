@@ -7,16 +7,22 @@
 #include <vector>
 
 #include "modules/parameter_table.h"
+#include "trainer/graph_sizes.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {
 
-// Whether it is predicted what a step takes besides parameters and optimizer: not for graph networks.
-bool predicts_step_memory(const TrainerConfig& config);
+// Whether it is predicted what a step takes besides parameters and optimizer: see step_memory.
+bool predicts_step_memory(const TrainerConfig& config, const GraphSizes& graph = {});
 
-// memory_per_rank, and where it is predicted what a step takes besides when it takes the most.
-std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+// memory_per_rank, and the graph that stays on the device, where its size is known.
+std::vector<MemoryClass> standing_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                                         const GraphSizes& graph);
+
+// That, and where it is predicted what a step takes besides when it takes the most.
+std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                                     const GraphSizes& graph = {});
 
 int64_t sum_of(const std::vector<MemoryClass>& classes);
 

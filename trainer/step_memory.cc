@@ -7,6 +7,7 @@
 #include "modules/block_config.h"
 #include "modules/module_table.h"
 #include "trainer/block_memory.h"
+#include "trainer/graph_memory.h"
 #include "trainer/language_model_ends.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/op_memory.h"
@@ -36,20 +37,50 @@ StepMemory follow(const TrainerConfig& config, const Model& model, const std::st
   return memory;
 }
 
-std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::TransformerConfig& model) {
+std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::TransformerConfig& model,
+                                         const GraphSizes&) {
   return follow<LanguageModelEnds>(config, model, modules::head_group(model), model.sequence);
 }
 
-std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::VisionTransformerConfig& model) {
+std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::VisionTransformerConfig& model,
+                                         const GraphSizes&) {
   return follow<VisionTransformerEnds>(config, model, "head", model.tokens());
 }
 
-std::optional<StepMemory> step_memory_of(const TrainerConfig&, const modules::GraphNetworkConfig&) { return {}; }
+// A whole random graph has the size that is asked for.
+GraphSizes asked_for(const TrainerConfig& config, const modules::GraphNetworkConfig& model) {
+  const auto* data = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
+  const bool sparse = model.projection == modules::InputProjection::sparse;
+  if (data == nullptr || sparse || !config.shares_samples() || config.run.ranks > 1) return {};
+  GraphSizes sizes;
+  sizes.nodes = data->nodes;
+  sizes.layers = {{data->nodes, data->nodes, data->edges + (model.wants_self_loops() ? data->nodes : 0),
+                   model.convolution == modules::GraphConvolutionKind::gcn}};
+  sizes.standing = sizes.layers.front();
+  sizes.splits = 2;
+  return sizes;
+}
+
+std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::GraphNetworkConfig& model,
+                                         const GraphSizes& given) {
+  const GraphSizes graph = given.layers.empty() ? asked_for(config, model) : given;
+  if (graph.layers.empty()) return {};
+  MemoryLedger ledger;
+  GraphMemory step(config, model, graph, ledger);
+  StepMemory memory;
+  memory.standing = step.standing();
+  memory.batches = (config.run.device != sharding::DeviceWish::cpu ? 3 : 1) * config.micro_batches() * step.batch();
+  memory.layers = step.follow();
+  memory.kept = step.kept();
+  memory.most = ledger.most();
+  memory.moment = ledger.moment();
+  return memory;
+}
 
 }  // namespace
 
-std::optional<StepMemory> step_memory(const TrainerConfig& config) {
-  return std::visit([&](const auto& model) { return step_memory_of(config, model); }, config.model.type);
+std::optional<StepMemory> step_memory(const TrainerConfig& config, const GraphSizes& graph) {
+  return std::visit([&](const auto& model) { return step_memory_of(config, model, graph); }, config.model.type);
 }
 
 }  // namespace strata::trainer

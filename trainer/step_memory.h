@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "trainer/graph_sizes.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {
 
 struct StepMemory {
   std::vector<int64_t> layers;  // what the forward of each layer leaves for its backward and for the next layer
+  int64_t standing = 0;         // graphs, features and targets that stay on the device
   int64_t batches = 0;          // inputs and targets
   int64_t kept = 0;             // by all layers when the loss begins
   int64_t most = 0;             // the same, gradients, and what ops need while they run, at most at once
@@ -21,8 +23,9 @@ struct StepMemory {
 
 // Follows a micro-batch through forward and backward, tensor by tensor, with what each op allocates at the level that
 // was chosen for it. Levels that were not measured yet (`best` without a plan) count as cuda, traced ones (torchscript)
-// as aten, which keeps less. Nothing for graph networks, whose tensors are as large as their graphs. Not in it: what
-// oneDNN needs on CPUs while it multiplies 16-bit matrices, 325 kB for 64 x 192 and 1.1 MB for 768 x 768.
-std::optional<StepMemory> step_memory(const TrainerConfig& config);
+// as aten, which keeps less. Graph networks are followed where the sizes of their graphs are known, which for sampled
+// neighbors and many graphs are those of the first batch; others take about as much. Not in it: what oneDNN needs on
+// CPUs while it multiplies 16-bit matrices, 325 kB for 64 x 192 and 1.1 MB for 768 x 768.
+std::optional<StepMemory> step_memory(const TrainerConfig& config, const GraphSizes& graph = {});
 
 }  // namespace strata::trainer

@@ -23,6 +23,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
+#include "trainer/peak_memory.h"
 #include "trainer/profile/call_work.h"
 #include "trainer/resume.h"
 #include "trainer/strict_step.h"
@@ -107,8 +108,7 @@ ExitCode Trainer::train() {
 
 Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
   using Clock = std::chrono::steady_clock;
-  Measurement measured;
-  measured.items_per_sample = task_->items_per_sample();
+  Measurement measured{.items_per_sample = task_->items_per_sample(), .graph = task_->graph_sizes()};
   Clock::time_point last;
   const auto look = [&](bool all) {
     while (const std::optional<StepResult> result = results_.next(all)) {
@@ -236,7 +236,7 @@ void Trainer::take_step() {
   } catch (const c10::OutOfMemoryError& error) {
     const std::string request = error.what_without_backtrace();
     throw Error(ExitCode::out_of_memory,
-                out_of_memory_report(config_, memory_per_rank(config_, task_->parameter_table()),
+                out_of_memory_report(config_, standing_memory(config_, task_->parameter_table(), task_->graph_sizes()),
                                      device_memory(device_), request.substr(0, request.find(". GPU "))));
   }
   results_.push(step_);

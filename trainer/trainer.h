@@ -42,9 +42,10 @@ struct StepInputs {
 // What a benchmark wants to know of a run.
 struct Measurement {
   int64_t items_per_sample = 0;
-  std::vector<double> milliseconds;            // of each step that counts
-  std::vector<double> profiled_milliseconds;   // of the profiled steps behind them
-  std::optional<profile::StepTimes> profiled;  // where their time went on this rank, means
+  GraphSizes graph = {};
+  std::vector<double> milliseconds = {};            // of each step that counts
+  std::vector<double> profiled_milliseconds = {};   // of the profiled steps behind them
+  std::optional<profile::StepTimes> profiled = {};  // where their time went on this rank, means
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
   bool captured = false;           // the steps were replays of a CUDA graph

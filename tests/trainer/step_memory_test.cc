@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -44,7 +45,10 @@ TrainerConfig config_for(std::vector<std::string> overrides) {
       "optimizer: {type: adamw, learning_rate: 1e-2}\n"
       "schedule: {type: constant}\n";
   overrides.push_back("run.ranks=" + std::to_string(bootstrap().ranks()));
-  overrides.push_back("batch=" + std::to_string(64 * bootstrap().ranks()));
+  // Of the whole graph there is one.
+  const bool whole = std::find(overrides.begin(), overrides.end(), "micro_batch=1") != overrides.end() &&
+                     overrides.front().find("graph_network") != std::string::npos;
+  overrides.push_back("batch=" + std::to_string(whole ? 1 : 64 * bootstrap().ranks()));
   overrides.push_back(tests::device().is_cpu() ? "run.device=cpu" : "run.device=cuda");
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);  // as the configuration has it
   return parse_trainer_config("test.yaml", text, overrides).config;
@@ -62,10 +66,23 @@ std::vector<std::string> vision(const std::vector<std::string>& overrides) {
   return all;
 }
 
+// A graph network on nodes of a random graph; on ranks in parts, unless neighbors are sampled.
+std::vector<std::string> graph(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {
+      "model={type: graph_network, convolution: sage, features: 48, layers: 4, width: 64, classes: 16}",
+      "data={type: synthetic_graph, nodes: 3000, edges: 24000}"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  const bool sampled = std::any_of(overrides.begin(), overrides.end(),
+                                   [](const std::string& text) { return text.starts_with("data.neighbors"); });
+  all.push_back(sampled ? "micro_batch=64" : "micro_batch=1");
+  return all;
+}
+
 struct Counted {
   std::vector<int64_t> layers;
   int64_t most = 0;
   int64_t batch = 0;  // of one micro-batch
+  GraphSizes graph;
 };
 
 // The second of two micro-batches: the first makes what is made once.
@@ -85,6 +102,7 @@ Counted count(const TrainerConfig& config) {
     };
   };
   ShardedModel model(config, *task, mesh, {.device = device, .around = around});
+  counted.graph = task->graph_sizes();
   const auto options = at::dtype(at::kFloat).device(device);
   const Tensor scale = at::full({}, 1e-3, options), dropout_key = at::full({1}, 11, options.dtype(at::kLong));
   const MicroBatch batch = to_device(task->training_batch(0, config.micro_batch), device);
@@ -106,20 +124,22 @@ Counted count(const TrainerConfig& config) {
   return counted;
 }
 
-void expect_predicted(const std::string& name, const std::vector<std::string>& given) {
+void expect_predicted(const std::string& name, const std::vector<std::string>& given, bool of_graphs = false) {
   for (const char* layers : {"none", "selective", "full", "[0, 2 selective]"}) {
     std::vector<std::string> overrides = given;
     overrides.push_back(std::string("gradient_checkpointing=") + layers);
     const TrainerConfig config = config_for(overrides);
-    const std::optional<StepMemory> expected = step_memory(config);
-    ASSERT_TRUE(expected);
     const Counted counted = count(config);
+    const std::optional<StepMemory> expected = step_memory(config, counted.graph);
+    ASSERT_TRUE(expected);
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
     EXPECT_EQ(counted.layers, expected->layers);
     const double difference = static_cast<double>(expected->most - counted.most) / static_cast<double>(counted.most);
     EXPECT_LT(std::abs(difference), 0.03) << "predicted " << expected->most << ", counted " << counted.most;
     const int64_t copies = tests::device().is_cpu() ? 1 : 3;
-    EXPECT_EQ(expected->batches, copies * config.micro_batches() * counted.batch);
+    if (!of_graphs) {
+      EXPECT_EQ(expected->batches, copies * config.micro_batches() * counted.batch);
+    }
     if (bootstrap().rank() == 0) {
       std::printf("%s %s, most at %s: predicted %+.2f %% off\n", name.c_str(), layers, expected->moment.c_str(),
                   100 * difference);
@@ -201,6 +221,47 @@ std::vector<std::vector<std::string>> vision_configurations() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfVision, testing::ValuesIn(vision_configurations()));
+
+class StepMemoryOfGraphs : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(StepMemoryOfGraphs, EveryWayOfCheckpointing) {
+  std::string name = "graph";
+  for (const std::string& text : GetParam()) name += " " + text;
+  expect_predicted(name, graph(GetParam()), /*of_graphs=*/true);
+}
+
+std::vector<std::vector<std::string>> graph_configurations() {
+  const std::string gcn = "model.convolution=gcn", gin = "model.convolution=gin", norm = "model.norm=true";
+  const std::string residual = "model.residual=true", dropout = "model.dropout=0.1";
+  const std::string bfloat16 = "precision.compute=bfloat16", batch = "data.neighbors=[6, 5, 4, 3]";
+  const std::vector<std::string> gat = {"model.convolution=gat", "model.heads=4"};
+  const auto with = [](std::vector<std::string> list, const std::vector<std::string>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+    return list;
+  };
+  std::vector<std::vector<std::string>> all = {{},
+                                               {"model.reduction=max"},
+                                               {norm, dropout},
+                                               {norm, residual, "model.projection=dense"},
+                                               {gcn},
+                                               {gcn, norm, dropout, residual},
+                                               {gin},
+                                               {gin, norm},
+                                               gat,
+                                               with(gat, {norm, dropout, residual}),
+                                               {"model.projection=sparse", norm, dropout},
+                                               {batch},
+                                               {batch, gcn, norm, dropout},
+                                               {batch, gin, "model.projection=sparse"},
+                                               with({batch}, gat)};
+  if (!on_gpu()) return all;
+  const size_t count = all.size();
+  for (size_t i = 0; i < count; ++i) all.push_back(with(all[i], {"kernels={default: cuda}"}));
+  for (size_t i = 0; i < count; ++i) all.push_back(with(all[i], {bfloat16, "kernels={default: cuda}"}));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(graph_configurations()));
 
 // A trial predicts what a step takes in whatever way it chooses; with less memory, more is computed again.
 TEST(LayerTrial, MeasuresWhatAStepTakes) {

@@ -25,10 +25,7 @@ class GraphClassification : public GraphTask {
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  GraphSizes graph_sizes() const override {
-    const MicroBatch batch = training_batch(0, config_.micro_batch);
-    return {*batch.graph, batch.inputs.size(0)};
-  }
+  GraphSizes graph_sizes() const override { return sizes_of(training_batch(0, config_.micro_batch)); }
 
  private:
   int64_t nodes_in(const Tensor& graphs) const;

@@ -29,6 +29,11 @@ void check_features(const GraphData& graph, const modules::GraphNetworkConfig& m
   }
 }
 
+MatrixSize size_of(const modules::WeightedGraph& matrix) {
+  if (!matrix.graph.by_target.neighbors.defined()) return {};
+  return {matrix.graph.targets, matrix.graph.sources, matrix.graph.edges(), matrix.edge_weight.defined()};
+}
+
 }  // namespace
 
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
@@ -50,6 +55,14 @@ std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
 
 void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+}
+
+GraphSizes GraphTask::sizes_of(const MicroBatch& batch) {
+  GraphSizes sizes;
+  sizes.nodes = batch.inputs.size(0);
+  sizes.features = size_of(batch.graph->features), sizes.pooling = size_of(batch.graph->pooling);
+  for (const modules::WeightedGraph& layer : batch.graph->layers) sizes.layers.push_back(size_of(layer));
+  return sizes;
 }
 
 Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count) const {

@@ -28,6 +28,9 @@ class GraphTask : public Task {
   // Throws Error (data) for what is wrong with the graph, or does not fit the model.
   GraphTask(const TrainerConfig& config, const GraphData& graph);
 
+  // Of a batch with a graph of its own.
+  static GraphSizes sizes_of(const MicroBatch& batch);
+
   // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
   Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;
 

@@ -65,15 +65,15 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
 }
 
 GraphSizes NodeClassification::graph_sizes() const {
-  if (sampler_) {
-    const MicroBatch batch = sampled_batch(0, config_.micro_batch);
-    return {*batch.graph, batch.inputs.size(0)};
-  }
   const GraphPart part = model_ ? part_ : part_of_rank(0, config_.run.ranks);
   const int64_t own = part.nodes(), sources = own + part.halo.size(0);
   GraphSizes sizes;
+  if (sampler_) sizes = sizes_of(sampled_batch(0, config_.micro_batch));
+  sizes.standing = {own, sources, part.rows.columns.size(0), part.rows.values.defined()};
+  sizes.splits = graph_.test.defined() ? 3 : 2;
+  if (sampler_) return sizes;
   sizes.nodes = model_config_.has_projection() ? own : sources;
-  sizes.layers = {{own, sources, part.rows.columns.size(0), part.rows.values.defined()}};
+  sizes.layers = {sizes.standing};
   if (graph_.is_sparse()) {
     const int64_t entries = rows_between(graph_.sparse_features, part.begin, part.end).columns.size(0);
     sizes.features = {own, graph_.features, entries, /*weighted=*/true};
