@@ -31,7 +31,7 @@ GraphMemory::GraphMemory(const TrainerConfig& config, const modules::GraphNetwor
       model_(model),
       graph_(graph),
       ledger_(ledger),
-      ops_(config, block_of(model), graph.nodes, /*positions=*/1, ledger),
+      ops_(config, block_of(model), {.layers = "layers"}, graph.nodes, /*positions=*/1, ledger),
       tape_(ledger),
       exchanges_(config.shares_samples() && config.run.ranks > 1) {}
 
@@ -75,11 +75,12 @@ GraphMemory::Value GraphMemory::projected(const Value& features) {
   const Part& part = ops_.outside();
   if (model_.projection == modules::InputProjection::none) return features;
   if (model_.projection == modules::InputProjection::dense) {
-    return linear(part, features, {.rows = graph_.nodes, .inputs = model_.features, .outputs = model_.width});
+    return linear(part, features,
+                  {.module = "projection", .rows = graph_.nodes, .inputs = model_.features, .outputs = model_.width});
   }
   // The weight is what is summed up.
   const Value weight = MemoryTape::leaf(tape_.make(0));
-  return sum(part, aggregate(part, weight, graph_.features, model_.width, Reduction::sum), {},
+  return sum(part, aggregate(part, "projection", weight, graph_.features, model_.width, Reduction::sum), {},
              graph_.nodes * model_.width);
 }
 
@@ -152,8 +153,8 @@ GraphMemory::Value GraphMemory::gathered(int64_t index, const Value& x) {
   const MatrixSize matrix = graph_.of_layer(index);
   const int64_t inputs = model_.inputs_of(index), elements = matrix.rows * inputs;
   const Value own = targets_of(part, x, index, graph_.inputs_of_layer(index), inputs);
-  const Value around =
-      aggregate(part, with_halo(part, x, index, inputs), matrix, inputs, modules::reduction_of(model_));
+  const Value around = aggregate(part, model_.convolution == GraphConvolutionKind::gin ? "" : "neighbor",
+                                 with_halo(part, x, index, inputs), matrix, inputs, modules::reduction_of(model_));
   if (model_.convolution == GraphConvolutionKind::gcn) return around;
   if (model_.convolution == GraphConvolutionKind::gin) return sum(part, own, around, elements);
   const int64_t half = ops_.tensor(elements, part.bytes);
@@ -166,12 +167,12 @@ GraphMemory::Value GraphMemory::gathered(int64_t index, const Value& x) {
 GraphMemory::Value GraphMemory::product_of(int64_t index, const Value& gathered) {
   const Part& part = part_of(index);
   const int64_t rows = graph_.of_layer(index).rows, inputs = model_.inputs_of(index);
-  Product product{.rows = rows, .inputs = inputs, .outputs = model_.outputs_of(index)};
+  Product product{.module = "neighbor", .rows = rows, .inputs = inputs, .outputs = model_.outputs_of(index)};
   product.relu = model_.ends_in_relu(index);
   if (model_.convolution == GraphConvolutionKind::gin) {
-    product.inputs = model_.width;
-    return linear(part, linear(part, gathered, {.rows = rows, .inputs = inputs, .outputs = model_.width, .relu = true}),
-                  product);
+    const Product up{.module = "mlp.up", .rows = rows, .inputs = inputs, .outputs = model_.width, .relu = true};
+    product.module = "mlp.down", product.inputs = model_.width;
+    return linear(part, linear(part, gathered, up), product);
   }
   if (model_.convolution == GraphConvolutionKind::sage) {
     product.inputs = 2 * inputs;
@@ -186,10 +187,11 @@ GraphMemory::Value GraphMemory::sum_of_products(int64_t index, const Value& x) {
   const int64_t inputs = model_.inputs_of(index), outputs = model_.outputs_of(index);
   const int64_t width = ops_.on_gpu() ? modules::width_in_vectors(outputs, part.bytes) : outputs;
   const auto filled_up = [&] { return made(width > outputs ? make(part, width * inputs) : tape_.make(0)); };
-  Product product{.rows = graph_.inputs_of_layer(index), .inputs = inputs, .outputs = width, .bias = false};
+  Product product{
+      .module = "neighbor", .rows = graph_.inputs_of_layer(index), .inputs = inputs, .outputs = width, .bias = false};
   product.made_weight = filled_up();
-  const Value around = aggregate(part, with_halo(part, linear(part, x, product), index, width), matrix, width,
-                                 modules::reduction_of(model_));
+  const Value around = aggregate(part, "neighbor", with_halo(part, linear(part, x, product), index, width), matrix,
+                                 width, modules::reduction_of(model_));
   const auto own = [&] {
     if (model_.convolution != GraphConvolutionKind::sage) return Value();
     product.rows = matrix.rows, product.bias = true;
@@ -209,12 +211,13 @@ GraphMemory::Value GraphMemory::attended(int64_t index, const Value& x) {
   const int64_t width = heads * of_head, targets = matrix.rows;
   const bool averages = model_.gives_classes(index);
   const Memory bias = averages ? make(part, width) : tape_.make(0);
-  Product product{.rows = graph_.inputs_of_layer(index), .inputs = model_.inputs_of(index), .outputs = width};
+  Product product{
+      .module = "neighbor", .rows = graph_.inputs_of_layer(index), .inputs = model_.inputs_of(index), .outputs = width};
   product.made_bias = made(bias);
   const Value h = with_halo(part, linear(part, x, product), index, width);
   {
     const Memory of_sources = make(part, heads * width), of_targets = make(part, heads * width);
-    product = {.rows = matrix.columns, .inputs = width, .outputs = 2 * heads};
+    product = {.module = "attention", .rows = matrix.columns, .inputs = width, .outputs = 2 * heads};
     product.made_weight = made(make(part, 2 * heads * width));
   }
   const Memory score_bias = make(part, 2 * heads);
@@ -231,13 +234,14 @@ GraphMemory::Value GraphMemory::attended(int64_t index, const Value& x) {
 }
 
 GraphMemory::Value GraphMemory::pooled(const Value& x) {
-  const Part& part = ops_.outside();
+  const Part& part = ops_.head();
   const MatrixSize& matrix = graph_.pooling;
-  const Product head{.rows = matrix.rows, .inputs = model_.width, .outputs = model_.classes};
+  const Product head{.module = "head", .rows = matrix.rows, .inputs = model_.width, .outputs = model_.classes};
   if (model_.pooling != modules::NodePooling::attention) {
-    return linear(part, aggregate(part, x, matrix, model_.width, Reduction::sum), head);
+    return linear(part, aggregate(part, "pooling", x, matrix, model_.width, Reduction::sum), head);
   }
-  const Value score = linear(part, x, {.rows = matrix.columns, .inputs = model_.width, .outputs = 1});
+  const Value score =
+      linear(part, x, {.module = "pooling.gate", .rows = matrix.columns, .inputs = model_.width, .outputs = 1});
   const Value of_graph{make(part, matrix.rows)};
   return linear(
       part, attention(part, x, score, of_graph, matrix, /*heads=*/1, model_.width, /*copies_scores=*/part.bytes == 2),
@@ -246,7 +250,7 @@ GraphMemory::Value GraphMemory::pooled(const Value& x) {
 
 void GraphMemory::loss_forward(Value& logits) {
   const int64_t rows = items(), scores = ops_.tensor(rows * model_.classes, ops_.outside().bytes);
-  const Level level = ops_.outside().levels.cross_entropy;
+  const Level level = ops_.loss_level();
   // Which rows count, their labels, their losses.
   const Memory of_rows = tape_.make(is_traced(level) ? rows * (1 + 8 + 4) : rows * 4);
   ops_.cross_entropy(level, rows, model_.classes);
@@ -256,7 +260,7 @@ void GraphMemory::loss_forward(Value& logits) {
 
 void GraphMemory::loss_backward(Value logits) {
   ledger_.at("the backward of the loss");
-  ops_.cross_entropy_backward(ops_.outside().levels.cross_entropy, items(), model_.classes);
+  ops_.cross_entropy_backward(ops_.loss_level(), items(), model_.classes);
   std::vector<std::pair<Value, Gradient>> roots;
   roots.emplace_back(Value{nullptr, logits.maker, logits.place}, Gradient(std::exchange(logits.memory, nullptr)));
   tape_.backward(std::move(roots));

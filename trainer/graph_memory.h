@@ -55,12 +55,13 @@ class GraphMemory {
 
   // `weight`, `bias`: made in the step; without memory: those of the model, or none.
   struct Product {
+    const char* module;  // in its part
     int64_t rows, inputs, outputs;
     bool relu = false, bias = true;
     Value made_weight = {}, made_bias = {};
   };
   Value linear(const Part& part, const Value& x, const Product& product);
-  Value aggregate(const Part& part, const Value& x, const MatrixSize& matrix, int64_t width,
+  Value aggregate(const Part& part, const char* module, const Value& x, const MatrixSize& matrix, int64_t width,
                   kernels::Reduction reduction);
   Value attention(const Part& part, const Value& x, const Value& source, const Value& target, const MatrixSize& matrix,
                   int64_t heads, int64_t width, bool copies_scores);

@@ -34,7 +34,7 @@ GraphMemory::Value GraphMemory::linear(const Part& part, const Value& x, const P
   if (product.relu) kept.push_back(y);
   const bool needs_x = x.maker != nullptr, has_weight = product.made_weight.maker != nullptr;
   const auto backward = [=, this, &part](const Gradients& gradients) {
-    const Level level = part.levels.linear;
+    const Level level = ops_.levels(part, product.module).linear;
     const int64_t elements = product.rows * product.outputs, weights = product.outputs * product.inputs;
     const Memory grad = product.relu                           ? make(part, elements)
                         : level == Level::cuda && product.bias ? dense(part, gradients[0], elements)
@@ -44,7 +44,7 @@ GraphMemory::Value GraphMemory::linear(const Part& part, const Value& x, const P
     if (has_weight) {
       made[1] = make(part, weights);
     } else {
-      ops_.weight_gradient(part, product.outputs, product.inputs);
+      ops_.weight_gradient(part, product.module, product.outputs, product.inputs);
     }
     if (product.bias) made[2] = make(part, product.outputs);
     return made;
@@ -52,9 +52,9 @@ GraphMemory::Value GraphMemory::linear(const Part& part, const Value& x, const P
   return tape_.record({x, product.made_weight, product.made_bias}, y, kept, /*learns=*/true, backward);
 }
 
-GraphMemory::Value GraphMemory::aggregate(const Part& part, const Value& x, const MatrixSize& matrix, int64_t width,
-                                          Reduction reduction) {
-  const Level level = part.levels.neighbor_aggregate;
+GraphMemory::Value GraphMemory::aggregate(const Part& part, const char* module, const Value& x,
+                                          const MatrixSize& matrix, int64_t width, Reduction reduction) {
+  const Level level = ops_.levels(part, module).neighbor_aggregate;
   const bool in_messages = ops_.on_gpu() && is_traced(level);
   const auto need_messages = [this, in_messages, matrix, width](int64_t rows) {
     if (!in_messages) return;
@@ -104,7 +104,7 @@ GraphMemory::Value GraphMemory::relu(const Part& part, const Value& x, int64_t e
 
 GraphMemory::Value GraphMemory::dropout(const Part& part, const Value& x, int64_t elements) {
   if (model_.dropout == 0) return x;
-  const Level level = part.levels.dropout;
+  const Level level = ops_.levels(part, "").dropout;
   const bool stores_hashes = level == Level::torchscript || (level == Level::aten && ops_.on_gpu());
   const auto masked = [this, &part, stores_hashes, elements] {
     if (stores_hashes) ledger_.need(16 * elements);
@@ -118,7 +118,7 @@ GraphMemory::Value GraphMemory::dropout(const Part& part, const Value& x, int64_
 // y, and the sum that it is of.
 GraphMemory::Stream GraphMemory::norm(const Part& part, const Stream& stream, int64_t rows, int64_t elements) {
   const bool adds = stream.branch.memory != nullptr;
-  const int64_t bytes = !ops_.on_gpu() && is_traced(part.levels.layer_norm) ? part.bytes : 4;
+  const int64_t bytes = !ops_.on_gpu() && is_traced(ops_.levels(part, "norm").layer_norm) ? part.bytes : 4;
   const Memory whole = adds ? make(part, elements) : stream.residual.memory;
   const Memory y = make(part, elements);
   std::vector<Memory> kept = {whole, tape_.make(ops_.tensor(rows, bytes)), tape_.make(ops_.tensor(rows, bytes))};

@@ -22,7 +22,7 @@ int64_t packed_width(const modules::BlockConfig& block) {
 
 bool is_traced(Level level) { return level == Level::aten || level == Level::torchscript; }
 
-OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const std::string& head_group,
+OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const GroupNames& groups,
                    int64_t samples, int64_t positions, MemoryLedger& ledger)
     : config_(config),
       kernels_(with_default(config.kernels)),
@@ -34,9 +34,9 @@ OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& bloc
       sharded_(config.sharding.ranks_per_copy(config.run.ranks) > 1),
       elements_(tokens() * block.width),
       outside_(part("root", "")),
-      head_(part(head_group, "")) {
+      head_(part(groups.head, "")) {
   for (int64_t i = 0; i < block.layers; ++i) {
-    const std::string name = "blocks." + std::to_string(i);
+    const std::string name = groups.layers + "." + std::to_string(i);
     layers_.push_back(part(name, name + "."));
     layers_.back().recompute = config.gradient_checkpointing.of(i);
   }
@@ -49,25 +49,28 @@ int64_t OpMemory::tensor(int64_t elements, int64_t bytes) const {
 Part OpMemory::part(const std::string& group, const std::string& prefix) const {
   const FloatType compute = config_.precision.compute_of(group), reduce = config_.precision.reduce_of(group);
   const int64_t bytes = compute == FloatType::float32 ? 4 : 2, inner = tokens() * block_.feed_forward;
-  return {.prefix = prefix,
-          .bytes = bytes,
-          .stream = tensor(elements_, bytes),
-          .inner = tensor(inner, bytes),
-          .up = tensor(block_.gated ? 2 * inner : inner, bytes),
-          .packed = tensor(tokens() * packed_width(block_), bytes),
-          .wide_stream = tensor(elements_, 4),
-          .logsumexp = logsumexp(levels(prefix, "attention").attention, bytes),
-          .same_gradient_type = compute == (sharded_ ? reduce : FloatType::float32)};
+  Part part{.prefix = prefix,
+            .bytes = bytes,
+            .stream = tensor(elements_, bytes),
+            .inner = tensor(inner, bytes),
+            .up = tensor(block_.gated ? 2 * inner : inner, bytes),
+            .packed = tensor(tokens() * packed_width(block_), bytes),
+            .wide_stream = tensor(elements_, 4),
+            .same_gradient_type = compute == (sharded_ ? reduce : FloatType::float32)};
+  part.logsumexp = logsumexp(levels(part, "attention").attention, bytes);
+  return part;
 }
 
-modules::KernelSelection OpMemory::levels(const std::string& prefix, const char* module) const {
-  return modules::kernels_for(kernels_, prefix + module);
+modules::KernelSelection OpMemory::levels(const Part& part, const char* module) const {
+  std::string name = part.prefix + module;
+  if (name.ends_with('.')) name.pop_back();
+  return modules::kernels_for(kernels_, name);
 }
 
 // In fp32, but for ATen's layer norm on CPUs.
 int64_t OpMemory::statistics(const Part& part, const char* module) const {
   if (block_.root_mean_square) return tensor(tokens(), 4);
-  const bool traced = is_traced(levels(part.prefix, module).layer_norm);
+  const bool traced = is_traced(levels(part, module).layer_norm);
   return 2 * tensor(tokens(), !on_gpu_ && traced ? part.bytes : 4);
 }
 
@@ -78,7 +81,7 @@ int64_t OpMemory::logsumexp(Level level, int64_t bytes) const {
 }
 
 void OpMemory::weight_gradient(const Part& part, const char* module, int64_t out, int64_t in) {
-  const Level level = levels(part.prefix, module).linear;
+  const Level level = levels(part, module).linear;
   if (level == Level::torchscript || (level == Level::aten && !part.same_gradient_type)) {
     ledger_.need(out * in * part.bytes);
   }
@@ -87,7 +90,7 @@ void OpMemory::weight_gradient(const Part& part, const char* module, int64_t out
 // Hashes of all elements, 8 bytes each and two at a time, where nothing makes them in registers.
 void OpMemory::dropout(const Part& part, const char* module) {
   if (block_.dropout == 0) return;
-  const Level level = levels(part.prefix, module).dropout;
+  const Level level = levels(part, module).dropout;
   const bool stores_hashes = level == Level::torchscript || (level == Level::aten && on_gpu_);
   if (stores_hashes) ledger_.need(16 * elements_);
   ledger_.take(part.stream);
@@ -96,18 +99,18 @@ void OpMemory::dropout(const Part& part, const char* module) {
 
 // On CPUs ATen has rms_norm in several passes, in fp32.
 void OpMemory::norm_forward(const Part& part, const char* module) {
-  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part.prefix, module).rms_norm)) return;
+  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part, module).rms_norm)) return;
   if (part.bytes == 2) ledger_.need(2 * part.wide_stream);
 }
 void OpMemory::norm_backward(const Part& part, const char* module) {
-  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part.prefix, module).rms_norm)) return;
+  if (!block_.root_mean_square || on_gpu_ || !is_traced(levels(part, module).rms_norm)) return;
   ledger_.need((part.bytes == 2 ? 4 : 1) * part.wide_stream);
 }
 
 void OpMemory::rotary(const Part& part) {
   if (!block_.rotary) return;
   const int64_t turned = tokens() * (block_.heads + block_.key_value_heads) * block_.head_width() * 4;
-  const Level level = levels(part.prefix, "attention").rotary;
+  const Level level = levels(part, "attention").rotary;
   if (is_traced(level)) ledger_.need(part.bytes == 2 ? 2 * turned : turned);
   if (level == Level::aot_inductor) ledger_.need(part.packed);
 }
@@ -115,7 +118,7 @@ void OpMemory::rotary(const Part& part) {
 // What level aten on GPUs keeps besides: two numbers of a dropout that is not used, or in fp32 keys and values of their
 // own for all query heads.
 int64_t OpMemory::kept_by_attention(const Part& part) const {
-  if (!on_gpu_ || levels(part.prefix, "attention").attention != Level::aten) return 0;
+  if (!on_gpu_ || levels(part, "attention").attention != Level::aten) return 0;
   if (part.bytes == 2) return 2 * tensor(1, 8);
   return block_.key_value_heads < block_.heads ? 2 * part.stream : 0;
 }
@@ -129,7 +132,7 @@ int64_t OpMemory::workspace_of_attention() const {
 
 void OpMemory::attention_backward(const Part& part) {
   const int64_t output = 2 * part.stream + part.logsumexp;  // and its gradient
-  const Level level = levels(part.prefix, "attention").attention;
+  const Level level = levels(part, "attention").attention;
   if (on_gpu_ && is_traced(level)) {
     // The gradient of what is packed, which is taken already, comes later.
     if (part.bytes == 4) ledger_.need(3 * part.stream + workspace_of_attention() - part.packed);

@@ -30,11 +30,16 @@ struct Part {
   bool same_gradient_type = true;         // products that are gradients have the type of their buffer
 };
 
+// Of parameters, as a model calls them.
+struct GroupNames {
+  std::string layers = "blocks", head = "head";
+};
+
 class OpMemory {
  public:
-  // Of micro-batches of `samples`, each of `positions` tokens. `head_group`: of the parameters of the head.
-  OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const std::string& head_group,
-           int64_t samples, int64_t positions, MemoryLedger& ledger);
+  // Of micro-batches of `samples`, each of `positions` tokens.
+  OpMemory(const TrainerConfig& config, const modules::BlockConfig& block, const GroupNames& groups, int64_t samples,
+           int64_t positions, MemoryLedger& ledger);
 
   const Part& outside() const { return outside_; }  // embedding and last norm
   const Part& head() const { return head_; }        // and loss
@@ -49,7 +54,8 @@ class OpMemory {
   // Of a tensor: on GPUs it is given out in multiples of 512 bytes.
   int64_t tensor(int64_t elements, int64_t bytes) const;
 
-  // Below, `module` is the name in its part of one that has the op.
+  // Below, `module` is the name in its part of one that has the op; empty: the part itself.
+  modules::KernelSelection levels(const Part& part, const char* module) const;
   // The product that is a weight's gradient, where it cannot be written straight into its buffer.
   void weight_gradient(const Part& part, const char* module, int64_t out, int64_t in);
   // Leaves a copy of the stream, if there is dropout.
@@ -68,7 +74,6 @@ class OpMemory {
 
  private:
   Part part(const std::string& group, const std::string& prefix) const;
-  modules::KernelSelection levels(const std::string& prefix, const char* module) const;
   int64_t logsumexp(kernels::Level level, int64_t bytes) const;
   int64_t workspace_of_attention() const;
 
