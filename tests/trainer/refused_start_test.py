@@ -18,7 +18,7 @@ class RefusedStartTest(TrainingRuns):
     def test_levels_that_are_not_there(self):
         for ranks in (1, 2):
             errors = self.refused("level", 2, "kernels.default=triton", ranks=ranks)
-            self.assertIn("override 'kernels.default=triton': kernels.default: adamw has no kernel at level triton on cpu", errors)
+            self.assertIn("override 'kernels.default=triton': kernels.default: cross_entropy has no kernel at level triton on cpu", errors)
             self.assertFalse(os.path.exists(self.path("level")))
 
     def test_memory_that_no_host_has(self):

@@ -46,6 +46,8 @@ TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
   return parse_trainer_config("test.yaml", text, all).config;
 }
 
+const std::vector<std::string> kGpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
+
 // A vision transformer with everything that is optional, instead of the language model.
 std::vector<std::string> vision(const std::vector<std::string>& overrides) {
   static const std::string path = write_images("sharded", 40, 6, 7);
@@ -183,8 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"sharding.strategy=full", "kernels.linear_cross_entropy=torchscript"}));
 
 TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
-  const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
-  expect_close(on_all_ranks(gpt2), on_one_rank(gpt2), kRounding);
+  expect_close(on_all_ranks(kGpt2), on_one_rank(kGpt2), kRounding);
   expect_close(on_all_ranks({"model.tied=false"}), on_one_rank({"model.tied=false"}), kRounding);
 }
 
@@ -309,47 +310,32 @@ TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
   expect_same_bits(short_step(mixed), without);
 }
 
-// The root group in float32 and the rest in bfloat16, or only a head of its own, or what reads the features.
+// Some groups of parameters in float32 and the others in bfloat16.
 TEST(ShardedGradients, OfGroupsWithATypeOfTheirOwn) {
-  const auto with = [](std::vector<std::string> family, const std::string& rest, const std::string& lines) {
-    family.push_back("precision={" + rest + ", modules: [" + lines + "]}");
+  using Words = std::vector<std::string>;
+  const auto with = [](Words family, const Words& groups, const std::string& reduce) {
+    std::string lines;
+    for (const std::string& group : groups) lines += "{only: " + group + ", compute: float32}, ";
+    family.push_back("precision={compute: bfloat16, reduce: " + reduce + ", modules: [" + lines + "]}");
     return family;
   };
-  const std::string rounded = "compute: bfloat16, reduce: bfloat16";
-  const std::vector<std::string> language = {"model.tied=false"};
-  const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
-  const std::vector<std::string> sage = graph("sage", {}), gcn = graph("gcn", {"model.projection=dense"});
-  struct Case {
-    std::vector<std::string> family;
-    std::string lines, all;  // all: those that make every group float32
-  };
-  for (const auto& [family, lines, all] :
-       {Case{language, "{only: head, compute: float32}",
-             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
-        Case{gpt2, "{only: root, compute: float32}, {only: blocks.1-2, compute: float32}",
-             "{only: root, compute: float32}, {only: blocks.0-4, compute: float32}"},
-        Case{vision({"model.pooling=mean"}), "{only: head, compute: float32}, {only: blocks.4, compute: float32}",
-             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
-        Case{vision({}), "{only: root, compute: float32}",
-             "{only: root, compute: float32}, {only: blocks, compute: float32}, {only: head, compute: float32}"},
-        Case{sage, "{only: layers.0, compute: float32}", "{only: layers, compute: float32}"},
-        Case{gcn, "{only: root, compute: float32}, {only: layers.3, compute: float32}",
-             "{only: root, compute: float32}, {only: layers, compute: float32}"}}) {
-    SCOPED_TRACE(family[0] + " " + lines);
-    const Result reference = on_one_rank(family);
-    // Groups that are float32 by name are so bit for bit, and lines that change nothing change nothing.
-    expect_same_bits(on_one_rank(with(family, "compute: bfloat16", all)), reference);
-    // One rank rounds as several do, but for gradients that travel in bfloat16.
-    const Result mixed = on_one_rank(with(family, "compute: bfloat16", lines));
-    expect_close(on_all_ranks(with(family, "compute: bfloat16", lines)), mixed, 4e-2);
-    expect_close(on_all_ranks(with(family, rounded, lines)), reference, 8e-2);
-    EXPECT_NE(mixed.loss, reference.loss);
-    EXPECT_NE(mixed.loss, on_one_rank(with(family, "compute: bfloat16", "")).loss);
-    std::vector<std::string> checkpointed = with(family, rounded, lines);
-    const Result without = on_all_ranks(checkpointed);
+  const auto expect_types = [&](const Words& family, const Words& some, const Words& all) {
+    SCOPED_TRACE(family[0] + " " + some[0]);
+    const Result exact = on_one_rank(family), mixed = on_one_rank(with(family, some, "float32"));
+    expect_same_bits(on_one_rank(with(family, all, "float32")), exact);
+    EXPECT_NE(mixed.loss, exact.loss);
+    expect_close(on_all_ranks(with(family, some, "float32")), mixed, 4e-2);
+    const Result reduced = on_all_ranks(with(family, some, "bfloat16"));
+    expect_close(reduced, exact, 8e-2);
+    Words checkpointed = with(family, some, "bfloat16");
     checkpointed.push_back("gradient_checkpointing=[0-1, 2-3 selective]");
-    expect_same_bits(on_all_ranks(checkpointed), without);
-  }
+    expect_same_bits(on_all_ranks(checkpointed), reduced);
+  };
+  expect_types({"model.tied=false"}, {"head"}, {"root", "blocks", "head"});
+  expect_types(kGpt2, {"root", "blocks.1-2"}, {"root", "blocks.0-4"});
+  expect_types(vision({}), {"head", "blocks.4"}, {"root", "blocks", "head"});
+  expect_types(graph("sage", {}), {"layers.0"}, {"layers"});
+  expect_types(graph("gcn", {"model.projection=dense"}), {"root", "layers.3"}, {"root", "layers"});
 }
 
 TEST(ShardedGradients, HaveTheSameBitsWhenTheStepIsRepeated) {
