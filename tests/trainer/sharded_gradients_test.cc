@@ -324,7 +324,6 @@ TEST(ShardedGradients, OfGroupsWithATypeOfTheirOwn) {
     const Result exact = on_one_rank(family), mixed = on_one_rank(with(family, some, "float32"));
     expect_same_bits(on_one_rank(with(family, all, "float32")), exact);
     EXPECT_NE(mixed.loss, exact.loss);
-    EXPECT_NE(mixed.loss, on_one_rank(with(family, {}, "float32")).loss);
     expect_close(on_all_ranks(with(family, some, "float32")), mixed, 4e-2);
     const Result reduced = on_all_ranks(with(family, some, "bfloat16"));
     expect_close(reduced, exact, 8e-2);
@@ -334,8 +333,7 @@ TEST(ShardedGradients, OfGroupsWithATypeOfTheirOwn) {
   };
   expect_types({"model.tied=false"}, {"head"}, {"root", "blocks", "head"});
   expect_types(kGpt2, {"root", "blocks.1-2"}, {"root", "blocks.0-4"});
-  expect_types(vision({"model.pooling=mean"}), {"head", "blocks.4"}, {"root", "blocks", "head"});
-  expect_types(vision({}), {"root"}, {"root", "blocks", "head"});
+  expect_types(vision({}), {"head", "blocks.4"}, {"root", "blocks", "head"});
   expect_types(graph("sage", {}), {"layers.0"}, {"layers"});
   expect_types(graph("gcn", {"model.projection=dense"}), {"root", "layers.3"}, {"root", "layers"});
 }
