@@ -315,10 +315,11 @@ struct TrainerConfig {
                "what layers compute again in the backward instead of keeping it: none; selective: outputs of norms and "
                "activations; full: all but their inputs; or a list such as [0-3, 7, 8-11 selective], where later "
                "entries win and those without a word mean full");
-    fields.add_or_word("memory", memory, "none",
-                       "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
-                       "start fills that in: what takes the least time and fits; what it says otherwise must fit",
-                       "GiB", configs::kPositive);
+    fields.add_or_word(
+        "memory", memory, "none",
+        "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
+        "start fills that in: what takes the least time and fits; any other gradient_checkpointing must fit",
+        "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
     fields.section("kernels", kernels, "level of each op, per layer and module");

@@ -172,6 +172,10 @@ class TrainingTest(TrainingRuns):
         self.assertEqual(lines[-1], "without gradient_checkpointing, memory picks what fits")
         self.train("fits", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (1.001 * most / 1024), ranks=1, batch=16)
         self.assertIn("memory: gradient_checkpointing: [0-1] takes %.3f MiB as predicted, of " % most, self.output)
+        # So near that a trial decides, one way or the other.
+        near = self.start("near", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (0.985 * most / 1024), ranks=1, batch=16)
+        self.assertRegex("".join(near.communicate(timeout=120)), r"gradient_checkpointing: \[0-1\] takes [0-9.]+ MiB in a trial")
+        self.assertIn(near.returncode, (0, 6))
         self.train("all", *model, "gradient_checkpointing=[0-1]", ranks=1, batch=16)
         self.assertEqual(self.losses("fits"), self.losses("all"))
 
