@@ -101,10 +101,18 @@ GraphMemory::Stream GraphMemory::made_again(int64_t index, const Stream& stream)
       }
       for (auto& [value, gradient] : roots) value.memory = nullptr;
       tape_.backward(std::move(roots));
+      // What stays with a leaf is its own.
+      for (const Value& input : own) {
+        if (!input.maker) continue;
+        Gradient& gradient = input.maker->gradients[0];
+        const bool is_shared = gradient.memory && (gradient.memory.use_count() > 1 || !gradient.dense);
+        if (is_shared) gradient = Gradient(tape_.make(gradient.bytes));
+      }
     });
     Gradients made;
-    for (const Value& input : own)
+    for (const Value& input : own) {
       made.push_back(input.maker ? std::exchange(input.maker->gradients[0], {}) : Gradient());
+    }
     return made;
   };
   const std::vector<Value> values = tape_.record(inputs, outputs, {}, /*learns=*/true, again);

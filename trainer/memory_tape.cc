@@ -41,12 +41,11 @@ void MemoryTape::backward(std::vector<std::pair<Value, Gradient>> roots) {
   }
 }
 
-// Into the sum, where nobody else holds that; autograd does the same. What stays with a leaf is its own.
+// Into the sum, where nobody else holds that; autograd does the same.
 void MemoryTape::add(const Value& input, Gradient more) {
   Gradient& sum = input.maker->gradients[input.place];
-  const bool is_leaf = input.maker->inputs.empty();
   if (!sum.memory) {
-    sum = is_leaf && more.memory.use_count() > 1 ? Gradient(make(more.bytes)) : std::move(more);
+    sum = std::move(more);
   } else if (!sum.dense || sum.memory.use_count() > 1) {
     sum = Gradient(make(sum.bytes));
   }
