@@ -130,8 +130,8 @@ void BlockMemory::backward(size_t layer) {
   ledger_.give((block.gated ? part.up : 3 * part.inner) + part.stream);
   ledger_.take(part.stream);
   ops_.norm_backward(part, "norm2");
-  // The nested backward owns neither the gradient nor, until it has ended, the stream that was made again.
-  ledger_.give((full ? 1 : 3) * part.stream + ops_.statistics(part, "norm2"));
+  const int64_t gradient = full ? 0 : part.stream;  // the nested backward does not own it
+  ledger_.give(2 * part.stream + ops_.statistics(part, "norm2") + gradient);
 
   own = residual_branch_backward(layer, "attention", 0);
   if (selective) ledger_.take(part.stream), ops_.norm_forward(part, "norm1");
@@ -155,7 +155,7 @@ void BlockMemory::backward(size_t layer) {
   }
   if (!full) return;
   ledger_.need(part.stream);  // the gradients of residual and branch become two tensors
-  ledger_.give((turns_outputs(layer) ? 4 : 3) * part.stream);  // the stream that was made again, and what came
+  ledger_.give((turns_outputs(layer) ? 3 : 2) * part.stream);  // the branch that was made again, and what came
   if (layer > 0) ledger_.give((is_full(layer - 1) ? 2 : 1) * ops_.layers()[layer - 1].stream);  // kept inputs
 }
 

@@ -134,8 +134,10 @@ void OpMemory::attention_backward(const Part& part) {
   const int64_t output = 2 * part.stream + part.logsumexp;  // and its gradient
   const Level level = levels(part, "attention").attention;
   if (on_gpu_ && is_traced(level)) {
-    // The gradient of what is packed, which is taken already, comes later.
-    if (part.bytes == 4) ledger_.need(3 * part.stream + workspace_of_attention() - part.packed);
+    // The gradient of what is packed, which is taken already, comes later. In a layer that is computed again one more
+    // tensor of the stream is there then, as was measured on an H200.
+    const int64_t parts = part.recompute == Recompute::full ? 4 : 3;
+    if (part.bytes == 4) ledger_.need(parts * part.stream + workspace_of_attention() - part.packed);
     // Autograd puts the gradients of queries, keys and values together when attention's own node is done.
     ledger_.give(output + kept_by_attention(part));
     ledger_.need(3 * part.stream + 2 * part.packed);

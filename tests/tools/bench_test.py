@@ -139,7 +139,7 @@ class BenchTest(unittest.TestCase):
             per_step = result[item + "s_per_second"] * result["milliseconds"] / 1e3
             self.assertAlmostEqual(per_step, {"token": 32, "image": 2, "node": 40}[item], places=6)
             self.assertGreater(result["model_teraflops_per_rank"], 0)
-            self.assertEqual(result["predicted_peak_memory_bytes"] is None, family == "graph")
+            self.assertGreater(result["predicted_peak_memory_bytes"], 0)
             self.look_at_breakdown(result, 1)
 
     def look_at_breakdown(self, result, ranks):
