@@ -60,7 +60,8 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
   const bool copied = options_.precision.compute != at::kFloat;
   master_ =
       copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
-  gradient_ = at::zeros({shard_elements}, master_options);
+  const bool as_reduced = sharded() && options_.reduce_once_per_step;
+  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? options_.precision.reduce : at::kFloat));
   if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
 
   if (sharded()) {
@@ -133,7 +134,7 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
     return;
   }
   const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
-  const bool straight = !gradient_holds_sum_ && options_.precision.reduce == at::kFloat;
+  const bool straight = !gradient_holds_sum_ && options_.precision.reduce == gradient_.scalar_type();
   reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
   point_at(full_gradient_, nullptr);
@@ -158,7 +159,7 @@ void ShardedParameterGroup::wait_for_reduce() {
 
 void ShardedParameterGroup::start_reduce_over_replicas() {
   if (replicate_group_.size() == 1) return;
-  replica_sum_ = gradient_.to(options_.precision.reduce);  // the gradient itself when that is fp32
+  replica_sum_ = gradient_.to(options_.precision.reduce);  // the gradient itself when it has that type
   reducing_over_replicas_ = replicate_group_.all_reduce(replica_sum_, options_.name);
 }
 

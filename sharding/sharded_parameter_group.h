@@ -19,7 +19,7 @@ namespace strata::sharding {
 
 // Of the n elements of the layout each of the S ranks of a shard group holds n / S:
 //   master fp32 (the optimizer's), compute copy (input of the all-gather; the master itself when compute is fp32),
-//   gradient fp32.
+//   gradient (fp32 where sums of micro-batches meet in it, else as it was reduced).
 // The full parameters are views of one storage whose data pointer moves to a slot (unshard) and away (reshard);
 // autograd's saved tensors share that storage and follow. With S = 1 the storage is the compute copy and gradients go
 // straight into the gradient shard: there are no slots and nothing is copied.
@@ -29,7 +29,7 @@ class ShardedParameterGroup {
     std::string name;
     MixedPrecisionPolicy precision;
     at::Device device = at::kCPU;
-    // Gradients stay in a buffer of the group over all micro-batches and are reduced once, instead of after each.
+    // Instead of once for each micro-batch: there is one, or gradients stay in a buffer of the group over all of them.
     bool reduce_once_per_step = false;
   };
   // Pools must outlive the group; with S = 1 they may be null.

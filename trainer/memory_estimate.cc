@@ -23,13 +23,14 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
   const bool keeps_gradients = config.sharding.accumulate == sharding::Accumulate::full;
   const SlotPlan plan = slot_plan(config, table);
-  int64_t shard = 0, copied = 0;
+  int64_t shard = 0, copied = 0, gradients = 0;
   int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
   int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
     const FloatType compute = precision.compute_of(group.name), reduce = precision.reduce_of(group.name);
     shard += padded / shards;
+    gradients += bytes_of(gradient_type(config, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
     if (group.is_layer) {
       if (keeps_gradients) kept_gradients += bytes_of(reduce) * padded;
@@ -38,7 +39,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
       outside_gradients += bytes_of(reduce) * padded;
     }
   }
-  std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", 4 * shard}};
+  std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", gradients}};
   if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;

@@ -126,17 +126,15 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   const bool sharded = mesh_.shard->size() > 1;
   SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_.at(compute) : nullptr;
   SlotPool* gradient_slots = nullptr;
-  // A group whose gradient has a buffer of its own is reduced once a step.
-  const bool own_gradient = !parameters.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
   if (sharded && !parameters.is_layer) weight_slots = add_weight_pool(1, layout.elements(), precision.compute);
   if (sharded) {
-    gradient_slots =
-        own_gradient ? add_gradient_pool(1, layout.elements(), precision.reduce) : gradient_slots_.at(reduce);
+    gradient_slots = keeps_full_gradient(config, parameters) ? add_gradient_pool(1, layout.elements(), precision.reduce)
+                                                             : gradient_slots_.at(reduce);
   }
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, own_gradient}, layout, *mesh_.shard,
-      *mesh_.replicate, weight_slots, gradient_slots));
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, reduces_once(config, parameters)},
+      layout, *mesh_.shard, *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);
   for (size_t i = 0; i < group->parameters().size(); ++i) {

@@ -37,4 +37,17 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
   return plan;
 }
 
+bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  return !group.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
+}
+
+bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  return keeps_full_gradient(config, group) || config.micro_batches() == 1;
+}
+
+FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  const bool is_sharded = config.sharding.ranks_per_copy(config.run.ranks) > 1;
+  return is_sharded && reduces_once(config, group) ? config.precision.reduce_of(group.name) : FloatType::float32;
+}
+
 }  // namespace strata::trainer

@@ -22,4 +22,11 @@ struct SlotPlan {
 };
 SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
 
+// Full gradients of the group have a buffer of its own instead of slots.
+bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group);
+// Gradients of the group are reduced once a step, instead of after each micro-batch.
+bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group);
+// Of a rank's part of the gradient: as it was reduced, unless sums are kept in it.
+FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group);
+
 }  // namespace strata::trainer

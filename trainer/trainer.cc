@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <numeric>
 
 #include "kernels/global_norm/global_norm.h"
@@ -267,11 +268,15 @@ void Trainer::run_step() {
 }
 
 void Trainer::update(const Tensor& local_loss) {
-  std::vector<Tensor> gradients;
-  for (auto* group : model_.groups()) gradients.push_back(group->gradient());
+  std::map<at::ScalarType, std::vector<Tensor>> gradients;
+  for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
+  Tensor squares;
+  for (const auto& [type, of_type] : gradients) {
+    const Tensor part = kernels::global_norm(of_type, kernels_.global_norm);
+    squares = squares.defined() ? squares + part : part;
+  }
   // Replicas hold the same gradients: each counts for its share.
-  const Tensor squares = kernels::global_norm(gradients, kernels_.global_norm) / mesh_.replicate->size();
-  const Tensor sums = at::stack({local_loss, squares, inputs_.stop});
+  const Tensor sums = at::stack({local_loss, squares / mesh_.replicate->size(), inputs_.stop});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   const Tensor norm = at::sqrt(sums.select(0, 1));

@@ -151,6 +151,9 @@ void expect_same_bits(const Result& actual, const Result& expected) {
 // A step of two micro-batches on any number of ranks, where nothing is compared with another number of them.
 std::string two_micro_batches() { return "batch=" + std::to_string(4 * bootstrap().ranks()); }
 
+// Gradients that stay in the type in which they were reduced.
+std::string one_micro_batch() { return "micro_batch=" + std::to_string(24 / bootstrap().ranks()); }
+
 // 5 layers of fp32: what reordering sums of 240 tokens can change.
 constexpr double kRounding = 2e-5;
 
@@ -264,13 +267,16 @@ TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
 TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
   for (const std::vector<std::string>& family : {std::vector<std::string>{}, vision({})}) {
     const Result exact = on_one_rank(family);
-    for (const char* reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
-      std::vector<std::string> overrides = family;
-      overrides.insert(overrides.end(), {"precision.compute=bfloat16", reduce});
-      const Result rounded = on_all_ranks(overrides);
-      EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
-      for (const auto& [name, gradient] : exact.gradients) {
-        EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name << " with " << reduce;
+    for (const std::string reduce : {"precision.reduce=float32", "precision.reduce=bfloat16"}) {
+      for (const std::string& batches : {std::string("micro_batch=2"), one_micro_batch()}) {
+        SCOPED_TRACE(reduce + " " + batches);
+        std::vector<std::string> overrides = family;
+        overrides.insert(overrides.end(), {"precision.compute=bfloat16", reduce, batches});
+        const Result rounded = on_all_ranks(overrides);
+        EXPECT_NEAR(rounded.loss, exact.loss, 1e-2 * exact.loss);
+        for (const auto& [name, gradient] : exact.gradients) {
+          EXPECT_LT(relative_difference(rounded.gradients.at(name), gradient), 8e-2) << name;
+        }
       }
     }
   }
@@ -365,26 +371,27 @@ TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
 
 // What was allocated is what `validate` says, moments of the optimizer (8 bytes an element) apart.
 TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
-  for (const std::vector<std::string>& overrides :
-       std::vector<std::vector<std::string>>{{"sharding.strategy=full"},
-                                             {"sharding.strategy=none"},
-                                             {"precision.compute=bfloat16", "model.tied=false"},
-                                             {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
-                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
-                                              "compute: float32}]}"},
-                                             {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
-                                              "compute: float32}]}",
-                                              "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
-                                             {"precision={compute: bfloat16, reduce: bfloat16, modules: [{only: root, "
-                                              "compute: float32}, {only: blocks.2, compute: float32}]}",
-                                              "model.tied=false"},
-                                             vision({"precision={compute: bfloat16, modules: [{only: head, compute: "
-                                                     "float32}]}"}),
-                                             {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
-                                             {"sharding.accumulate=full"},
-                                             vision({"precision.compute=bfloat16"}),
-                                             graph("sage", {"model.projection=dense"}),
-                                             graph("gcn", {"precision.compute=bfloat16"})}) {
+  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
+           {"sharding.strategy=full"},
+           {"sharding.strategy=none"},
+           {"precision.compute=bfloat16", "model.tied=false"},
+           {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
+           {"precision.compute=bfloat16", "precision.reduce=bfloat16", one_micro_batch()},
+           {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+            "compute: float32}]}"},
+           {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
+            "compute: float32}]}",
+            "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
+           {"precision={compute: bfloat16, reduce: bfloat16, modules: [{only: root, "
+            "compute: float32}, {only: blocks.2, compute: float32}]}",
+            "model.tied=false"},
+           vision({"precision={compute: bfloat16, modules: [{only: head, compute: "
+                   "float32}]}"}),
+           {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
+           {"sharding.accumulate=full"},
+           vision({"precision.compute=bfloat16"}),
+           graph("sage", {"model.projection=dense"}),
+           graph("gcn", {"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
     int64_t predicted = 0;
     for (const MemoryClass& kind : memory_per_rank(config, make_task(config)->parameter_table())) {

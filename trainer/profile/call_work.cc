@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "trainer/slot_plan.h"
 #include "trainer/used_shapes.h"
 
 namespace strata::trainer::profile {
@@ -16,11 +17,12 @@ using kernels::Work;
 double bytes_of(FloatType type) { return type == FloatType::bfloat16 ? 2 : 4; }
 
 // Of an element of what the op reads and writes.
-double element_bytes(const std::string& op, const PrecisionConfig& precision) {
-  if (op == "global_norm") return bytes_of(precision.reduce);
+double element_bytes(const std::string& op, const TrainerConfig& config) {
+  const double computed = bytes_of(config.precision.compute);
+  if (op != "global_norm" && op != "adamw") return computed;
+  const double gradient = bytes_of(gradient_type(config, {.name = "", .parameters = {}, .is_layer = true}));
   // Of the two that an update touches besides its own state, the gradient has another type than the compute copy.
-  if (op == "adamw") return (bytes_of(precision.reduce) + bytes_of(precision.compute)) / 2;
-  return bytes_of(precision.compute);
+  return op == "global_norm" ? gradient : (gradient + computed) / 2;
 }
 
 using Kind = std::tuple<std::string, bool, bool>;  // op, in a layer, backward
@@ -57,7 +59,7 @@ WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) 
   Means means;
   for (const UsedShape& used : used_shapes(config, graph)) {
     const std::string& op = used.shape.op;
-    const double element = element_bytes(op, config.precision);
+    const double element = element_bytes(op, config);
     const Work forward = forward_work(used.shape, element), backward = backward_work(used.shape, element);
     for (const auto& [in_layer, uses] : {std::pair{true, used.in_layers}, std::pair{false, used.outside}}) {
       means.add({op, in_layer, false}, forward, uses);
