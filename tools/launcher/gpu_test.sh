@@ -10,51 +10,43 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test)
 # Files of unittest cases, which start runs themselves: on 1, 2 and 4 GPUs; on as many as there are, up to 4; on one.
-readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test)
+readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for one of them
 readonly LEVELS_PARTS=8        # in which levels_agree_gpu_test runs
 readonly HUGE_TEST_MIB=112640  # that huge_gpu_test needs
 readonly GPU_TEST_SECONDS=300  # of one test
 
 command_gpu_test() {
-  local wanted=("$@") gpus cores ranks program name part most_at_once outcomes
+  local wanted=("$@") gpus cores program next_gpu=0 most_at_once outcomes
   gpus=$({ compgen -G '/dev/nvidia[0-9]*' || true; } | wc -l)
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/train tools/export "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+    for program in trainer/train tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_NVTX OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_LEVELS STRATA_TEST_NVTX STRATA_TEST_CONFIG
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
+  STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # of kernel_ladder_test
   outcomes=$(mktemp -d)
-  # Small models hardly load a GPU: tests share it, as far as there are cores for their ranks.
   cores=$(env -u OMP_NUM_THREADS nproc)
-  most_at_once=$((cores / 4 < 4 * gpus ? cores / 4 : 4 * gpus))
-
-  for ranks in 4 2 1; do
-    for program in "${RANK_TESTS[@]}"; do
-      on_gpus "$ranks" "${program##*/} on $ranks GPUs" mpirun -q --oversubscribe --bind-to none --mca btl self,vader -n "$ranks" "$(binary "$program")"
-    done
-    for name in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus "$ranks" "$name"; done
-  done
-  for name in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$name"; done
-  for name in "${RUNS_ON_ONE[@]}"; do unittest_on_gpus 1 "$name"; done
-  for ((part = 0; part < LEVELS_PARTS; part++)); do
-    on_gpus 1 "${LEVELS_TEST##*/}, part $((part + 1)) of $LEVELS_PARTS" env "GTEST_TOTAL_SHARDS=$LEVELS_PARTS" "GTEST_SHARD_INDEX=$part" \
-      "CUDA_VISIBLE_DEVICES=$((part % gpus))" "$(binary "$LEVELS_TEST")"
-  done
-  for program in "${KERNEL_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
+  # Processes take turns on a GPU, and a collective comes on only while those of one run have their turns on all GPUs:
+  # beside 15 others, tests on 4 H200 took 50 to 190 times as long as one GPU needs. So programs of several ranks run one
+  # after another, beside tests on one rank, which wait for nobody; runs spend most of their time starting: three at once.
+  most_at_once=$((cores / 4)) tests_on_one_gpu &
+  most_at_once=1 programs_on_several_gpus &
   wait
+  most_at_once=3 runs_on_several_gpus
   if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
     is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
   else
-    on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
+    most_at_once=1 on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
     wait
   fi
 
@@ -63,6 +55,41 @@ command_gpu_test() {
   say "$(number_of passed) passed, $failed failed, $(number_of not-run) not run"
   rm -rf "$outcomes"
   ((failed == 0))
+}
+
+tests_on_one_gpu() {
+  local file part program
+  for file in "${RUNS_ON_ONE[@]}"; do unittest_on_gpus 1 "$file"; done
+  for ((part = 1; part <= LEVELS_PARTS; part++)); do
+    on_gpus 1 "${LEVELS_TEST##*/}, part $part of $LEVELS_PARTS" \
+      env "GTEST_TOTAL_SHARDS=$LEVELS_PARTS" "GTEST_SHARD_INDEX=$((part - 1))" "$(binary "$LEVELS_TEST")"
+  done
+  rank_tests 1
+  for file in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus 1 "$file"; done
+  for program in "${KERNEL_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
+  wait
+}
+
+programs_on_several_gpus() {
+  rank_tests 4
+  rank_tests 2
+  wait
+}
+
+runs_on_several_gpus() {
+  local ranks file
+  for ranks in 4 2; do
+    for file in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus "$ranks" "$file"; done
+  done
+  for file in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$file"; done
+  wait
+}
+
+rank_tests() {
+  local ranks=$1 program
+  for program in "${RANK_TESTS[@]}"; do
+    on_gpus "$ranks" "${program##*/} on $ranks GPUs" mpirun -q --oversubscribe --bind-to none --mca btl self,vader -n "$ranks" "$(binary "$program")"
+  done
 }
 
 # What became of a test is a file in $outcomes.
@@ -93,7 +120,7 @@ unittest_on_gpus() {
 
 # on_gpus GPUS NAME COMMAND...: in the background, beside others, if it is wanted and there are so many GPUs.
 on_gpus() {
-  local needed=$1 name=$2
+  local needed=$1 name=$2 gpu
   shift 2
   is_wanted "$name" || return 0
   if ((needed > gpus)); then
@@ -101,7 +128,12 @@ on_gpus() {
     return 0
   fi
   while (($(jobs -rp | wc -l) >= (most_at_once > 0 ? most_at_once : 1))); do wait -n || true; done
-  run_gpu_test "$name" "$@" &
+  if ((needed == 1)); then
+    gpu=$((next_gpu++ % gpus))
+    CUDA_VISIBLE_DEVICES=$gpu run_gpu_test "$name" "$@" &
+  else
+    run_gpu_test "$name" "$@" &
+  fi
 }
 
 # run_gpu_test NAME COMMAND...: its output is shown when it fails.
