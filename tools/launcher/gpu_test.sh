@@ -34,6 +34,7 @@ command_gpu_test() {
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # of kernel_ladder_test
+  packages_of_the_ladder
   outcomes=$(mktemp -d)
   cores=$(env -u OMP_NUM_THREADS nproc)
   # Processes take turns on a GPU, and a collective comes on only while those of one run have their turns on all GPUs:
@@ -55,6 +56,17 @@ command_gpu_test() {
   say "$(number_of passed) passed, $failed failed, $(number_of not-run) not run"
   rm -rf "$outcomes"
   ((failed == 0))
+}
+
+# What kernel_ladder_test computes at level aot_inductor: both of its families, in both types.
+packages_of_the_ladder() {
+  local type
+  is_wanted kernel_ladder_test || return 0
+  for type in float32 bfloat16; do
+    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type"
+    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type" \
+      "model={type: transformer, family: gpt2, layers: 3, width: 128, heads: 2, sequence: 64, vocabulary: 256}"
+  done
 }
 
 tests_on_one_gpu() {
