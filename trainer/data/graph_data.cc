@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -22,8 +23,6 @@ namespace {
 [[noreturn]] void fail(const GraphData& graph, const std::string& what) {
   throw Error(ExitCode::data, graph.name + ": " + what);
 }
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 void check_finite(const GraphData& graph) {
   const Tensor& values = graph.is_sparse() ? graph.sparse_features.values : graph.dense_features;

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <utility>
 
-#include "configs/errors.h"
 #include "configs/printable.h"
 #include "trainer/data/decode_image.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -35,10 +35,6 @@ bool is_image_name(const std::string& name) {
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view end) { return lower.ends_with(end); });
-}
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
 }
 
 // What ends a listing early: a folder that may not be read.

@@ -8,8 +8,8 @@
 #include <set>
 #include <string_view>
 
-#include "configs/errors.h"
 #include "trainer/data/decode_image.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/matching_files.h"
 #include "trainer/data/permutation.h"
 
@@ -18,10 +18,6 @@ namespace {
 
 constexpr uint64_t kOrderOfArchives = 1;  // a stream of random choices of one epoch
 constexpr int64_t kLongestLabel = 32;     // bytes
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 // folder/0001.seg.png is the part seg.png of the sample folder/0001.
 struct PartName {
