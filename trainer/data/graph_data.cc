@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "configs/errors.h"
 #include "trainer/data/fail.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -142,9 +142,7 @@ std::string fingerprint_of(const GraphData& graph) {
     hash = hash_of(hash, part);
   }
   if (graph.first_nodes.defined()) hash = hash_of(hash, graph.first_nodes);
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 }  // namespace strata::trainer

@@ -9,7 +9,6 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -19,6 +18,7 @@
 #include "configs/printable.h"
 #include "trainer/data/decode_image.h"
 #include "trainer/data/fail.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -127,9 +127,7 @@ std::string ImageFolder::fingerprint() const {
     for (const char c : file.path) hash = mix(hash, static_cast<uint64_t>(static_cast<unsigned char>(c)));
     hash = mix(hash, static_cast<uint64_t>(file.bytes));
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 void check_same_classes(const ImageFolder& training, const ImageFolder& validation) {
