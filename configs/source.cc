@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "configs/printable.h"
+
 namespace strata::configs {
 namespace {
 
@@ -19,16 +21,6 @@ std::string_view line_of(std::string_view text, int line) {
   rest = rest.substr(0, rest.find('\n'));
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   return rest;
-}
-
-// Control characters would disturb the terminal or move the caret.
-std::string printable(std::string_view text) {
-  std::string result;
-  for (char c : text) {
-    const bool control = (c >= 0 && c < 0x20) || c == 0x7f;
-    result += control ? '?' : c;
-  }
-  return result;
 }
 
 }  // namespace
@@ -49,7 +41,8 @@ std::string Place::excerpt() const {
   if (!source || source->is_override || line == 0) return "";
   const std::string_view line_text = line_of(source->text, line);
   if (line_text.empty() || column > static_cast<int>(kWidest)) return "";
-  return "    " + printable(line_text.substr(0, kWidest)) + "\n    " + std::string(column - 1, ' ') + "^\n";
+  const std::string shown = printable(std::string(line_text.substr(0, kWidest)));  // nothing moves the caret
+  return "    " + shown + "\n    " + std::string(column - 1, ' ') + "^\n";
 }
 
 }  // namespace strata::configs

@@ -105,22 +105,25 @@ NeighborGraph from_rows(Tensor offsets, const Tensor& neighbors, int64_t sources
   return graph;
 }
 
-Adjacency moved(const Adjacency& adjacency, c10::Device device, bool non_blocking) {
-  const auto there = [&](const Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), non_blocking); };
-  return {there(adjacency.offsets),
-          there(adjacency.neighbors),
-          there(adjacency.long_rows),
-          there(adjacency.first_pieces),
-          there(adjacency.piece_rows),
-          there(adjacency.piece_begins),
-          adjacency.pieces};
-}
-
 }  // namespace
 
 NeighborGraph NeighborGraph::to(c10::Device device, bool non_blocking) const {
-  return {targets, sources, moved(by_target, device, non_blocking), moved(by_source, device, non_blocking),
-          edge_by_source.to(device, at::kInt, non_blocking)};
+  return with_each([&](const Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), non_blocking); });
+}
+
+NeighborGraph NeighborGraph::with_each(const std::function<Tensor(const Tensor&)>& replaced) const {
+  NeighborGraph result = *this;
+  const auto replace = [&](Tensor& tensor) {
+    if (tensor.defined()) tensor = replaced(tensor);
+  };
+  for (Adjacency* side : {&result.by_target, &result.by_source}) {
+    for (Tensor* tensor : {&side->offsets, &side->neighbors, &side->long_rows, &side->first_pieces, &side->piece_rows,
+                           &side->piece_begins}) {
+      replace(*tensor);
+    }
+  }
+  replace(result.edge_by_source);
+  return result;
 }
 
 NeighborGraph NeighborGraph::from_edges(const Tensor& edge_sources, const Tensor& edge_targets, int64_t sources,

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace strata::kernels {
 
@@ -37,6 +38,8 @@ struct NeighborGraph {
   int64_t edges() const { return by_target.neighbors.size(0); }
   c10::Device device() const { return by_target.offsets.device(); }
   NeighborGraph to(c10::Device device, bool non_blocking = false) const;
+  // The same graph with each of its tensors replaced, always in the same order; those that are undefined stay so.
+  NeighborGraph with_each(const std::function<Tensor(const Tensor&)>& replaced) const;
 
   // Edge e leads from edge_sources[e] to edge_targets[e], int64 or int32 [edges] on the CPU. Edges of one target keep
   // their order; `order`, int64 [edges], receives the edge at each place: edge weights are brought there by

@@ -15,6 +15,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/weight_gradient.h"
 #include "modules/graph_products.h"
+#include "modules/module_name.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of a head
 
@@ -43,11 +44,6 @@ Tensor by_heads(const Tensor& weight_HF) {
   return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
-const char* part_that_aggregates(GraphConvolutionKind kind) {
-  if (kind == GraphConvolutionKind::gin) return "";  // the layer itself
-  return kind == GraphConvolutionKind::gat ? ".attention" : ".neighbor";
-}
-
 }  // namespace
 
 GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::string& name,
@@ -64,7 +60,7 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
       scores_level_(kernels_for(kernels, name + ".attention").linear),
       up_level_(kernels_for(kernels, name + ".mlp.up").linear),
       down_level_(kernels_for(kernels, name + ".mlp.down").linear),
-      aggregate_level_(kernels_for(kernels, name + part_that_aggregates(kind_)).neighbor_aggregate),
+      aggregate_level_(kernels_for(kernels, joined_name(name, part_that_aggregates(kind_))).neighbor_aggregate),
       activation_level_(kernels_for(kernels, name).activation) {
   const auto find = [&](const char* part) { return parameter(name + "." + part); };
   if (kind_ == GraphConvolutionKind::gin) {

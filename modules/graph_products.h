@@ -22,6 +22,18 @@ inline bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
   return is_linear && config.outputs_of(layer) < config.inputs_of(layer);
 }
 
+// The part of a layer that sums over neighbors, or attends to them; empty: the layer itself.
+inline const char* part_that_aggregates(GraphConvolutionKind convolution) {
+  if (convolution == GraphConvolutionKind::gin) return "";
+  return convolution == GraphConvolutionKind::gat ? "attention" : "neighbor";
+}
+
+// Whether a layer's product is taken of what was gathered before the first step. `gathered_once`: the features are, of
+// a graph that is the same in every step; gat attends to neighbors behind the product.
+inline bool takes_gathered_features(const GraphNetworkConfig& config, int64_t layer, bool gathered_once) {
+  return gathered_once && !config.is_activated(layer) && config.convolution != GraphConvolutionKind::gat;
+}
+
 // Of a head of gat: heads stand side by side, but where there are classes their mean is taken.
 inline int64_t outputs_of_head(const GraphNetworkConfig& config, int64_t layer) {
   return config.gives_classes(layer) ? config.outputs_of(layer) : config.outputs_of(layer) / config.heads;

@@ -20,8 +20,11 @@ struct WeightedGraph {
   Tensor edge_weight;  // [edges], in the order of the graph's edges; undefined: 1
 
   WeightedGraph to(at::Device device) const {
-    return {graph.to(device, /*non_blocking=*/true),
-            edge_weight.defined() ? edge_weight.to(device, /*non_blocking=*/true) : Tensor()};
+    return with_each([&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
+  }
+  // See NeighborGraph.
+  WeightedGraph with_each(const std::function<Tensor(const Tensor&)>& replaced) const {
+    return {graph.with_each(replaced), edge_weight.defined() ? replaced(edge_weight) : Tensor()};
   }
 };
 

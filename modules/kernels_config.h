@@ -53,13 +53,16 @@ void describe(OpLevels& levels, Fields& fields) {
   });
 }
 
+// What `only` says in a line that is for some layers.
+inline constexpr const char* kOnlyLayers = "layers that this line is for: 3 or 0-3, counted from 0, inclusive";
+
 struct LayerKernels {
   configs::Range only = {};
   OpLevels levels;
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    fields.require("only", only, kOnlyLayers);
     modules::describe(levels, fields);
   }
 };

@@ -34,6 +34,12 @@ std::string_view name_in_layer(std::string_view module) {
   return layer_of(module) ? split(split(module).second).second : module;
 }
 
+std::string joined_name(std::string_view module, std::string_view part) {
+  std::string name(module);
+  if (!module.empty() && !part.empty()) name += '.';
+  return name.append(part);
+}
+
 std::optional<configs::Range> layers_in(std::string_view name) {
   const std::string_view word = split(split(name).second).first;
   const size_t dash = word.find('-');

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "configs/range.h"
@@ -15,6 +16,9 @@ std::optional<int64_t> layer_of(std::string_view module);
 
 // Of blocks.3.attention.qkv: attention.qkv. Itself outside of layers, and empty for a layer.
 std::string_view name_in_layer(std::string_view module);
+
+// Of blocks.3 and attention.qkv: blocks.3.attention.qkv. Either may be empty.
+std::string joined_name(std::string_view module, std::string_view part);
 
 // The layers that `name` in a configuration says: 0-3 of blocks.0-3.mlp.
 std::optional<configs::Range> layers_in(std::string_view name);

@@ -20,30 +20,32 @@ using Modules = std::vector<Module>;
 
 Ops dropout_if(bool there) { return there ? Ops{"dropout"} : Ops{}; }
 
+Module part_of(const std::string& layer, std::string_view part, const Ops& ops) {
+  return {joined_name(layer, part), layer, ops};
+}
+
 // The dropout that ends a branch is a part of the branch.
 void add_blocks(const BlockConfig& config, Modules& modules) {
   const Ops norm = {config.root_mean_square ? "rms_norm" : "layer_norm"}, linear = {"linear"};
   for (int64_t index = 0; index < config.layers; ++index) {
     const std::string block = "blocks." + std::to_string(index);
-    const auto add = [&](const std::string& name, Ops ops) {
-      modules.push_back({block + name, block, std::move(ops)});
-    };
+    const auto add = [&](std::string_view part, const Ops& ops) { modules.push_back(part_of(block, part, ops)); };
     const Ops dropout = dropout_if(config.dropout > 0 || share_left_out(config, index) > 0);
     Ops attention = dropout, mlp = dropout;
     attention.push_back("attention");
     if (config.rotary) attention.push_back("rotary");
     if (config.gated) mlp.push_back("activation");
     add("", {});
-    add(".norm1", norm);
-    add(".attention", attention);
-    add(".attention.qkv", linear);
-    add(".attention.output", linear);
-    if (config.layer_scale > 0) add(".attention_scale", {});
-    add(".norm2", norm);
-    add(".mlp", mlp);
-    add(config.gated ? ".mlp.gate_up" : ".mlp.up", linear);
-    add(".mlp.down", linear);
-    if (config.layer_scale > 0) add(".mlp_scale", {});
+    add("norm1", norm);
+    add("attention", attention);
+    add("attention.qkv", linear);
+    add("attention.output", linear);
+    if (config.layer_scale > 0) add("attention_scale", {});
+    add("norm2", norm);
+    add("mlp", mlp);
+    add(config.gated ? "mlp.gate_up" : "mlp.up", linear);
+    add("mlp.down", linear);
+    if (config.layer_scale > 0) add("mlp_scale", {});
   }
 }
 
@@ -75,33 +77,35 @@ Modules modules_of(const VisionTransformerConfig& model, const ModuleUse&) {
 
 void add_graph_layer(const GraphNetworkConfig& model, int64_t index, const ModuleUse& use, Modules& modules) {
   const std::string layer = "layers." + std::to_string(index);
-  const auto add = [&](const std::string& name, Ops ops) { modules.push_back({layer + name, layer, std::move(ops)}); };
+  const auto add = [&](std::string_view part, Ops ops) {
+    if (part == part_that_aggregates(model.convolution)) ops.push_back("neighbor_aggregate");
+    modules.push_back(part_of(layer, part, ops));
+  };
   const bool starts_with_relu = model.starts_with_relu(index);
-  const bool is_gathered = use.features_are_gathered_once && !model.is_activated(index);
+  const bool is_gathered = takes_gathered_features(model, index, use.features_are_gathered_once);
   const bool is_gat = model.convolution == GraphConvolutionKind::gat;
   // A relu behind what is not the last product.
   const bool ends_alone = model.ends_in_relu(index) && (is_gat || (multiplies_first(model, index) && !is_gathered));
   Ops ops = dropout_if(starts_with_relu && model.dropout > 0);
   if (starts_with_relu || ends_alone) ops.push_back("activation");
-  if (model.convolution == GraphConvolutionKind::gin) ops.push_back("neighbor_aggregate");
   add("", ops);
-  if (model.norm && model.is_activated(index)) add(".norm", {"layer_norm"});
+  if (model.norm && model.is_activated(index)) add("norm", {"layer_norm"});
   switch (model.convolution) {
     case GraphConvolutionKind::sage:
-      add(".neighbor", {"linear", "neighbor_aggregate"});
-      add(".self", {});  // its product is one with that of neighbor, or at the same level
+      add("neighbor", {"linear"});
+      add("self", {});  // its product is one with that of neighbor, or at the same level
       break;
     case GraphConvolutionKind::gcn:
-      add(".neighbor", {"linear", "neighbor_aggregate"});
+      add("neighbor", {"linear"});
       break;
     case GraphConvolutionKind::gin:
-      add(".mlp", {});
-      add(".mlp.up", {"linear"});
-      add(".mlp.down", {"linear"});
+      add("mlp", {});
+      add("mlp.up", {"linear"});
+      add("mlp.down", {"linear"});
       break;
     case GraphConvolutionKind::gat:
-      add(".neighbor", {"linear"});
-      add(".attention", {"linear", "neighbor_aggregate"});
+      add("neighbor", {"linear"});
+      add("attention", {"linear"});
   }
 }
 

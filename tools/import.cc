@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "configs/printable.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
@@ -53,7 +54,7 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
   }
   for (const std::string& name : folder.names()) {
     if (used.contains(name) || hf::is_redundant(name, tied)) continue;
-    problems += "\n  " + trainer::printable(name) + " is no tensor of this model";
+    problems += "\n  " + configs::printable(name) + " is no tensor of this model";
   }
   if (!problems.empty()) throw Error(ExitCode::storage, folder.path() + ":" + problems);
 }

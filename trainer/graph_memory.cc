@@ -151,8 +151,9 @@ GraphMemory::Stream GraphMemory::layer(int64_t index, const Stream& stream) {
 
 GraphMemory::Value GraphMemory::convolved(int64_t index, const Value& x) {
   if (model_.convolution == GraphConvolutionKind::gat) return attended(index, x);
-  // Gathered once, before the first step.
-  if (takes_features(index) && config_.shares_samples()) return product_of(index, {tape_.make(0)});
+  if (modules::takes_gathered_features(model_, index, config_.shares_samples())) {
+    return product_of(index, {tape_.make(0)});
+  }
   return modules::multiplies_first(model_, index) ? sum_of_products(index, x) : product_of(index, gathered(index, x));
 }
 
@@ -161,7 +162,7 @@ GraphMemory::Value GraphMemory::gathered(int64_t index, const Value& x) {
   const MatrixSize matrix = graph_.of_layer(index);
   const int64_t inputs = model_.inputs_of(index), elements = matrix.rows * inputs;
   const Value own = targets_of(part, x, index, graph_.inputs_of_layer(index), inputs);
-  const Value around = aggregate(part, model_.convolution == GraphConvolutionKind::gin ? "" : "neighbor",
+  const Value around = aggregate(part, modules::part_that_aggregates(model_.convolution),
                                  with_halo(part, x, index, inputs), matrix, inputs, modules::reduction_of(model_));
   if (model_.convolution == GraphConvolutionKind::gcn) return around;
   if (model_.convolution == GraphConvolutionKind::gin) return sum(part, own, around, elements);
@@ -198,8 +199,9 @@ GraphMemory::Value GraphMemory::sum_of_products(int64_t index, const Value& x) {
   Product product{
       .module = "neighbor", .rows = graph_.inputs_of_layer(index), .inputs = inputs, .outputs = width, .bias = false};
   product.made_weight = filled_up();
-  const Value around = aggregate(part, "neighbor", with_halo(part, linear(part, x, product), index, width), matrix,
-                                 width, modules::reduction_of(model_));
+  const Value around =
+      aggregate(part, modules::part_that_aggregates(model_.convolution),
+                with_halo(part, linear(part, x, product), index, width), matrix, width, modules::reduction_of(model_));
   const auto own = [&] {
     if (model_.convolution != GraphConvolutionKind::sage) return Value();
     product.rows = matrix.rows, product.bias = true;
@@ -294,7 +296,8 @@ int64_t GraphMemory::standing() const {
     return bytes_of(graph) + labels + bytes_of(graph_.features);
   }
   const int64_t own = ops_.tensor((model_.has_projection() ? graph.rows : graph.columns) * model_.features, bytes);
-  const bool gathers = !model_.has_projection() && model_.convolution != GraphConvolutionKind::gat;
+  // Evaluation is of the whole graph, where neighbors are sampled too.
+  const bool gathers = modules::takes_gathered_features(model_, /*layer=*/0, /*gathered_once=*/true);
   const int64_t times = model_.convolution == GraphConvolutionKind::sage ? 2 : 1;
   const int64_t gathered = gathers ? ops_.tensor(times * graph.rows * model_.features, bytes) : 0;
   return bytes_of(graph) + labels + own + gathered + (sampled ? own : 0);

@@ -70,8 +70,7 @@ class GraphShapes {
       return;
     }
     const Reduction reduction = modules::reduction_of(model_);
-    // What the first convolution makes of the features of the whole graph is the same in every step.
-    const bool is_gathered = !model_.is_activated(layer) && config_.shares_samples();
+    const bool is_gathered = modules::takes_gathered_features(model_, layer, config_.shares_samples());
     if (modules::multiplies_first(model_, layer) && !is_gathered) {
       const FloatType type = config_.precision.compute_of("layers." + std::to_string(layer));
       const int64_t width = modules::width_in_vectors(outputs, type == FloatType::float32 ? 4 : 2);

@@ -5,6 +5,7 @@
 
 #include "configs/errors.h"
 #include "configs/nearest_name.h"
+#include "configs/printable.h"
 #include "trainer/weights_folder.h"
 
 namespace strata::trainer {
@@ -40,7 +41,7 @@ std::string differences(const WeightsFolder& folder, const ShardedModel& model) 
     }
   }
   for (const std::string& name : names) {
-    if (!known.contains(name)) add(printable(name) + ": the model has no such parameter");
+    if (!known.contains(name)) add(configs::printable(name) + ": the model has no such parameter");
   }
   if (count > kMostLines) text += "\n  and " + std::to_string(count - kMostLines) + " more";
   return text;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/op_memory.h"
 
+#include "modules/module_name.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -37,7 +39,7 @@ OpMemory::OpMemory(const TrainerConfig& config, const modules::BlockConfig& bloc
       head_(part(groups.head, "")) {
   for (int64_t i = 0; i < block.layers; ++i) {
     const std::string name = groups.layers + "." + std::to_string(i);
-    layers_.push_back(part(name, name + "."));
+    layers_.push_back(part(name, name));
     layers_.back().recompute = config.gradient_checkpointing.of(i);
   }
 }
@@ -46,10 +48,10 @@ int64_t OpMemory::tensor(int64_t elements, int64_t bytes) const {
   return on_gpu_ ? filled_up(elements * bytes, 512) : elements * bytes;
 }
 
-Part OpMemory::part(const std::string& group, const std::string& prefix) const {
+Part OpMemory::part(const std::string& group, const std::string& name) const {
   const FloatType compute = config_.precision.compute_of(group), reduce = config_.precision.reduce_of(group);
   const int64_t bytes = compute == FloatType::float32 ? 4 : 2, inner = tokens() * block_.feed_forward;
-  Part part{.prefix = prefix,
+  Part part{.name = name,
             .bytes = bytes,
             .stream = tensor(elements_, bytes),
             .inner = tensor(inner, bytes),
@@ -62,9 +64,7 @@ Part OpMemory::part(const std::string& group, const std::string& prefix) const {
 }
 
 modules::KernelSelection OpMemory::levels(const Part& part, const char* module) const {
-  std::string name = part.prefix + module;
-  if (name.ends_with('.')) name.pop_back();
-  return modules::kernels_for(kernels_, name);
+  return modules::kernels_for(kernels_, modules::joined_name(part.name, module));
 }
 
 // In fp32, but for ATen's layer norm on CPUs.

@@ -20,7 +20,7 @@ bool is_traced(kernels::Level level);
 
 // Of one layer, of the head, or of what else is outside of layers.
 struct Part {
-  std::string prefix;  // of the names of its modules: "blocks.3."
+  std::string name;  // of a layer: "blocks.3"; empty outside of layers
   Recompute recompute = Recompute::none;
   int64_t bytes = 4;                      // of an element
   int64_t stream = 0, inner = 0, up = 0;  // of [N, D], [N, F], and what the first product of the mlp makes
@@ -73,7 +73,7 @@ class OpMemory {
   void cross_entropy_backward(kernels::Level level, int64_t rows, int64_t classes);
 
  private:
-  Part part(const std::string& group, const std::string& prefix) const;
+  Part part(const std::string& group, const std::string& name) const;
   int64_t logsumexp(kernels::Level level, int64_t bytes) const;
   int64_t workspace_of_attention() const;
 

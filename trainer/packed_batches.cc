@@ -8,26 +8,10 @@
 namespace strata::trainer {
 namespace {
 
-using kernels::Adjacency;
 using modules::GraphStep;
 using modules::WeightedGraph;
 
 constexpr int64_t kAlignment = 256;  // of each tensor, as those have that are allocated by themselves
-
-void replace(Tensor& tensor, const std::function<Tensor(const Tensor&)>& replaced) {
-  if (tensor.defined()) tensor = replaced(tensor);
-}
-
-void replace(WeightedGraph& matrix, const std::function<Tensor(const Tensor&)>& replaced) {
-  for (Adjacency* side : {&matrix.graph.by_target, &matrix.graph.by_source}) {
-    for (Tensor* tensor : {&side->offsets, &side->neighbors, &side->long_rows, &side->first_pieces, &side->piece_rows,
-                           &side->piece_begins}) {
-      replace(*tensor, replaced);
-    }
-  }
-  replace(matrix.graph.edge_by_source, replaced);
-  replace(matrix.edge_weight, replaced);
-}
 
 int64_t bytes_of(const Tensor& tensor) {
   return (static_cast<int64_t>(tensor.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
@@ -44,11 +28,13 @@ Tensor next_in(const Tensor& block, int64_t& place, const Tensor& tensor) {
 
 MicroBatch with_each(const MicroBatch& batch, const std::function<Tensor(const Tensor&)>& replaced) {
   MicroBatch result = batch;
-  for (Tensor* tensor : {&result.inputs, &result.targets, &result.share}) replace(*tensor, replaced);
+  for (Tensor* tensor : {&result.inputs, &result.targets, &result.share}) {
+    if (tensor->defined()) *tensor = replaced(*tensor);
+  }
   if (!batch.graph) return result;
   auto graph = std::make_shared<GraphStep>(*batch.graph);
-  for (WeightedGraph& layer : graph->layers) replace(layer, replaced);
-  for (WeightedGraph* other : {&graph->features, &graph->pooling}) replace(*other, replaced);
+  for (WeightedGraph& layer : graph->layers) layer = layer.with_each(replaced);
+  for (WeightedGraph* other : {&graph->features, &graph->pooling}) *other = other->with_each(replaced);
   result.graph = std::move(graph);
   return result;
 }

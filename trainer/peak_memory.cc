@@ -20,6 +20,26 @@ std::string row(const std::string& name, int64_t bytes) {
   return text;
 }
 
+// `step`: what is predicted of a step, if anything is.
+std::vector<MemoryClass> standing(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                                  const std::optional<StepMemory>& step) {
+  std::vector<MemoryClass> classes = memory_per_rank(config, table);
+  if (step && step->standing > 0) classes.push_back({"graph, features and labels", step->standing});
+  return classes;
+}
+
+std::vector<MemoryClass> peak(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                              const std::optional<StepMemory>& step) {
+  std::vector<MemoryClass> classes = standing(config, table, step);
+  if (!step) return classes;
+  const int64_t kept = std::min(step->kept, step->most);
+  classes.push_back({"batches", step->batches});
+  classes.push_back({"activations that layers keep", kept});
+  classes.push_back({"more in " + step->moment, step->most - kept});
+  if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
+  return classes;
+}
+
 }  // namespace
 
 bool predicts_step_memory(const TrainerConfig& config, const GraphSizes& graph) {
@@ -28,23 +48,12 @@ bool predicts_step_memory(const TrainerConfig& config, const GraphSizes& graph) 
 
 std::vector<MemoryClass> standing_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
                                          const GraphSizes& graph) {
-  std::vector<MemoryClass> classes = memory_per_rank(config, table);
-  const std::optional<StepMemory> step = step_memory(config, graph);
-  if (step && step->standing > 0) classes.push_back({"graph, features and labels", step->standing});
-  return classes;
+  return standing(config, table, step_memory(config, graph));
 }
 
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
                                      const GraphSizes& graph) {
-  std::vector<MemoryClass> classes = standing_memory(config, table, graph);
-  const std::optional<StepMemory> step = step_memory(config, graph);
-  if (!step) return classes;
-  const int64_t kept = std::min(step->kept, step->most);
-  classes.push_back({"batches", step->batches});
-  classes.push_back({"activations that layers keep", kept});
-  classes.push_back({"more in " + step->moment, step->most - kept});
-  if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
-  return classes;
+  return peak(config, table, step_memory(config, graph));
 }
 
 std::string with_commas(int64_t number) {
@@ -60,11 +69,11 @@ int64_t sum_of(const std::vector<MemoryClass>& classes) {
 }
 
 std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
-  const std::vector<MemoryClass> classes = peak_memory(config, table);
+  const std::optional<StepMemory> step = step_memory(config);
+  const std::vector<MemoryClass> classes = peak(config, table, step);
   std::string text;
   for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
-  return text + row(predicts_step_memory(config) ? "most at once" : "sum without activations (not predicted)",
-                    sum_of(classes));
+  return text + row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
 }
 
 }  // namespace strata::trainer

@@ -10,6 +10,7 @@
 
 #include "configs/checks.h"
 #include "configs/range.h"
+#include "modules/kernels_config.h"
 #include "modules/module_table.h"
 
 namespace strata::trainer {
@@ -23,7 +24,7 @@ struct LayerPrecision {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("only", only, "layers that this line is for: 3 or 0-3, counted from 0, inclusive");
+    fields.require("only", only, modules::kOnlyLayers);
     fields.require("compute", compute, "of their activations and of the weights that they read");
   }
 };

@@ -25,12 +25,6 @@ uint64_t bytes_of(const SafetensorsEntry& entry) {
 
 }  // namespace
 
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-  return text;
-}
-
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
   for (const auto& [name, bytes] : kDtypes) {
     if (name == dtype) return bytes;

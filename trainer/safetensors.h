@@ -26,9 +26,6 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // __metadata__
 };
 
-// The text with control characters as '?': names from files of others must not steer a terminal.
-std::string printable(std::string text);
-
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype);
 
 // Sorts the entries as the format's own writer does (wide dtypes first, so that all are aligned; then by name), fills

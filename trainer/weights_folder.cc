@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "configs/errors.h"
+#include "configs/printable.h"
 #include "trainer/checked_file.h"
 
 namespace strata::trainer {
@@ -38,7 +39,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> file_of;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     if (!file.is_string() || !is_plain_file_name(file.get<std::string>())) {
-      throw refuse("'" + printable(tensor) + "' lies in " + printable(file.dump()) +
+      throw refuse("'" + configs::printable(tensor) + "' lies in " + configs::printable(file.dump()) +
                    ", expected the name of a .safetensors file in the same folder");
     }
     file_of[tensor] = file.get<std::string>();
@@ -73,12 +74,13 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   for (const auto& [tensor, file] : file_of) {
     const auto place = places_.find(tensor);
     if (place == places_.end() || files[place->second.file] != file) {
-      throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' is not in " + file);
+      throw Error(ExitCode::storage, index + ": '" + configs::printable(tensor) + "' is not in " + file);
     }
   }
   for (const auto& [tensor, place] : places_) {
     if (file_of.contains(tensor)) continue;
-    throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' of " + files[place.file] + " is not listed");
+    throw Error(ExitCode::storage,
+                index + ": '" + configs::printable(tensor) + "' of " + files[place.file] + " is not listed");
   }
 }
 
@@ -86,7 +88,8 @@ void WeightsFolder::open(const std::string& file) {
   files_.push_back(std::make_unique<SafetensorsFile>(path_ + "/" + file));
   for (const SafetensorsEntry& entry : files_.back()->header().entries) {
     if (places_.emplace(entry.name, Place{files_.size() - 1, &entry}).second) continue;
-    throw Error(ExitCode::storage, path_ + "/" + file + ": '" + printable(entry.name) + "' is in another file too");
+    throw Error(ExitCode::storage,
+                path_ + "/" + file + ": '" + configs::printable(entry.name) + "' is in another file too");
   }
 }
 
@@ -105,8 +108,8 @@ at::Tensor WeightsFolder::read(const std::string& name, int64_t first, int64_t c
   const Place& place = places_.at(name);
   const auto type = float_type(place.entry->dtype);
   if (!type) {
-    throw Error(ExitCode::storage,
-                path_ + ": '" + printable(name) + "' is " + place.entry->dtype + ", expected F32, BF16 or F16");
+    throw Error(ExitCode::storage, path_ + ": '" + configs::printable(name) + "' is " + place.entry->dtype +
+                                       ", expected F32, BF16 or F16");
   }
   const at::Tensor values = at::empty({count}, *type);
   files_[place.file]->read(*place.entry, static_cast<uint64_t>(first) * values.itemsize(), values.mutable_data_ptr(),

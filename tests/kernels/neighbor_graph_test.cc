@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace strata::kernels {
@@ -71,6 +72,26 @@ TEST(NeighborGraph, CutsLongRowsIntoPieces) {
   EXPECT_TRUE(at::equal(graph.by_target.piece_begins,
                         longs({kLongRow, 2 * kLongRow, 2 * kLongRow + 1, 3 * kLongRow + 1, 4 * kLongRow + 1})));
   EXPECT_EQ(graph.by_source.pieces, 6);
+}
+
+TEST(NeighborGraph, HasEachOfItsTensorsReplaced) {
+  NeighborGraph graph = NeighborGraph::from_edges(longs({2, 0, 2}), longs({1, 0, 1}), 3, 2);
+  graph.by_source.long_rows = Tensor();
+  int64_t replaced = 0;
+  const NeighborGraph other = graph.with_each([&](const Tensor& tensor) {
+    ++replaced;
+    return tensor.add(1);
+  });
+  EXPECT_EQ(replaced, 12);
+  EXPECT_EQ(other.targets, 2);
+  EXPECT_EQ(other.sources, 3);
+  EXPECT_FALSE(other.by_source.long_rows.defined());
+  for (const auto& [one, two] : {std::pair{&graph.by_target, &other.by_target}, {&graph.by_source, &other.by_source}}) {
+    EXPECT_TRUE(at::equal(one->offsets.add(1), two->offsets));
+    EXPECT_TRUE(at::equal(one->neighbors.add(1), two->neighbors));
+    EXPECT_TRUE(at::equal(one->first_pieces.add(1), two->first_pieces));
+  }
+  EXPECT_TRUE(at::equal(graph.edge_by_source.add(1), other.edge_by_source));
 }
 
 TEST(NeighborGraph, FromRowsEqualsFromEdges) {

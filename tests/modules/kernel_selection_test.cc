@@ -5,28 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "configs/errors.h"
+#include "tests/modules/kernels_lines.h"
 
 namespace strata::modules {
 namespace {
 
 using kernels::Level;
-
-KernelsConfig mixed() {
-  KernelsConfig config;
-  config.levels.attention = Level::torchscript;
-  config.layers.resize(2);
-  config.layers[0].only = {0, 2};
-  config.layers[0].levels.rms_norm = Level::torchscript;
-  config.layers[1].only = {2, 2};
-  config.layers[1].levels.rms_norm = Level::cuda;
-  config.layers[1].levels.attention = Level::aten;
-  return config;
-}
-
-void add_line(KernelsConfig& config, const std::string& only, std::optional<Level> OpLevels::*op, Level level) {
-  config.modules.push_back({.only = only, .levels = {}});
-  config.modules.back().levels.*op = level;
-}
 
 TEST(KernelSelection, LaterLinesWin) {
   EXPECT_EQ(kernels_for(mixed(), "norm").rms_norm, Level::aten);

@@ -6,15 +6,12 @@
 
 #include <utility>
 
+#include "tests/modules/kernels_lines.h"
+
 namespace strata::modules {
 namespace {
 
 using kernels::Level;
-
-void add_line(KernelsConfig& config, const std::string& only, std::optional<Level> OpLevels::*op, Level level) {
-  config.modules.push_back({.only = only, .levels = {}});
-  config.modules.back().levels.*op = level;
-}
 
 std::vector<Module> modules_of(int64_t layers) {
   const TransformerConfig model{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
@@ -26,15 +23,7 @@ std::vector<Module> modules_of(int64_t layers) {
 bool has(const std::string& table, const std::string& line) { return table.find(line) != std::string::npos; }
 
 TEST(LevelTable, HasAColumnForEachKindOfLayer) {
-  KernelsConfig config;
-  config.levels.attention = Level::torchscript;
-  config.layers.resize(2);
-  config.layers[0].only = {0, 2};
-  config.layers[0].levels.rms_norm = Level::torchscript;
-  config.layers[1].only = {2, 2};
-  config.layers[1].levels.rms_norm = Level::cuda;
-  config.layers[1].levels.attention = Level::aten;
-  const std::string table = level_table(config, modules_of(6));
+  const std::string table = level_table(mixed(), modules_of(6));
   EXPECT_TRUE(has(table, "op                    root            layers 0-1      layers 2        layers 3-5")) << table;
   EXPECT_TRUE(has(table, "rms_norm              aten            torchscript     cuda            aten")) << table;
   EXPECT_TRUE(has(table, "attention             -               torchscript     aten            torchscript")) << table;

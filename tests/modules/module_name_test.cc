@@ -18,6 +18,13 @@ TEST(ModuleName, KnowsItsLayer) {
   EXPECT_EQ(name_in_layer("pooling.gate"), "pooling.gate");
 }
 
+TEST(ModuleName, IsJoinedOfAModuleAndItsPart) {
+  EXPECT_EQ(joined_name("blocks.12", "attention.qkv"), "blocks.12.attention.qkv");
+  EXPECT_EQ(joined_name("blocks.12", ""), "blocks.12");
+  EXPECT_EQ(joined_name("", "head"), "head");
+  EXPECT_EQ(joined_name("", ""), "");
+}
+
 TEST(ModuleName, MeansAModuleAndItsParts) {
   for (const char* name : {"blocks.3.mlp.up", "blocks.3.mlp", "blocks.3", "blocks", "mlp.up", "mlp", "blocks.0-3.mlp",
                            "blocks.3-3.mlp.up", "blocks.2-10"}) {

@@ -14,14 +14,13 @@
 #include <utility>
 
 #include "configs/errors.h"
+#include "configs/printable.h"
+#include "trainer/data/ignored_label.h"
 #include "trainer/data/image_view.h"
 #include "trainer/data/permutation.h"
-#include "trainer/safetensors.h"
 
 namespace strata::trainer {
 namespace {
-
-constexpr int64_t kIgnored = -100;
 
 // work(i) for each i below `count`, on `threads` threads; the first exception is thrown here.
 void for_each_index(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) {
@@ -81,7 +80,7 @@ ImageBatch EncodedImages::read(const std::vector<Choice>& choices) const {
       labels[row] = files_->label(choice.image);
     } catch (const BadImage& problem) {
       std::memset(squares + row * bytes, 0, static_cast<size_t>(bytes));
-      labels[row] = kIgnored;
+      labels[row] = kIgnoredLabel;
       note_bad(choice.image, problem.what());
     }
   });
@@ -91,7 +90,7 @@ ImageBatch EncodedImages::read(const std::vector<Choice>& choices) const {
 void EncodedImages::note_bad(int64_t image, const std::string& reason) const {
   const std::lock_guard lock(mutex_);
   // The end of a line would make two images of one.
-  if (bad_.insert(image).second) bad_to_tell_.push_back(printable(files_->name(image)) + ": " + reason);
+  if (bad_.insert(image).second) bad_to_tell_.push_back(configs::printable(files_->name(image)) + ": " + reason);
 }
 
 std::vector<std::string> EncodedImages::take_bad_images() const {

@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -22,8 +23,6 @@ namespace {
 [[noreturn]] void fail(const GraphData& graph, const std::string& what) {
   throw Error(ExitCode::data, graph.name + ": " + what);
 }
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 void check_finite(const GraphData& graph) {
   const Tensor& values = graph.is_sparse() ? graph.sparse_features.values : graph.dense_features;
@@ -143,9 +142,7 @@ std::string fingerprint_of(const GraphData& graph) {
     hash = hash_of(hash, part);
   }
   if (graph.first_nodes.defined()) hash = hash_of(hash, graph.first_nodes);
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 }  // namespace strata::trainer

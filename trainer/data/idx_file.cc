@@ -12,7 +12,7 @@
 #include <cstring>
 #include <new>
 
-#include "configs/errors.h"
+#include "trainer/data/fail.h"
 
 namespace strata::trainer {
 namespace {
@@ -23,10 +23,6 @@ constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int64_t kLargestExpansion = 1032;
 // Of a large file whose header does not lie about it, that is a bomb all the same.
 constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{1} << 30;
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 std::string text_of(const std::vector<int64_t>& sizes) {
   std::string text;

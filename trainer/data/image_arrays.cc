@@ -2,16 +2,13 @@
 #include <utility>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/idx_file.h"
 #include "trainer/data/labelled_images.h"
 #include "trainer/safetensors.h"
 
 namespace strata::trainer {
 namespace {
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 void check_counts(const ImageArrays& arrays, int64_t images) {
   if (images == static_cast<int64_t>(arrays.labels.size())) return;

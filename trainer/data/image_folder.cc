@@ -9,17 +9,17 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string_view>
 #include <utility>
 
-#include "configs/errors.h"
+#include "configs/printable.h"
 #include "trainer/data/decode_image.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/permutation.h"
-#include "trainer/safetensors.h"
 
 namespace strata::trainer {
 namespace {
@@ -35,10 +35,6 @@ bool is_image_name(const std::string& name) {
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view end) { return lower.ends_with(end); });
-}
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
 }
 
 // What ends a listing early: a folder that may not be read.
@@ -93,7 +89,7 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
     });
   };
   list(name);
-  if (files_.size() == before) fail(root_ + "/" + printable(name), "has no images; each class needs some");
+  if (files_.size() == before) fail(root_ + "/" + configs::printable(name), "has no images; each class needs some");
   // Folder by folder, as os.walk() sorted by Python does it, and the names in each.
   const auto key = [](const File& file) {
     const size_t slash = file.path.rfind('/');
@@ -131,9 +127,7 @@ std::string ImageFolder::fingerprint() const {
     for (const char c : file.path) hash = mix(hash, static_cast<uint64_t>(static_cast<unsigned char>(c)));
     hash = mix(hash, static_cast<uint64_t>(file.bytes));
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 void check_same_classes(const ImageFolder& training, const ImageFolder& validation) {
@@ -144,8 +138,8 @@ void check_same_classes(const ImageFolder& training, const ImageFolder& validati
       second == validation.classes().end() || (first != training.classes().end() && *first < *second);
   const ImageFolder& with = in_training ? training : validation;
   const ImageFolder& without = in_training ? validation : training;
-  fail(without.root(), "has no folder of the class '" + printable(in_training ? *first : *second) + "', which is in " +
-                           with.root() + "; expected the same classes in both");
+  fail(without.root(), "has no folder of the class '" + configs::printable(in_training ? *first : *second) +
+                           "', which is in " + with.root() + "; expected the same classes in both");
 }
 
 }  // namespace strata::trainer

@@ -4,10 +4,10 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "configs/errors.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/permutation.h"
 
 namespace strata::trainer {
@@ -110,9 +110,7 @@ std::string LabelledImages::fingerprint() const {
     word = word << 8 | pixels[i];
     if (i % 8 == 7 || i + 1 == pixels.size()) hash = mix(hash, std::exchange(word, 0));
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 }  // namespace strata::trainer

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/npz_file.h"
 
 namespace strata::trainer {
@@ -15,8 +16,6 @@ namespace {
 [[noreturn]] void fail(const NpzFile& file, const std::string& what) {
   throw Error(ExitCode::data, file.path() + ": " + what);
 }
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 constexpr int64_t kMostRows = int64_t{1} << 40;
 

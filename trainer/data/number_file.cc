@@ -14,16 +14,13 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/zip_file.h"
 
 namespace strata::trainer {
 namespace {
 
 constexpr size_t kLongestLine = 64 << 20;  // millions of numbers
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 // The lines of a file, one after another, decompressed in pieces.
 class Lines {

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 #include "trainer/data/number_file.h"
 
 namespace strata::trainer {
 namespace {
-
-std::string text(int64_t number) { return std::to_string(number); }
 
 std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "configs/errors.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/matching_files.h"
 #include "trainer/data/permutation.h"
 
@@ -133,9 +134,7 @@ std::string TokenCorpus::fingerprint() const {
       for (int64_t i = 0; i < count; ++i) hash = mix(hash, ids[i]);
     }
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 }  // namespace strata::trainer

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "trainer/data/fail.h"
 
 namespace strata::trainer {
 namespace {
@@ -26,10 +27,6 @@ struct Format {
   int bytes_per_id;
 };
 constexpr std::array<Format, 2> kFormats = {{{20240520, 1, 2}, {20240801, 7, 4}}};
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 // Reads exactly `bytes`; returns how many there were.
 int64_t read_fully(const std::string& path, int descriptor, void* buffer, int64_t bytes, int64_t offset) {

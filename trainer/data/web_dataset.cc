@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdio>
 #include <set>
 #include <string_view>
 
-#include "configs/errors.h"
 #include "trainer/data/decode_image.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/hex_digits.h"
 #include "trainer/data/matching_files.h"
 #include "trainer/data/permutation.h"
 
@@ -18,10 +18,6 @@ namespace {
 
 constexpr uint64_t kOrderOfArchives = 1;  // a stream of random choices of one epoch
 constexpr int64_t kLongestLabel = 32;     // bytes
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::data, path + ": " + what);
-}
 
 // folder/0001.seg.png is the part seg.png of the sample folder/0001.
 struct PartName {
@@ -179,9 +175,7 @@ std::string WebDataset::fingerprint() const {
     for (const char c : sample.name) hash = mix(hash, static_cast<uint64_t>(static_cast<unsigned char>(c)));
     hash = mix(mix(hash, static_cast<uint64_t>(sample.label)), static_cast<uint64_t>(sample.bytes));
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return hex_digits(hash);
 }
 
 }  // namespace strata::trainer

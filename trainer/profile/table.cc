@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostOps = 40, kMostKernels = 30;
 
-double milliseconds(double nanoseconds, size_t steps) { return nanoseconds / 1e6 / static_cast<double>(steps); }
+double ms(double nanoseconds) { return nanoseconds / 1e6; }
 
 std::string direction(const OpKey& key) {
   if (key.backward) return "backward";
@@ -55,11 +55,12 @@ class Table {
   }
 
  private:
-  double ms(double nanoseconds) const { return milliseconds(nanoseconds, steps_.size()); }
+  // Of one step.
   double percent(double nanoseconds) const {
-    return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(steps_.size() * times_.total) : 0;
+    return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(times_.total) : 0;
   }
-  double per_step(int64_t count) const { return static_cast<double>(count) / static_cast<double>(steps_.size()); }
+  // Of a sum over the steps.
+  double per_step(int64_t sum) const { return static_cast<double>(sum) / static_cast<double>(steps_.size()); }
 
   void head() {
     const Step &first = steps_.front(), &last = steps_.back();
@@ -75,9 +76,9 @@ class Table {
                                                                   {"communication exposed", times_.exposed},
                                                                   {"idle", times_.idle},
                                                                   {"(communication, all)", times_.communication}}};
-    for (const auto& [name, time] : rows) {
-      const auto of_all = static_cast<double>(time) * static_cast<double>(steps_.size());
-      text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(of_all), percent(of_all));
+    for (const auto& [name, nanoseconds] : rows) {
+      const auto time = static_cast<double>(nanoseconds);
+      text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(time), percent(time));
     }
     if (!first.on_device) return;
     int64_t waits = 0;
@@ -90,8 +91,8 @@ class Table {
                          "others waited, ms");
     for (size_t rank = 0; rank < waits.size(); ++rank) {
       const RankWaits& w = waits[rank];
-      text_ += fmt::format("  {:<6}{:>12.3f}{:>10.3f}{:>12.1f}{:>20.3f}\n", rank, ms(static_cast<double>(w.transfer)),
-                           ms(static_cast<double>(w.wait)), per_step(w.last), ms(static_cast<double>(w.caused)));
+      text_ += fmt::format("  {:<6}{:>12.3f}{:>10.3f}{:>12.1f}{:>20.3f}\n", rank, ms(per_step(w.transfer)),
+                           ms(per_step(w.wait)), per_step(w.last), ms(per_step(w.caused)));
     }
   }
 
@@ -120,18 +121,19 @@ class Table {
         continue;
       }
       const auto& [op, way, level] = key;
-      const auto time = static_cast<double>(row.nanoseconds);
+      const auto all = static_cast<double>(row.nanoseconds);
+      const double time = per_step(row.nanoseconds);
       const auto known = [](double value, int digits) {
         return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
       };
       text_ +=
           fmt::format("  {:<34}{:<12}{:<14}{:>7.4g}{:>9.4g}{:>11.3f}{:>6.1f} %{:>10}{:>8}{:>10}\n", short_name(op, 33),
                       way, level.empty() ? "-" : level, per_step(row.calls), per_step(row.kernels), ms(time),
-                      percent(time), known(row.work.flops / time / 1e3, 0), known(row.work.bytes / time, 0),
+                      percent(time), known(row.work.flops / all / 1e3, 0), known(row.work.bytes / all, 0),
                       known(roofline_share(row.work, device_.peaks, row.nanoseconds), 2));
     }
     if (rest > 0) {
-      const auto time = static_cast<double>(rest);
+      const double time = per_step(rest);
       text_ += fmt::format("  {:<34}{:<42}{:>11.3f}{:>6.1f} %\n", "the rest", "", ms(time), percent(time));
     }
   }
@@ -151,8 +153,7 @@ class Table {
     text_ += fmt::format("\n  {:<16}{:>11}{:>13}{:>10}\n", "layer", "forward ms", "backward ms", "other ms");
     for (const auto& [layer, row] : rows) {
       text_ += fmt::format("  {:<16}{:>11.3f}{:>13.3f}{:>10.3f}\n", layer < 0 ? "outside" : std::to_string(layer),
-                           ms(static_cast<double>(row.forward)), ms(static_cast<double>(row.backward)),
-                           ms(static_cast<double>(row.optimizer)));
+                           ms(per_step(row.forward)), ms(per_step(row.backward)), ms(per_step(row.optimizer)));
     }
   }
 
@@ -170,7 +171,7 @@ class Table {
     for (const auto& [key, row] : longest_first(rows)) {
       if (++shown > kMostKernels) break;
       const auto& [name, op, way] = key;
-      const auto time = static_cast<double>(row.nanoseconds);
+      const double time = per_step(row.nanoseconds);
       text_ += fmt::format("  {:<90}{:<42}{:>7.4g}{:>11.3f}{:>6.1f} %\n", short_name(name, 89),
                            short_name(op, 28) + " " + way, per_step(row.calls), ms(time), percent(time));
     }

@@ -13,6 +13,7 @@
 
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/graph_rows.h"
+#include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
 

@@ -11,6 +11,7 @@
 #include "configs/errors.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
+#include "trainer/data/ignored_label.h"
 #include "trainer/data/permutation.h"
 #include "trainer/scalar_type.h"
 

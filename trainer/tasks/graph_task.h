@@ -11,8 +11,6 @@
 
 namespace strata::trainer {
 
-constexpr int64_t kIgnoredLabel = -100;  // counts nothing in a loss
-
 // On the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 

@@ -16,6 +16,7 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
+#include "trainer/data/ignored_label.h"
 #include "trainer/data/image_mixing.h"
 #include "trainer/data/permutation.h"
 #include "trainer/image_data.h"
@@ -23,7 +24,6 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kIgnored = -100;  // a label that counts nothing
 constexpr int64_t kGuesses = 5;
 
 Tensor per_channel(const std::vector<double>& values, at::Device device) {
@@ -70,7 +70,7 @@ MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t c
   const auto [images, labels] = images_.validation->evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return {images, labels};
   return {at::constant_pad_nd(images, {0, 0, 0, 0, 0, 0, 0, missing}, 0),
-          at::constant_pad_nd(labels, {0, missing}, kIgnored)};
+          at::constant_pad_nd(labels, {0, missing}, kIgnoredLabel)};
 }
 
 Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
@@ -80,7 +80,8 @@ Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
   const Tensor right = guesses.eq(labels);
   const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
   // Last: a level may make the gradient in the memory of the scores.
-  const Tensor loss = kernels::cross_entropy(scores, batch.targets, one, kIgnored, /*label_smoothing=*/0, loss_level_);
+  const Tensor loss =
+      kernels::cross_entropy(scores, batch.targets, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
   return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble)});
 }
 
@@ -117,7 +118,7 @@ Tensor ImageClassification::logits(const MicroBatch& batch, const Tensor& dropou
 
 Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   const auto part = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
-    return kernels::cross_entropy(scores, targets, weight, kIgnored, model_config_.label_smoothing, loss_level_);
+    return kernels::cross_entropy(scores, targets, weight, kIgnoredLabel, model_config_.label_smoothing, loss_level_);
   };
   const Tensor scores = logits(batch, dropout_key);
   if (!batch.share.defined()) return part(scores, batch.targets, scale);

@@ -11,11 +11,10 @@
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "modules/kernel_selection.h"
+#include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
 namespace {
-
-constexpr int64_t kIgnored = -100;  // a target that counts nothing
 
 const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDataConfig>(config.data.type); }
 
@@ -53,7 +52,7 @@ MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t coun
   const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return {inputs, targets};
   return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
-          at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnored)};
+          at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnoredLabel)};
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
@@ -72,12 +71,12 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
   const Tensor targets = batch.targets.flatten();
   const Tensor hidden = (*model_)(batch.inputs, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (head_and_loss_level_) {
-    return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnored, /*label_smoothing=*/0,
-                                         *head_and_loss_level_);
+    return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
+                                         /*label_smoothing=*/0, *head_and_loss_level_);
   }
   const Tensor logits =
       kernels::linear(hidden, model_->head_weight(), /*bias=*/{}, kernels::Activation::none, head_level_);
-  return kernels::cross_entropy(logits, targets, scale, kIgnored, /*label_smoothing=*/0, loss_level_);
+  return kernels::cross_entropy(logits, targets, scale, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
 }
 
 }  // namespace strata::trainer

@@ -9,6 +9,7 @@
 
 #include "modules/kernel_selection.h"
 #include "trainer/data/graph_rows.h"
+#include "trainer/data/ignored_label.h"
 #include "trainer/data/permutation.h"
 #include "trainer/halo_exchange.h"
 

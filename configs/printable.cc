@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "configs/printable.h"
+
+#include <algorithm>
+
+namespace strata::configs {
+
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  return text;
+}
+
+}  // namespace strata::configs

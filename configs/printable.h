@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// The text with control characters as '?': names from files of others must not steer a terminal.
+#pragma once
+
+#include <string>
+
+namespace strata::configs {
+
+std::string printable(std::string text);
+
+}  // namespace strata::configs
