@@ -84,7 +84,7 @@ void LanguageModelEnds::fused_loss(Level level) {
   ledger_.at("the backward of the head");
   ledger_.take(stream);
   const FloatType reduce = config_.precision.reduce_of(modules::head_group(model_));
-  if (sharded && reduce != FloatType::float32) ledger_.need(4 * weight);  // times that of the loss
+  if (sharded && !cuda && reduce != FloatType::float32) ledger_.need(4 * weight);  // times that of the loss
   ledger_.give(gradients);
 }
 

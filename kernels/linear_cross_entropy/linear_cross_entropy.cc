@@ -50,7 +50,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hid
                         CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(hidden, weight));
 }
 
-// Of every level that made both gradients in its forward.
+// Of levels aten and aot_inductor, which made both gradients in their forward.
 LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_loss, const Tensor& hidden_gradient,
                                                              const Tensor& weight_gradient, at::ScalarType weight_type,
                                                              const WeightGradient& into) {
@@ -92,7 +92,7 @@ constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels
     .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
     .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward},
     .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
-    .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward},
+    .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward_cuda},
 };
 
 namespace {

@@ -36,5 +36,6 @@ struct LinearCrossEntropyOp {
 };
 
 LinearCrossEntropyOp::Forward linear_cross_entropy_forward_cuda;
+LinearCrossEntropyOp::Backward linear_cross_entropy_backward_cuda;
 
 }  // namespace strata::kernels

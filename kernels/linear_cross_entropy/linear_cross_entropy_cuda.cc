@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Level cuda of linear_cross_entropy: products as in linear, the loss and the logits' gradient as in cross_entropy.
+#include "kernels/linear_cross_entropy/linear_cross_entropy_cuda.h"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include "kernels/gemm.h"
+#include "kernels/gradient_target.h"
 #include "kernels/launch_check.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 
@@ -39,6 +43,19 @@ Head with_whole_rows(const Tensor& weight) {
   return head;
 }
 
+// The result, of `type`, is gradient * factor, or += where `add`.
+void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType type, bool add) {
+  const ScaledGradient arguments = {.type = cuda_type(kOp, "the gradient", gradient),
+                                    .gradient = gradient.const_data_ptr(),
+                                    .factor = factor.const_data_ptr<float>(),
+                                    .result_type = type,
+                                    .result = result,
+                                    .add = add,
+                                    .count = gradient.numel()};
+  check_launch(launch_scaled_gradient(arguments, c10::cuda::getCurrentCUDAStream()),
+               "linear_cross_entropy_backward_cuda", gradient.size(0), gradient.size(1));
+}
+
 }  // namespace
 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hidden, const Tensor& weight,
@@ -60,6 +77,23 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
                      rows_at_a_time(hidden, head.weight));
   if (with_gradient) output.weight_gradient = output.weight_gradient.narrow(0, 0, weight.size(0));
   return output;
+}
+
+// LibTorch would multiply in fp32 and convert that in a second pass: 2.1 instead of 0.76 ms for a weight of
+// 128256 x 4096 whose gradient is kept in bf16.
+LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_cuda(const Tensor& grad_loss,
+                                                                  const Tensor& hidden_gradient,
+                                                                  const Tensor& weight_gradient,
+                                                                  at::ScalarType weight_type,
+                                                                  const WeightGradient& into) {
+  const c10::cuda::CUDAGuard device(hidden_gradient.device());
+  const Tensor factor = grad_loss.to(at::kFloat);
+  const Tensor hidden = at::empty(hidden_gradient.sizes(), hidden_gradient.options());
+  scale(hidden_gradient, factor, hidden.mutable_data_ptr(), cuda_type(kOp, "hidden", hidden), /*add=*/false);
+  const at::ScalarType type = into.into.defined() ? weight_gradient.scalar_type() : weight_type;
+  const GradientTarget weight(kOp, weight_gradient.sizes(), weight_gradient.options().dtype(type), into);
+  scale(weight_gradient, factor, weight.data(), weight.type(), weight.add());
+  return {hidden, weight.deliver()};
 }
 
 }  // namespace strata::kernels

@@ -55,8 +55,9 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
   std::vector<Tensor> buffers(leaves.size());
   if (setting.routing.routed) {
     for (size_t i = first_weight; i < leaves.size(); ++i) {
-      buffers[i] =
-          at::full(leaves[i].sizes(), kBefore, leaves[i].options().dtype(setting.routing.dtype).requires_grad(false));
+      const auto options = leaves[i].options().dtype(setting.routing.dtype).requires_grad(false);
+      const Tensor buffer = at::full(leaves[i].sizes(), kBefore, options);
+      buffers[i] = setting.layout == Layout::unaligned ? laid_out(buffer, setting.layout) : buffer;
       route_weight_gradient(leaves[i], [&, i] { return WeightGradient{buffers[i], setting.routing.add}; });
     }
   }

@@ -176,6 +176,8 @@ TEST_P(LevelsAgree, WhenWeightGradientsAreRouted) {
       expect_agreement({.routing = {true, add, dtype}});
     }
   }
+  SCOPED_TRACE("added to unaligned BFloat16");
+  expect_agreement({.layout = Layout::unaligned, .routing = {true, true, at::kBFloat16}});
 }
 
 // Every op is deterministic on the CPU and on GPUs; the backward of attention at levels aten and cuda where it is asked
