@@ -35,6 +35,17 @@ GraphMemory::GraphMemory(const TrainerConfig& config, const modules::GraphNetwor
       tape_(ledger),
       exchanges_(config.shares_samples() && config.run.ranks > 1) {}
 
+bool GraphMemory::knows_its_levels() const {
+  const auto knows = [this](const Part& part, const char* module) {
+    return !ops_.on_gpu() || !is_traced(ops_.levels(part, module).neighbor_aggregate);
+  };
+  const std::vector<Part>& layers = ops_.layers();
+  const char* module = modules::part_that_aggregates(model_.convolution);
+  return std::all_of(layers.begin(), layers.end(), [&](const Part& part) { return knows(part, module); }) &&
+         (model_.projection != modules::InputProjection::sparse || knows(ops_.outside(), "projection")) &&
+         (!model_.has_pooling() || knows(ops_.head(), "pooling"));
+}
+
 std::vector<int64_t> GraphMemory::follow() {
   std::vector<int64_t> left;
   Value logits;
@@ -80,7 +91,7 @@ GraphMemory::Value GraphMemory::projected(const Value& features) {
   }
   // The weight is what is summed up.
   const Value weight = MemoryTape::leaf(tape_.make(0));
-  return sum(part, aggregate(part, "projection", weight, graph_.features, model_.width, Reduction::sum), {},
+  return sum(part, aggregate(part, weight, graph_.features, model_.width, Reduction::sum), {},
              graph_.nodes * model_.width);
 }
 
@@ -162,8 +173,8 @@ GraphMemory::Value GraphMemory::gathered(int64_t index, const Value& x) {
   const MatrixSize matrix = graph_.of_layer(index);
   const int64_t inputs = model_.inputs_of(index), elements = matrix.rows * inputs;
   const Value own = targets_of(part, x, index, graph_.inputs_of_layer(index), inputs);
-  const Value around = aggregate(part, modules::part_that_aggregates(model_.convolution),
-                                 with_halo(part, x, index, inputs), matrix, inputs, modules::reduction_of(model_));
+  const Value around =
+      aggregate(part, with_halo(part, x, index, inputs), matrix, inputs, modules::reduction_of(model_));
   if (model_.convolution == GraphConvolutionKind::gcn) return around;
   if (model_.convolution == GraphConvolutionKind::gin) return sum(part, own, around, elements);
   const int64_t half = ops_.tensor(elements, part.bytes);
@@ -199,9 +210,8 @@ GraphMemory::Value GraphMemory::sum_of_products(int64_t index, const Value& x) {
   Product product{
       .module = "neighbor", .rows = graph_.inputs_of_layer(index), .inputs = inputs, .outputs = width, .bias = false};
   product.made_weight = filled_up();
-  const Value around =
-      aggregate(part, modules::part_that_aggregates(model_.convolution),
-                with_halo(part, linear(part, x, product), index, width), matrix, width, modules::reduction_of(model_));
+  const Value around = aggregate(part, with_halo(part, linear(part, x, product), index, width), matrix, width,
+                                 modules::reduction_of(model_));
   const auto own = [&] {
     if (model_.convolution != GraphConvolutionKind::sage) return Value();
     product.rows = matrix.rows, product.bias = true;
@@ -248,7 +258,7 @@ GraphMemory::Value GraphMemory::pooled(const Value& x) {
   const MatrixSize& matrix = graph_.pooling;
   const Product head{.module = "head", .rows = matrix.rows, .inputs = model_.width, .outputs = model_.classes};
   if (model_.pooling != modules::NodePooling::attention) {
-    return linear(part, aggregate(part, "pooling", x, matrix, model_.width, Reduction::sum), head);
+    return linear(part, aggregate(part, x, matrix, model_.width, Reduction::sum), head);
   }
   const Value score =
       linear(part, x, {.module = "pooling.gate", .rows = matrix.columns, .inputs = model_.width, .outputs = 1});

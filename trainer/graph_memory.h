@@ -20,6 +20,9 @@ class GraphMemory {
   GraphMemory(const TrainerConfig& config, const modules::GraphNetworkConfig& model, const GraphSizes& graph,
               MemoryLedger& ledger);
 
+  // Not what ATen's operators need on GPUs to go through neighbors.
+  bool knows_its_levels() const;
+
   // Forward and backward of a micro-batch. Returns what the forward of each layer leaves.
   std::vector<int64_t> follow();
   // By all layers when the loss begins.
@@ -61,7 +64,7 @@ class GraphMemory {
     Value made_weight = {}, made_bias = {};
   };
   Value linear(const Part& part, const Value& x, const Product& product);
-  Value aggregate(const Part& part, const char* module, const Value& x, const MatrixSize& matrix, int64_t width,
+  Value aggregate(const Part& part, const Value& x, const MatrixSize& matrix, int64_t width,
                   kernels::Reduction reduction);
   Value attention(const Part& part, const Value& x, const Value& source, const Value& target, const MatrixSize& matrix,
                   int64_t heads, int64_t width, bool copies_scores);

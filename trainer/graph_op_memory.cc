@@ -12,8 +12,6 @@ using kernels::Reduction;
 
 namespace {
 
-// LibTorch's segment operators have no more messages at a time.
-constexpr int64_t kMessages = int64_t{1} << 28;
 constexpr int64_t kTargetStatistics = 16;  // bytes, of level cuda
 
 }  // namespace
@@ -52,24 +50,15 @@ GraphMemory::Value GraphMemory::linear(const Part& part, const Value& x, const P
   return tape_.record({x, product.made_weight, product.made_bias}, y, kept, /*learns=*/true, backward);
 }
 
-GraphMemory::Value GraphMemory::aggregate(const Part& part, const char* module, const Value& x,
-                                          const MatrixSize& matrix, int64_t width, Reduction reduction) {
-  const Level level = ops_.levels(part, module).neighbor_aggregate;
-  const bool in_messages = ops_.on_gpu() && is_traced(level);
-  const auto need_messages = [this, in_messages, matrix, width](int64_t rows) {
-    if (!in_messages) return;
-    const int64_t columns = std::clamp<int64_t>(kMessages / std::max<int64_t>(matrix.entries, 1), 1, width);
-    ledger_.need(4 * columns * (matrix.entries + rows));
-  };
+GraphMemory::Value GraphMemory::aggregate(const Part& part, const Value& x, const MatrixSize& matrix, int64_t width,
+                                          Reduction reduction) {
   const Memory y = make(part, matrix.rows * width);
   std::vector<Memory> kept;
   if (reduction == Reduction::max) kept.push_back(make_wide(matrix.rows * width));
-  need_messages(matrix.rows);
   const auto backward = [=, this, &part](const Gradients& gradients) {
     const Memory grad = ops_.on_gpu() ? gradients[0].memory : dense(part, gradients[0], matrix.rows * width);
     const Memory grad_x = make(part, matrix.columns * width);
     const Memory share = ops_.on_gpu() && reduction == Reduction::mean ? make_wide(matrix.rows) : nullptr;
-    need_messages(matrix.columns);
     return Gradients{grad_x};
   };
   return tape_.record({x}, y, kept, /*learns=*/false, backward);

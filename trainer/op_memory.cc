@@ -123,21 +123,26 @@ int64_t OpMemory::kept_by_attention(const Part& part) const {
   return block_.key_value_heads < block_.heads ? 2 * part.stream : 0;
 }
 
-// ATen's backward in fp32: a number for each query, and for each 64 queries of a head their gradient, filled up to 64
-// columns, with a lock.
-int64_t OpMemory::workspace_of_attention() const {
-  const int64_t rows = samples_ * block_.heads, tile = 64 * filled_up(block_.head_width(), 64) * 4;
-  return tensor(rows * positions_, 4) + tensor(rows * filled_up(positions_, 64) / 64 * (tile + 16), 1);
+// ATen's backward: for each query a number and its gradient in fp32. In fp32 the gradients are filled up to tiles of 64
+// x 64 for each head, with a lock. In 16 bits (cuDNN) gradients of keys and values that query heads share are made for
+// each of these first.
+int64_t OpMemory::workspace_of_attention(const Part& part) const {
+  const int64_t rows = samples_ * block_.heads, width = block_.head_width();
+  const int64_t numbers = tensor(rows * positions_, 4);
+  if (part.bytes == 4) {
+    return numbers + tensor(rows * filled_up(positions_, 64) / 64 * (64 * filled_up(width, 64) * 4 + 16), 1);
+  }
+  return numbers + tensor(rows * positions_ * width, 4) + (block_.key_value_heads < block_.heads ? 2 * part.stream : 0);
 }
 
 void OpMemory::attention_backward(const Part& part) {
   const int64_t output = 2 * part.stream + part.logsumexp;  // and its gradient
   const Level level = levels(part, "attention").attention;
   if (on_gpu_ && is_traced(level)) {
-    // The gradient of what is packed, which is taken already, comes later. In a layer that is computed again one more
-    // tensor of the stream is there then, as was measured on an H200.
-    const int64_t parts = part.recompute == Recompute::full ? 4 : 3;
-    if (part.bytes == 4) ledger_.need(parts * part.stream + workspace_of_attention() - part.packed);
+    // The gradient of what is packed, which is taken already, comes later. In a layer of fp32 that is computed again
+    // one more tensor of the stream is there then, as was measured on an H200.
+    const int64_t parts = part.bytes == 2 ? part.packed : (part.recompute == Recompute::full ? 4 : 3) * part.stream;
+    ledger_.need(parts + workspace_of_attention(part) - part.packed);
     // Autograd puts the gradients of queries, keys and values together when attention's own node is done.
     ledger_.give(output + kept_by_attention(part));
     ledger_.need(3 * part.stream + 2 * part.packed);

@@ -75,7 +75,7 @@ class OpMemory {
  private:
   Part part(const std::string& group, const std::string& name) const;
   int64_t logsumexp(kernels::Level level, int64_t bytes) const;
-  int64_t workspace_of_attention() const;
+  int64_t workspace_of_attention(const Part& part) const;
 
   const TrainerConfig& config_;
   const modules::KernelsConfig kernels_;

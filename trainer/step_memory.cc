@@ -67,6 +67,7 @@ std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modu
   if (graph.layers.empty()) return {};
   MemoryLedger ledger;
   GraphMemory step(config, model, graph, ledger);
+  if (!step.knows_its_levels()) return {};
   StepMemory memory;
   memory.standing = step.standing();
   memory.batches = (config.run.device != sharding::DeviceWish::cpu ? 3 : 1) * config.micro_batches() * step.batch();

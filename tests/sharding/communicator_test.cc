@@ -65,7 +65,7 @@ testing::AssertionResult is_sum(const Tensor& actual, const Tensor& expected, si
 class CommunicatorTest : public testing::TestWithParam<ScalarType> {
  protected:
   ScalarType dtype() const { return GetParam(); }
-  std::unique_ptr<Communicator> all_ = bootstrap().communicator();
+  Communicator* const all_ = &tests::world();
   const int rank_ = all_->rank(), size_ = all_->size();
 };
 
@@ -239,7 +239,7 @@ TEST_P(CommunicatorTest, SplitGroupsWorkBesideEachOther) {
 }
 
 TEST(CommunicatorArguments, AreCheckedAtTheDoor) {
-  const auto all = bootstrap().communicator();
+  Communicator* const all = &tests::world();
   const int size = all->size();
   const Tensor part = zeros(4, at::kFloat), whole = zeros(4 * size, at::kFloat),
                longer = zeros(4 * size + 1, at::kFloat);

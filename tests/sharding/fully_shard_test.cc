@@ -33,8 +33,7 @@ struct Result {
 
 // Layers y = gelu(x w^T + b) on a stream without a pending branch.
 Result run(Recomputation recomputation, bool input_needs_gradient, int micro_batches) {
-  const auto world = tests::bootstrap().communicator();
-  const DeviceMesh mesh = make_device_mesh(*world, {.strategy = Strategy::full});
+  const DeviceMesh mesh = make_device_mesh(tests::world(), {.strategy = Strategy::full});
   const FlatLayout layout({{"weight", {kWidth, kWidth}, true}, {"bias", {kWidth}, false}}, mesh.shard->size());
   const auto options = at::dtype(at::kFloat).device(tests::device());
   SlotPool weights(2, layout.elements(), options, /*poison=*/true), gradients(2, layout.elements(), options, true);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kTimeoutSeconds = 30;
 std::unique_ptr<sharding::Bootstrap> the_bootstrap;
+std::unique_ptr<sharding::Communicator> the_world;
 
 // Rank 0 prints as usual, the others their failures only. After each test the ranks tell each other how it went: all
 // stop together at the first failure, as ranks that no longer do the same would only wait for each other.
@@ -36,6 +37,11 @@ class TogetherListener : public testing::EmptyTestEventListener {
 }  // namespace
 
 sharding::Bootstrap& bootstrap() { return *the_bootstrap; }
+
+sharding::Communicator& world() {
+  if (!the_world) the_world = bootstrap().communicator();
+  return *the_world;
+}
 
 at::Device device() { return bootstrap().device(); }
 
@@ -62,6 +68,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "no test was run\n");
     return 1;
   }
+  tests::the_world.reset();
   tests::the_bootstrap.reset();
   return failed;
 }

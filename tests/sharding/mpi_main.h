@@ -8,6 +8,9 @@ namespace strata::tests {
 
 sharding::Bootstrap& bootstrap();
 
+// Of all ranks, made when it is first asked for; that takes NCCL a second.
+sharding::Communicator& world();
+
 // Where tensors of the tests live: on the CPU, or with STRATA_TEST_DEVICE=cuda on this rank's GPU.
 at::Device device();
 

@@ -123,8 +123,7 @@ Result on_one_rank(const std::vector<std::string>& overrides) {
 }
 
 Result on_all_ranks(const std::vector<std::string>& overrides) {
-  const auto world = bootstrap().communicator();
-  return gradients_of(config_for(overrides, bootstrap().ranks()), *world);
+  return gradients_of(config_for(overrides, bootstrap().ranks()), tests::world());
 }
 
 double relative_difference(const Tensor& a, const Tensor& b) {
@@ -371,22 +370,18 @@ TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
 
 // What was allocated is what `validate` says, moments of the optimizer (8 bytes an element) apart.
 TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
+  const std::string mixed = "precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, compute: float32}]}";
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
            {"sharding.strategy=full"},
            {"sharding.strategy=none"},
            {"precision.compute=bfloat16", "model.tied=false"},
-           {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
            {"precision.compute=bfloat16", "precision.reduce=bfloat16", one_micro_batch()},
-           {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
-            "compute: float32}]}"},
-           {"precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, "
-            "compute: float32}]}",
-            "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
+           {mixed},
+           {mixed, "sharding.accumulate=full", "sharding.reshard_after_forward=false"},
            {"precision={compute: bfloat16, reduce: bfloat16, modules: [{only: root, "
             "compute: float32}, {only: blocks.2, compute: float32}]}",
             "model.tied=false"},
-           vision({"precision={compute: bfloat16, modules: [{only: head, compute: "
-                   "float32}]}"}),
+           vision({"precision={compute: bfloat16, modules: [{only: head, compute: float32}]}"}),
            {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
            {"sharding.accumulate=full"},
            vision({"precision.compute=bfloat16"}),

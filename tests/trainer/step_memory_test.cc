@@ -5,11 +5,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/full.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +32,12 @@ namespace {
 
 using tests::bootstrap;
 
+// Asked before there is a bootstrap.
+bool on_gpu() {
+  const char* device = std::getenv("STRATA_TEST_DEVICE");
+  return device != nullptr && std::string(device) == "cuda";
+}
+
 TrainerConfig config_for(std::vector<std::string> overrides) {
   static const std::string path = write_own_tokens(/*count=*/3000, /*vocabulary=*/199);
   const std::string text =
@@ -48,7 +56,7 @@ TrainerConfig config_for(std::vector<std::string> overrides) {
   // Of the whole graph there is one.
   const bool whole = std::find(overrides.begin(), overrides.end(), "micro_batch=1") != overrides.end() &&
                      overrides.front().find("graph_network") != std::string::npos;
-  overrides.push_back("batch=" + std::to_string(whole ? 1 : 64 * bootstrap().ranks()));
+  overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 1024 : 64) * bootstrap().ranks()));
   overrides.push_back(tests::device().is_cpu() ? "run.device=cpu" : "run.device=cuda");
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);  // as the configuration has it
   return parse_trainer_config("test.yaml", text, overrides).config;
@@ -74,7 +82,9 @@ std::vector<std::string> graph(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   const bool sampled = std::any_of(overrides.begin(), overrides.end(),
                                    [](const std::string& text) { return text.starts_with("data.neighbors"); });
-  all.push_back(sampled ? "micro_batch=64" : "micro_batch=1");
+  // On GPUs so large that cuBLASLt's workspaces are no 3 %.
+  if (on_gpu()) all[1] = "data={type: synthetic_graph, nodes: 60000, edges: 480000}";
+  all.push_back(sampled ? on_gpu() ? "micro_batch=1024" : "micro_batch=64" : "micro_batch=1");
   return all;
 }
 
@@ -85,19 +95,35 @@ struct Counted {
   GraphSizes graph;
 };
 
+// On a GPU, without what its allocator leaves at the end of large blocks: up to 1 MiB of each.
+struct Requested {
+  c10::DeviceIndex gpu;
+  int64_t at_start = 0;
+
+  explicit Requested(at::Device device) : gpu(device.index()) {
+    c10::cuda::CUDACachingAllocator::resetPeakStats(gpu);
+    at_start = stat().current;
+  }
+  int64_t now() const { return stat().current; }
+  int64_t most() const { return stat().peak - at_start; }
+  c10::CachingAllocator::Stat stat() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(gpu)
+        .requested_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  }
+};
+
 // The second of two micro-batches: the first makes what is made once.
 Counted count(const TrainerConfig& config) {
-  const auto world = bootstrap().communicator();
-  const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, config.sharding);
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(tests::world(), config.sharding);
   const auto task = make_task(config);
-  const at::Device device = world->device();
-  const AllocationMeter* meter = nullptr;
+  const at::Device device = tests::device();
+  std::function<int64_t()> now;  // where it counts
   Counted counted;
   const auto around = [&](int64_t, modules::Layer layer) -> modules::Layer {
     return [&, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
-      const int64_t before = meter ? meter->now() : 0;
+      const int64_t before = now ? now() : 0;
       modules::Stream output = layer(stream, context);
-      if (meter) counted.layers.push_back(meter->now() - before);
+      if (now) counted.layers.push_back(now() - before);
       return output;
     };
   };
@@ -114,14 +140,28 @@ Counted count(const TrainerConfig& config) {
     model.begin_step();
     model.set_last_micro_batch(true);
     const AllocationMeter counter(device);
-    if (counts) meter = &counter;
+    const auto requested = device.is_cuda() ? std::optional(Requested(device)) : std::nullopt;
+    if (counts) now = [&] { return requested ? requested->now() : counter.now(); };
     task->loss(batch, scale, dropout_key).backward();
-    if (counts) counted.most = counter.most();
-    meter = nullptr;
+    if (counts) counted.most = requested ? requested->most() : counter.most();
+    now = nullptr;
     model.finish_backward();
     model.reshard();
   }
   return counted;
+}
+
+// On GPUs predictions count multiples of 512 bytes for each tensor.
+void expect_layers(const std::vector<int64_t>& counted, const std::vector<int64_t>& expected) {
+  if (!on_gpu()) {
+    EXPECT_EQ(counted, expected);
+    return;
+  }
+  ASSERT_EQ(counted.size(), expected.size());
+  for (size_t i = 0; i < counted.size(); ++i) {
+    EXPECT_LE(counted[i], expected[i]) << "layer " << i;
+    EXPECT_GE(counted[i], expected[i] - 32 * 512) << "layer " << i;
+  }
 }
 
 void expect_predicted(const std::string& name, const std::vector<std::string>& given, bool of_graphs = false) {
@@ -133,7 +173,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     const std::optional<StepMemory> expected = step_memory(config, counted.graph);
     ASSERT_TRUE(expected);
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
-    EXPECT_EQ(counted.layers, expected->layers);
+    expect_layers(counted.layers, expected->layers);
     const double difference = static_cast<double>(expected->most - counted.most) / static_cast<double>(counted.most);
     EXPECT_LT(std::abs(difference), 0.03) << "predicted " << expected->most << ", counted " << counted.most;
     const int64_t copies = tests::device().is_cpu() ? 1 : 3;
@@ -155,12 +195,6 @@ TEST_P(StepMemoryOf, EveryWayOfCheckpointing) {
     overrides.push_back("model.family=" + family);
     expect_predicted(family, overrides);
   }
-}
-
-// Asked before there is a bootstrap.
-bool on_gpu() {
-  const char* device = std::getenv("STRATA_TEST_DEVICE");
-  return device != nullptr && std::string(device) == "cuda";
 }
 
 std::vector<std::vector<std::string>> configurations() {
@@ -255,10 +289,22 @@ std::vector<std::vector<std::string>> graph_configurations() {
                                                {batch, gin, "model.projection=sparse"},
                                                with({batch}, gat)};
   if (!on_gpu()) return all;
-  const size_t count = all.size();
-  for (size_t i = 0; i < count; ++i) all.push_back(with(all[i], {"kernels={default: cuda}"}));
-  for (size_t i = 0; i < count; ++i) all.push_back(with(all[i], {bfloat16, "kernels={default: cuda}"}));
-  return all;
+  std::vector<std::vector<std::string>> at_level_cuda;
+  for (const auto& list : all) at_level_cuda.push_back(with(list, {"kernels={default: cuda}"}));
+  for (const auto& list : all) at_level_cuda.push_back(with(list, {bfloat16, "kernels={default: cuda}"}));
+  return at_level_cuda;
+}
+
+TEST(StepMemory, IsNotPredictedWhereAtenGoesThroughNeighborsOnGpus) {
+  for (const auto& [kernels, is_predicted] :
+       {std::pair{"{default: aten}", false},
+        {"{default: torchscript, neighbor_aggregate: cuda}", true},
+        {"{default: cuda, layers: [{only: 2, neighbor_aggregate: aten}]}", false}}) {
+    TrainerConfig config = config_for(graph({std::string("kernels=") + kernels}));
+    config.run.device = sharding::DeviceWish::cuda;
+    config.run.ranks = 1;
+    EXPECT_EQ(step_memory(config).has_value(), is_predicted) << kernels;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(graph_configurations()));
