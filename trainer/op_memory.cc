@@ -115,6 +115,12 @@ void OpMemory::rotary(const Part& part) {
   if (level == Level::aot_inductor) ledger_.need(part.packed);
 }
 
+bool OpMemory::knows_its_attention() const {
+  return std::none_of(layers_.begin(), layers_.end(), [this](const Part& part) {
+    return on_gpu_ && !block_.causal && part.bytes == 2 && is_traced(levels(part, "attention").attention);
+  });
+}
+
 // What level aten on GPUs keeps besides: two numbers of a dropout that is not used, or in fp32 keys and values of their
 // own for all query heads.
 int64_t OpMemory::kept_by_attention(const Part& part) const {

@@ -64,6 +64,8 @@ class OpMemory {
   void norm_backward(const Part& part, const char* module);
   int64_t statistics(const Part& part, const char* module) const;
   void rotary(const Part& part);
+  // Not what ATen's needs of whole sequences in 16 bits on GPUs: more than cuDNN takes, as was measured.
+  bool knows_its_attention() const;
   int64_t kept_by_attention(const Part& part) const;
   // Lets go what attention put out and kept.
   void attention_backward(const Part& part);

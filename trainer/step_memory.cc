@@ -17,9 +17,11 @@ namespace strata::trainer {
 namespace {
 
 template <class Ends, class Model>
-StepMemory follow(const TrainerConfig& config, const Model& model, const std::string& head_group, int64_t positions) {
+std::optional<StepMemory> follow(const TrainerConfig& config, const Model& model, const std::string& head_group,
+                                 int64_t positions) {
   MemoryLedger ledger;
   OpMemory ops(config, modules::block_config(model), {.head = head_group}, config.micro_batch, positions, ledger);
+  if (!ops.knows_its_attention()) return {};
   BlockMemory blocks(ops, ledger);
   Ends ends(config, model, ops, ledger);
   StepMemory memory;

@@ -25,8 +25,8 @@ struct StepMemory {
 // was chosen for it. Levels that were not measured yet (`best` without a plan) count as cuda, traced ones (torchscript)
 // as aten, which keeps less. Graph networks are followed where the sizes of their graphs are known, which for sampled
 // neighbors and many graphs are those of the first batch; others take about as much; on GPUs not where ATen's operators
-// go through neighbors. Not in it: what libraries need while they multiply: oneDNN of 16-bit matrices on CPUs 325 kB
-// for 64 x 192 and 1.1 MB for 768 x 768; cuBLASLt up to 32 MiB.
+// go through neighbors, nor vision transformers in 16 bits at its attention. Not in it: what libraries need while they
+// multiply: oneDNN of 16-bit matrices on CPUs 325 kB for 64 x 192 and 1.1 MB for 768 x 768; cuBLASLt up to 32 MiB.
 std::optional<StepMemory> step_memory(const TrainerConfig& config, const GraphSizes& graph = {});
 
 }  // namespace strata::trainer

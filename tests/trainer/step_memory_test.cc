@@ -56,7 +56,7 @@ TrainerConfig config_for(std::vector<std::string> overrides) {
   // Of the whole graph there is one.
   const bool whole = std::find(overrides.begin(), overrides.end(), "micro_batch=1") != overrides.end() &&
                      overrides.front().find("graph_network") != std::string::npos;
-  overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 1024 : 64) * bootstrap().ranks()));
+  overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 4096 : 64) * bootstrap().ranks()));
   overrides.push_back(tests::device().is_cpu() ? "run.device=cpu" : "run.device=cuda");
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);  // as the configuration has it
   return parse_trainer_config("test.yaml", text, overrides).config;
@@ -82,9 +82,9 @@ std::vector<std::string> graph(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   const bool sampled = std::any_of(overrides.begin(), overrides.end(),
                                    [](const std::string& text) { return text.starts_with("data.neighbors"); });
-  // On GPUs so large that cuBLASLt's workspaces are no 3 %.
-  if (on_gpu()) all[1] = "data={type: synthetic_graph, nodes: 60000, edges: 480000}";
-  all.push_back(sampled ? on_gpu() ? "micro_batch=1024" : "micro_batch=64" : "micro_batch=1");
+  // On GPUs hundreds of MB, beside which cuBLASLt's workspaces are few.
+  if (on_gpu()) all[1] = "data={type: synthetic_graph, nodes: 150000, edges: 600000}";
+  all.push_back(sampled ? on_gpu() ? "micro_batch=4096" : "micro_batch=64" : "micro_batch=1");
   return all;
 }
 
@@ -175,7 +175,13 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
     expect_layers(counted.layers, expected->layers);
     const double difference = static_cast<double>(expected->most - counted.most) / static_cast<double>(counted.most);
-    EXPECT_LT(std::abs(difference), 0.03) << "predicted " << expected->most << ", counted " << counted.most;
+    // On GPUs the products of graphs, whose rows are many and short, are split up in workspaces of cuBLASLt.
+    const double rounding = on_gpu() ? 1 << 14 : 0, workspaces = on_gpu() && of_graphs ? 1 << 25 : 0;
+    const double few = 0.03 * static_cast<double>(counted.most) + rounding;
+    EXPECT_LT(static_cast<double>(expected->most - counted.most), few)
+        << "predicted " << expected->most << ", counted " << counted.most;
+    EXPECT_LT(static_cast<double>(counted.most - expected->most), few + workspaces)
+        << "predicted " << expected->most << ", counted " << counted.most;
     const int64_t copies = tests::device().is_cpu() ? 1 : 3;
     if (!of_graphs) {
       EXPECT_EQ(expected->batches, copies * config.micro_batches() * counted.batch);
@@ -249,7 +255,11 @@ std::vector<std::vector<std::string>> vision_configurations() {
   all.push_back({types("{only: head, compute: float32}"), large});
   all.push_back({types("{only: root, compute: float32}"), large, mean});
   if (!on_gpu()) return all;
+  std::erase_if(all, [&](const auto& list) {  // by ATen they are not predicted
+    return std::find(list.begin(), list.end(), large) != list.end();
+  });
   all.push_back({bfloat16, "kernels={default: cuda}"});
+  all.push_back({bfloat16, "kernels={default: cuda}", large});
   all.push_back({bfloat16, "kernels={default: cuda}", mean, dropout, scale, depth, mixup});
   return all;
 }
@@ -295,15 +305,21 @@ std::vector<std::vector<std::string>> graph_configurations() {
   return at_level_cuda;
 }
 
-TEST(StepMemory, IsNotPredictedWhereAtenGoesThroughNeighborsOnGpus) {
-  for (const auto& [kernels, is_predicted] :
-       {std::pair{"{default: aten}", false},
-        {"{default: torchscript, neighbor_aggregate: cuda}", true},
-        {"{default: cuda, layers: [{only: 2, neighbor_aggregate: aten}]}", false}}) {
-    TrainerConfig config = config_for(graph({std::string("kernels=") + kernels}));
+TEST(StepMemory, IsNotPredictedOfSomeOperatorsOfAtenOnGpus) {
+  const std::string bfloat16 = "precision.compute=bfloat16";
+  for (const auto& [overrides, is_predicted] :
+       {std::pair{graph({"kernels={default: aten}"}), false},
+        {graph({"kernels={default: torchscript, neighbor_aggregate: cuda}"}), true},
+        {graph({"kernels={default: cuda, layers: [{only: 2, neighbor_aggregate: aten}]}"}), false},
+        {vision({"kernels={default: aten}"}), true},
+        {vision({bfloat16, "kernels={default: aten}"}), false},
+        {vision({bfloat16, "kernels={default: aten, attention: cuda}"}), true},
+        {vision({bfloat16, "kernels={default: cuda, layers: [{only: 2, attention: torchscript}]}"}), false},
+        {{bfloat16, "kernels={default: aten}"}, true}}) {
+    TrainerConfig config = config_for(overrides);
     config.run.device = sharding::DeviceWish::cuda;
     config.run.ranks = 1;
-    EXPECT_EQ(step_memory(config).has_value(), is_predicted) << kernels;
+    EXPECT_EQ(step_memory(config).has_value(), is_predicted) << overrides.back();
   }
 }
 
