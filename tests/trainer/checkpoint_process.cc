@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -43,13 +44,18 @@ double milliseconds_since(Clock::time_point begin) {
 int save_disturbed(const std::string& folder, int64_t step, int size, const std::string& when) {
   if (when == "start") ::raise(SIGSTOP);
   int exit_code = 0;
+  std::atomic<int> written = 0;  // ranks whose file is
   try {
     run_ranks(size, [&](Ranks ranks) {
       int gathers = 0;
       const auto gather = ranks.gather;
       ranks.gather = [&, gather](const std::string& text) {
         // The first is the constructor's; at the second this rank's file is written.
-        if (++gathers == 2 && when == "commit" && ranks.rank == 0) ::raise(SIGSTOP);
+        if (++gathers == 2) ++written;
+        if (gathers == 2 && when == "commit" && ranks.rank == 0) {
+          while (written < size) std::this_thread::yield();
+          ::raise(SIGSTOP);
+        }
         return gather(text);
       };
       CheckpointWriter writer({.folder = folder}, ranks);
