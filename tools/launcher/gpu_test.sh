@@ -60,13 +60,16 @@ command_gpu_test() {
 
 # What kernel_ladder_test computes at level aot_inductor: both of its families, in both types.
 packages_of_the_ladder() {
-  local type
+  local type model runs
   is_wanted kernel_ladder_test || return 0
-  for type in float32 bfloat16; do
-    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type"
-    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type" \
-      "model={type: transformer, family: gpt2, layers: 3, width: 128, heads: 2, sequence: 64, vocabulary: 256}"
-  done
+  runs=$(PYTHONPATH=$ROOT/tests/trainer python -c '
+from kernel_ladder_test import FAMILIES, TOLERANCE
+for model in FAMILIES.values():
+    for dtype in TOLERANCE:
+        print(dtype, *model)')
+  while read -r type model; do
+    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type" ${model:+"$model"} </dev/null
+  done <<<"$runs"
 }
 
 tests_on_one_gpu() {
