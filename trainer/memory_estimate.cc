@@ -21,7 +21,6 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table) {
   const PrecisionConfig& precision = config.precision;
   const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
-  const bool keeps_gradients = config.sharding.accumulate == sharding::Accumulate::full;
   const SlotPlan plan = slot_plan(config, table);
   int64_t shard = 0, copied = 0, gradients = 0;
   int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
@@ -33,7 +32,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
     gradients += bytes_of(gradient_type(config, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
     if (group.is_layer) {
-      if (keeps_gradients) kept_gradients += bytes_of(reduce) * padded;
+      if (keeps_full_gradient(config, group)) kept_gradients += bytes_of(reduce) * padded;
     } else {
       outside_weights += bytes_of(compute) * padded;
       outside_gradients += bytes_of(reduce) * padded;
@@ -44,7 +43,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(plan.weights)});
-  classes.push_back({"gradient slots", keeps_gradients ? kept_gradients : bytes_of(plan.gradients)});
+  classes.push_back({"gradient slots", kept_gradients + bytes_of(plan.gradients)});
   classes.push_back({"weights outside of blocks, in full", outside_weights});
   classes.push_back({"gradients outside of blocks, in full", outside_gradients});
   return classes;

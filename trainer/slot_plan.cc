@@ -27,13 +27,12 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
     if (!group.is_layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
     add(plan.weights, config.precision.compute_of(group.name), elements);
-    add(plan.gradients, config.precision.reduce_of(group.name), elements);
+    if (!keeps_full_gradient(config, group)) add(plan.gradients, config.precision.reduce_of(group.name), elements);
   }
   if (sharding.reshard_after_forward) {
     for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
   }
   for (Slots& slots : plan.gradients) slots.count = std::min<int64_t>(slots.count, 2);
-  if (sharding.accumulate == sharding::Accumulate::full) plan.gradients.clear();
   return plan;
 }
 
