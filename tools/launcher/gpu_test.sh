@@ -38,12 +38,12 @@ command_gpu_test() {
   outcomes=$(mktemp -d)
   cores=$(env -u OMP_NUM_THREADS nproc)
   # Processes take turns on a GPU, and a collective comes on only while those of one run have their turns on all GPUs:
-  # beside 15 others, tests on 4 H200 took 50 to 190 times as long as one GPU needs. So programs of several ranks run one
-  # after another, beside tests on one rank, which wait for nobody; runs spend most of their time starting: three at once.
+  # beside 15 others, tests on 4 H200 took 50 to 190 times as long as one GPU needs. So a GPU has one program of several
+  # ranks at a time, beside tests on one rank, which wait for nobody; runs spend most of their time starting: three.
   most_at_once=$((cores / 4)) tests_on_one_gpu &
-  most_at_once=1 programs_on_several_gpus &
+  programs_on_several_gpus &
   wait
-  most_at_once=3 runs_on_several_gpus
+  runs_on_several_gpus
   if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
     is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
   else
@@ -86,16 +86,21 @@ tests_on_one_gpu() {
 }
 
 programs_on_several_gpus() {
-  rank_tests 4
-  rank_tests 2
-  wait
+  local ranks
+  for ranks in 4 2; do
+    most_at_once=$((gpus / ranks)) rank_tests "$ranks"
+    wait
+  done
 }
 
 runs_on_several_gpus() {
   local ranks file
   for ranks in 4 2; do
+    most_at_once=$((3 * (gpus / ranks)))
     for file in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus "$ranks" "$file"; done
+    wait
   done
+  most_at_once=3
   for file in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$file"; done
   wait
 }
@@ -135,7 +140,7 @@ unittest_on_gpus() {
 
 # on_gpus GPUS NAME COMMAND...: in the background, beside others, if it is wanted and there are so many GPUs.
 on_gpus() {
-  local needed=$1 name=$2 gpu
+  local needed=$1 name=$2 visible i
   shift 2
   is_wanted "$name" || return 0
   if ((needed > gpus)); then
@@ -143,12 +148,9 @@ on_gpus() {
     return 0
   fi
   while (($(jobs -rp | wc -l) >= (most_at_once > 0 ? most_at_once : 1))); do wait -n || true; done
-  if ((needed == 1)); then
-    gpu=$((next_gpu++ % gpus))
-    CUDA_VISIBLE_DEVICES=$gpu run_gpu_test "$name" "$@" &
-  else
-    run_gpu_test "$name" "$@" &
-  fi
+  visible=$(for ((i = 0; i < needed; i++)); do echo $(((next_gpu + i) % gpus)); done | paste -sd,)
+  next_gpu=$(((next_gpu + needed) % gpus))
+  CUDA_VISIBLE_DEVICES=$visible run_gpu_test "$name" "$@" &
 }
 
 # run_gpu_test NAME COMMAND...: its output is shown when it fails.
