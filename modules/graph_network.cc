@@ -4,7 +4,6 @@
 #include <ATen/ops/add.h>
 
 #include <optional>
-#include <string>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
@@ -13,6 +12,7 @@
 #include "modules/dropout.h"
 #include "modules/graph_convolution.h"
 #include "modules/made_again.h"
+#include "modules/module_name.h"
 #include "modules/norm.h"
 
 namespace strata::modules {
@@ -30,11 +30,11 @@ class GraphLayer {
              const KernelsConfig& kernels)
       : starts_with_relu_(config.starts_with_relu(index)),
         adds_input_(config.adds_input(index)),
-        dropout_(config.dropout, index + 1, kernels_for(kernels, name_of(index)).dropout),
-        convolution_(parameter, name_of(index), config, index, kernels),
-        activation_level_(kernels_for(kernels, name_of(index)).activation) {
+        dropout_(config.dropout, index + 1, kernels_for(kernels, graph_layer_name(index)).dropout),
+        convolution_(parameter, graph_layer_name(index), config, index, kernels),
+        activation_level_(kernels_for(kernels, graph_layer_name(index)).activation) {
     if (starts_with_relu_ && config.norm) {
-      norm_.emplace(parameter, name_of(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
+      norm_.emplace(parameter, graph_layer_name(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
     }
   }
 
@@ -59,8 +59,6 @@ class GraphLayer {
   const GraphConvolution& convolution() const { return convolution_; }
 
  private:
-  static std::string name_of(int64_t index) { return "layers." + std::to_string(index); }
-
   static Norm::Output without_norm(const Stream& stream) {
     const Tensor sum = sum_of(stream);
     return {sum, sum};

@@ -28,6 +28,10 @@ bool contains(std::string_view name, std::string_view module) {
 
 }  // namespace
 
+std::string block_name(int64_t index) { return "blocks." + std::to_string(index); }
+
+std::string graph_layer_name(int64_t index) { return "layers." + std::to_string(index); }
+
 std::optional<int64_t> layer_of(std::string_view module) { return number(split(split(module).second).first); }
 
 std::string_view name_in_layer(std::string_view module) {

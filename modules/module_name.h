@@ -11,6 +11,10 @@
 
 namespace strata::modules {
 
+// Layers of transformers, language or vision, are blocks.0, blocks.1, ...; those of graph networks layers.0, layers.1, ...
+std::string block_name(int64_t index);
+std::string graph_layer_name(int64_t index);
+
 // Of blocks.3.attention.qkv: 3. Absent: the module stands before or behind the layers.
 std::optional<int64_t> layer_of(std::string_view module);
 

@@ -28,7 +28,7 @@ Module part_of(const std::string& layer, std::string_view part, const Ops& ops) 
 void add_blocks(const BlockConfig& config, Modules& modules) {
   const Ops norm = {config.root_mean_square ? "rms_norm" : "layer_norm"}, linear = {"linear"};
   for (int64_t index = 0; index < config.layers; ++index) {
-    const std::string block = "blocks." + std::to_string(index);
+    const std::string block = block_name(index);
     const auto add = [&](std::string_view part, const Ops& ops) { modules.push_back(part_of(block, part, ops)); };
     const Ops dropout = dropout_if(config.dropout > 0 || share_left_out(config, index) > 0);
     Ops attention = dropout, mlp = dropout;
@@ -76,7 +76,7 @@ Modules modules_of(const VisionTransformerConfig& model, const ModuleUse&) {
 }
 
 void add_graph_layer(const GraphNetworkConfig& model, int64_t index, const ModuleUse& use, Modules& modules) {
-  const std::string layer = "layers." + std::to_string(index);
+  const std::string layer = graph_layer_name(index);
   const auto add = [&](std::string_view part, Ops ops) {
     if (part == part_that_aggregates(model.convolution)) ops.push_back("neighbor_aggregate");
     modules.push_back(part_of(layer, part, ops));

@@ -5,6 +5,7 @@
 
 #include "modules/block_config.h"
 #include "modules/graph_products.h"
+#include "modules/module_name.h"
 
 namespace strata::modules {
 namespace {
@@ -65,7 +66,7 @@ class GroupBuilder {
 };
 
 ParameterGroup block(const BlockConfig& config, int64_t index) {
-  const std::string name = "blocks." + std::to_string(index);
+  const std::string name = block_name(index);
   const int64_t width = config.width;
   const int64_t inner = config.feed_forward;
   const int64_t heads_in_qkv = config.heads + 2 * config.key_value_heads;
@@ -91,7 +92,7 @@ ParameterGroup block(const BlockConfig& config, int64_t index) {
 }
 
 ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
-  const std::string name = "layers." + std::to_string(index);
+  const std::string name = graph_layer_name(index);
   const int64_t inputs = config.inputs_of(index), outputs = config.outputs_of(index);
   GroupBuilder group(name, name + ".", /*has_biases=*/true);
   if (config.norm && config.is_activated(index)) group.norm("norm", inputs);

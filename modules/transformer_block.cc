@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "modules/transformer_block.h"
 
-#include <string>
-
 #include "modules/made_again.h"
+#include "modules/module_name.h"
 
 namespace strata::modules {
-namespace {
-
-std::string block_name(int64_t index) { return "blocks." + std::to_string(index); }
-
-}  // namespace
 
 TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
                                    const KernelsConfig& kernels)

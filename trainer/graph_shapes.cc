@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/graph_shapes.h"
 
-#include <string>
-
 #include "modules/graph_products.h"
+#include "modules/module_name.h"
 
 namespace strata::trainer {
 namespace {
@@ -72,7 +71,7 @@ class GraphShapes {
     const Reduction reduction = modules::reduction_of(model_);
     const bool is_gathered = modules::takes_gathered_features(model_, layer, config_.shares_samples());
     if (modules::multiplies_first(model_, layer) && !is_gathered) {
-      const FloatType type = config_.precision.compute_of("layers." + std::to_string(layer));
+      const FloatType type = config_.precision.compute_of(modules::graph_layer_name(layer));
       const int64_t width = modules::width_in_vectors(outputs, type == FloatType::float32 ? 4 : 2);
       shapes_.in_layers(linear(graph_.inputs_of_layer(layer), inputs, width, Activation::none, /*bias=*/false), 1);
       shapes_.in_layers(aggregate(matrix, width, reduction), 1);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "configs/errors.h"
+#include "modules/module_name.h"
 #include "modules/parameter_table.h"
 
 namespace strata::hf {
@@ -57,14 +58,11 @@ std::vector<int64_t> rows_of_parts(const TransformerConfig& config, size_t parts
 }
 
 Parameter describe(const modules::Parameter& parameter, const TransformerConfig& config) {
-  constexpr std::string_view kBlocks = "blocks.";
   std::string_view name = parameter.name;
   std::string prefix;
-  if (name.starts_with(kBlocks)) {
-    const size_t end = name.find('.', kBlocks.size()) + 1;
-    const std::string_view index = name.substr(kBlocks.size(), end - kBlocks.size());
-    prefix = std::string(config.family == Family::gpt2 ? "transformer.h." : "model.layers.").append(index);
-    name = name.substr(end);
+  if (const auto layer = modules::layer_of(name)) {
+    prefix = (config.family == Family::gpt2 ? "transformer.h." : "model.layers.") + std::to_string(*layer) + ".";
+    name = modules::name_in_layer(name);
   }
   const size_t dot = name.rfind('.');
   const std::string_view kind = name.substr(dot);  // .weight or .bias

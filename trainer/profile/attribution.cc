@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "modules/module_name.h"
+
 namespace strata::trainer::profile {
 namespace {
 
@@ -44,7 +46,7 @@ bool read_collective(std::string_view name, Origin& origin) {
   if (space == std::string_view::npos || !is_in(kCollectives, name.substr(0, space))) return false;
   origin.op = name.substr(0, space);
   origin.level = kCollective;
-  origin.layer = number_after("blocks.", name.substr(space + 1)).value_or(-1);
+  origin.layer = modules::layer_of(name.substr(space + 1)).value_or(-1);
   return true;
 }
 

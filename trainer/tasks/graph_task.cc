@@ -11,6 +11,7 @@
 #include "configs/errors.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
+#include "modules/module_name.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/permutation.h"
 #include "trainer/scalar_type.h"
@@ -79,7 +80,7 @@ Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count
 }
 
 at::ScalarType GraphTask::feature_type() const {
-  return scalar_type(config_.precision.compute_of(model_config_.has_projection() ? "root" : "layers.0"));
+  return scalar_type(config_.precision.compute_of(model_config_.has_projection() ? "root" : modules::graph_layer_name(0)));
 }
 
 Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,

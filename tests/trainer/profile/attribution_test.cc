@@ -158,6 +158,10 @@ TEST(Attribution, OfCollectivesAndOfTheOptimizer) {
   EXPECT_EQ(wait.op, "all_gather");
   EXPECT_EQ(wait.level, kWait);
   EXPECT_EQ(wait.layer, 5);
+
+  MadeUp of_graph_network = small_step();
+  of_graph_network.user("reduce_scatter layers.2", 991, 999);
+  EXPECT_EQ(Attribution(of_graph_network).of_launch(kLoop, 995).layer, 2);
 }
 
 TEST(Attribution, OfTheThreadThatReadsBatchesAndOfWhatLiesBetweenSteps) {
