@@ -41,8 +41,10 @@ command_gpu_test() {
   # beside 15 others, tests on 4 H200 took 50 to 190 times as long as one GPU needs. So a GPU has one program of several
   # ranks at a time, beside tests on one rank, which wait for nobody; runs spend most of their time starting: three.
   most_at_once=$((cores / 4)) tests_on_one_gpu &
+  local on_one=$!
   programs_on_several_gpus &
-  wait
+  wait "$!" || became failed
+  wait "$on_one" || became failed
   runs_on_several_gpus
   if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
     is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
@@ -51,11 +53,11 @@ command_gpu_test() {
     wait
   fi
 
-  local failed
-  failed=$(number_of failed)
-  say "$(number_of passed) passed, $failed failed, $(number_of not-run) not run"
+  local passed failed
+  passed=$(number_of passed) failed=$(number_of failed)
+  say "$passed passed, $failed failed, $(number_of not-run) not run"
   rm -rf "$outcomes"
-  ((failed == 0))
+  ((failed == 0 && passed > 0))
 }
 
 # What kernel_ladder_test computes at level aot_inductor: both of its families, in both types.
@@ -131,9 +133,14 @@ is_wanted() {
 
 # unittest_on_gpus RANKS FILE: each case of tests/trainer/FILE.py by itself.
 unittest_on_gpus() {
-  local run case
+  local run cases case
   run=("$(python -c 'import sys; print(sys.executable)')" "$ROOT/tools/bazel/run_unittest.py" "$ROOT/tests/trainer/$2.py")
-  for case in $("${run[@]}" --list); do
+  if ! cases=$("${run[@]}" --list); then
+    became failed
+    say "FAILED: $2 has no list of its cases, Python's words are above; it needs the packages of tools/requirements.txt"
+    return 0
+  fi
+  for case in $cases; do
     STRATA_TEST_RANKS=$1 on_gpus "$1" "$2, ${case##*.}, on up to $1 GPUs" "${run[@]}" "$case"
   done
 }
