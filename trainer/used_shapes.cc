@@ -101,10 +101,11 @@ std::set<std::string> used_ops(const TrainerConfig& config) {
 
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph) {
   ShapeCollector shapes;
+  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
   const auto add = [&](const auto& model) {
     add_shapes(model, config, graph, shapes);
     for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
-      const int64_t shard = std::max<int64_t>(group.elements() / config.run.ranks, 1);
+      const int64_t shard = std::max<int64_t>(group.elements() / shards, 1);
       for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});
     }
   };

@@ -80,8 +80,7 @@ Both work(const OpShape& s, double e) {
     const double weight = double(s.outputs) * d;
     return {{n * kIndex + 2 * nd * e + weight * (e + 4), 6 * n * weight}, {2 * nd * e + weight * (4 + e), 0}};
   }
-  // master and two moments in fp32, read and written; the gradient read and the compute copy written in the dtype.
-  if (s.op == "adamw") return {{d * (6 * 4 + 2 * e), 0}, {}};
+  if (s.op == "adamw") return {adamw_work(d, e, e), {}};
   if (s.op == "global_norm") return {{d * e, 0}, {}};
   if (s.op == "neighbor_aggregate" || s.op == "neighbor_attention") return neighbors(s, e);
   if (s.op == "linear") return linear(s, e);
@@ -116,6 +115,10 @@ std::string text(const OpShape& s) {
   if (s.activation != Activation::none) result += " " + std::string(name(s.activation));
   if (s.bias) result += " bias";
   return result;
+}
+
+Work adamw_work(double elements, double gradient, double compute_copy) {
+  return {elements * (6 * 4 + gradient + compute_copy), 0};
 }
 
 Work forward_work(const OpShape& shape, double element) { return work(shape, element).forward; }

@@ -44,5 +44,8 @@ struct Work {
 // `element` is the size of the dtype in bytes. backward: of the op's gradients, given those of its results.
 Work forward_work(const OpShape& shape, double element);
 Work backward_work(const OpShape& shape, double element);
+// An update reads and writes the master weights and two moments in fp32, reads the gradient and writes the compute
+// copy, which have a size of their own; 0: there is no compute copy. As a shape, adamw has both in the dtype.
+Work adamw_work(double elements, double gradient, double compute_copy);
 
 }  // namespace strata::kernels

@@ -128,6 +128,7 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   EXPECT_EQ(text(heads), "10x2x8 from 30, 40 edges");
   EXPECT_EQ(forward_work(heads, 2).bytes, (10.0 + 30) * 16 * 2 + 40 * 4 + 10 * 8 + (2 * 10 + 30) * 2 * 4);
   EXPECT_EQ(forward_work({.op = "adamw", .rows = 1, .width = 10}, 2).bytes, 280);
+  EXPECT_EQ(adamw_work(10, /*gradient=*/4, /*compute_copy=*/0).bytes, 280);
 }
 
 }  // namespace

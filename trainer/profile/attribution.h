@@ -26,6 +26,7 @@ struct Origin {
 
 inline constexpr const char* kCollective = "collective";  // the level of all_gather, reduce_scatter, ...
 inline constexpr const char* kWait = "wait";              // its level where the host waits for it
+inline bool is_communication(const std::string& level) { return level == kCollective || level == kWait; }
 
 class Attribution {
  public:

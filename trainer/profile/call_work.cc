@@ -5,7 +5,10 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "modules/parameter_table.h"
 #include "trainer/slot_plan.h"
 #include "trainer/used_shapes.h"
 
@@ -13,17 +16,22 @@ namespace strata::trainer::profile {
 namespace {
 
 using kernels::Work;
+using modules::ParameterGroup;
 
 double bytes_of(FloatType type) { return type == FloatType::bfloat16 ? 2 : 4; }
 
-// Of an element of what the op reads and writes.
-double element_bytes(const std::string& op, const TrainerConfig& config) {
-  const double computed = bytes_of(config.precision.compute);
-  if (op != "global_norm" && op != "adamw") return computed;
-  const double gradient = bytes_of(gradient_type(config, {.name = "", .parameters = {}, .is_layer = true}));
-  // Of the two that an update touches besides its own state, the gradient has another type than the compute copy.
-  return op == "global_norm" ? gradient : (gradient + computed) / 2;
+// Of an element that ops in layers, or those outside of them, read and write: a mean over their weights.
+double element_bytes(const std::vector<ParameterGroup>& table, const PrecisionConfig& precision, bool in_layers) {
+  double bytes = 0, elements = 0;
+  for (const ParameterGroup& group : table) {
+    if (group.is_layer != in_layers) continue;
+    bytes += bytes_of(precision.compute_of(group.name)) * static_cast<double>(group.elements());
+    elements += static_cast<double>(group.elements());
+  }
+  return elements > 0 ? bytes / elements : bytes_of(precision.compute);
 }
+
+bool is_of_optimizer(const std::string& op) { return op == "adamw" || op == "global_norm"; }
 
 using Kind = std::tuple<std::string, bool, bool>;  // op, in a layer, backward
 
@@ -40,8 +48,7 @@ class Means {
     if (found == sums_.end() || found->second.uses == 0) return {};
     const Sum& sum = found->second;
     // These go over all parameters once in a step, in as many calls as the groups have parts.
-    const bool whole = key.op == "adamw" || key.op == "global_norm";
-    const double share = whole ? 1 : static_cast<double>(calls) / static_cast<double>(sum.uses);
+    const double share = is_of_optimizer(key.op) ? 1 : static_cast<double>(calls) / static_cast<double>(sum.uses);
     return {sum.bytes * share, sum.flops * share};
   }
 
@@ -57,14 +64,24 @@ class Means {
 
 WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) {
   Means means;
+  const auto table = std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
   for (const UsedShape& used : used_shapes(config, graph)) {
     const std::string& op = used.shape.op;
-    const double element = element_bytes(op, config);
-    const Work forward = forward_work(used.shape, element), backward = backward_work(used.shape, element);
+    if (is_of_optimizer(op)) continue;
     for (const auto& [in_layer, uses] : {std::pair{true, used.in_layers}, std::pair{false, used.outside}}) {
-      means.add({op, in_layer, false}, forward, uses);
-      means.add({op, in_layer, true}, backward, uses);
+      const double element = element_bytes(table, config.precision, in_layer);
+      means.add({op, in_layer, false}, forward_work(used.shape, element), uses);
+      means.add({op, in_layer, true}, backward_work(used.shape, element), uses);
     }
+  }
+  const auto shards = static_cast<double>(config.sharding.ranks_per_copy(config.run.ranks));
+  for (const ParameterGroup& group : table) {
+    const double elements = static_cast<double>(group.elements()) / shards;
+    const double gradient = bytes_of(gradient_type(config, group));
+    const FloatType compute = config.precision.compute_of(group.name);
+    const double compute_copy = compute == FloatType::float32 ? 0 : bytes_of(compute);
+    means.add({"adamw", false, false}, kernels::adamw_work(elements, gradient, compute_copy), 1);
+    means.add({"global_norm", false, false}, {elements * gradient, 0}, 1);
   }
   return [means](const OpKey& key, int64_t calls) { return means.of(key, calls); };
 }

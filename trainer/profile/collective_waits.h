@@ -10,7 +10,8 @@
 
 namespace strata::trainer::profile {
 
-// Nanoseconds of the collectives of the steps on this rank, in the order in which all ranks run them, as one text.
+// The layer, the nanoseconds and the op of each collective of the steps on this rank, a line for each. Gathers by copy
+// engines are not among them: they wait outside of their copies.
 std::string collective_times(const std::vector<Step>& steps);
 
 struct RankWaits {
@@ -20,8 +21,10 @@ struct RankWaits {
   int64_t caused = 0;    // the wait of all other ranks in those
 };
 
-// A collective ends everywhere at once: whoever spends the least time in it came last. One for each rank; empty when
-// the ranks do not have the same number of collectives, or only one rank is there.
+// A collective ends everywhere at once: whoever spends the least time in it came last. All ranks must take part in all
+// of them. Only those of one op and layer are compared, in the order of each rank: gathers and reductions may have a
+// stream each, and then start in one order here and in the other there. One for each rank; empty when the ranks do not
+// have the same collectives, or only one rank is there.
 std::vector<RankWaits> divide(const std::vector<std::string>& times_of_ranks);
 
 }  // namespace strata::trainer::profile

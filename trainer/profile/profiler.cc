@@ -76,7 +76,8 @@ void Profiler::report() {
 }
 
 void Profiler::write() {
-  const std::vector<RankWaits> waits = divide(options_.gather(collective_times(steps_)));
+  std::vector<RankWaits> waits;
+  if (options_.device.one_group) waits = divide(options_.gather(collective_times(steps_)));
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   std::filesystem::create_directories(folder);
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));

@@ -25,7 +25,7 @@ class Profiler {
     std::string folder;
     bool on_gpu = false;
     Device device = {};
-    // All ranks' texts in rank order; all of them call it at the same time.
+    // All ranks' texts in rank order; all of them call it at the same time, unless Device::one_group is false.
     std::function<std::vector<std::string>(const std::string&)> gather;
     std::function<void(const std::string& table)> tell;  // on rank 0
   };

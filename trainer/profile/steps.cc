@@ -9,26 +9,17 @@
 #include <utility>
 
 #include "trainer/profile/intervals.h"
-#include "trainer/profile/sequence.h"
+#include "trainer/profile/replay.h"
 
 namespace strata::trainer::profile {
 namespace {
 
 bool by_start(const Activity& a, const Activity& b) { return a.start < b.start; }
 
-// Collectives have a stream of their own: only among themselves is their order that of their launches.
-bool is_collective_kernel(const Activity& activity) { return activity.name.find("nccl") != std::string::npos; }
-
 // cudaMemcpyAsync and its like do not wait.
 bool makes_the_host_wait(const std::string& call) {
   const bool copies = call.starts_with("cudaMemcpy") || call.starts_with("cuMemcpy");
   return call.find("Synchronize") != std::string::npos || (copies && call.find("Async") == std::string::npos);
-}
-
-std::vector<std::string> names_of(const std::vector<Activity>& activities) {
-  std::vector<std::string> names;
-  for (const Activity& activity : activities) names.push_back(activity.name);
-  return names;
 }
 
 // From the first activity of a step to that of the next; to its own last one where other work comes between, such as
@@ -105,6 +96,7 @@ void divide_device_time(const Step& step, StepTimes& times) {
 StepTimes times_of(const Step& step) {
   StepTimes times;
   times.total = step.end - step.start;
+  times.difference = step.difference;
   step.on_device ? divide_device_time(step, times) : divide_host_time(step, times);
   times.other = times.compute - times.forward - times.backward - times.optimizer;
   return times;
@@ -118,6 +110,7 @@ StepTimes mean_of(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     const StepTimes times = times_of(step);
     for (const auto part : parts) mean.*part += times.*part;
+    if (mean.difference.empty()) mean.difference = times.difference;
   }
   for (const auto part : parts) mean.*part /= std::max<int64_t>(1, static_cast<int64_t>(steps.size()));
   return mean;
@@ -179,7 +172,7 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
     step.host_waits = waits[step.number];
     step.replayed = replays.count(step.number) > 0;
     if (step.replayed) {
-      name_replay(step, std::move(replays[step.number]));
+      name_replay(pattern_, std::move(replays[step.number]), step);
     } else {
       pattern_.clear();
     }
@@ -192,33 +185,6 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
     std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
   }
   set_borders(steps, between);
-}
-
-void StepReader::name_replay(Step& step, std::vector<Activity> replay) {
-  std::sort(replay.begin(), replay.end(), by_start);
-  for (const bool collective : {false, true}) {
-    const auto select = [&](const std::vector<Activity>& from) {
-      std::vector<Activity> selected;
-      std::copy_if(from.begin(), from.end(), std::back_inserter(selected),
-                   [&](const Activity& activity) { return is_collective_kernel(activity) == collective; });
-      return selected;
-    };
-    const std::vector<Activity> eager = select(pattern_);
-    std::vector<Activity> replayed = select(replay);
-    const std::vector<std::string> eager_names = names_of(eager), names = names_of(replayed);
-    const std::vector<int64_t> matched = match(eager_names, names);
-    const std::string found = difference(eager_names, names, matched);
-    if (!found.empty()) step.difference += (step.difference.empty() ? "" : "; collectives: ") + found;
-    for (size_t i = 0; i < replayed.size(); ++i) {
-      if (matched[i] >= 0) {
-        replayed[i].origin = eager[static_cast<size_t>(matched[i])].origin;
-      } else {
-        replayed[i].origin = {.op = "not matched"};
-      }
-      replayed[i].origin.step = step.number;
-      step.activities.push_back(std::move(replayed[i]));
-    }
-  }
 }
 
 }  // namespace strata::trainer::profile

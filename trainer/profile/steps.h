@@ -17,7 +17,9 @@ struct Activity {
   Origin origin;
   int64_t start = 0, end = 0, stream = 0;
   int64_t own = 0;  // nanoseconds, on CPUs without the functions that it calls
-  bool is_collective() const { return origin.level == kCollective || origin.level == kWait; }
+  bool is_collective() const { return is_communication(origin.level); }
+  // One of NCCL, in which a GPU waits for the others; copy engines wait outside of their copies.
+  bool is_collective_kernel() const { return name.find("nccl") != std::string::npos; }
 };
 
 struct Step {
@@ -34,17 +36,18 @@ struct Step {
 // communication is what the loop waits for.
 struct StepTimes {
   int64_t total = 0;
-  int64_t forward = 0;        // something of the forward, other than a collective, is under way
-  int64_t backward = 0;       // of the backward, what it computes again included, and of no forward
-  int64_t optimizer = 0;      // of the optimizer, and of neither
-  int64_t other = 0;          // of none of them: inputs, results, kernels of a replay that have no name
-  int64_t compute = 0;        // something other than a collective is under way
-  int64_t communication = 0;  // a collective is under way
-  int64_t exposed = 0;        // and nothing else is
-  int64_t idle = 0;           // nothing is
+  int64_t forward = 0;          // something of the forward, other than a collective, is under way
+  int64_t backward = 0;         // of the backward, what it computes again included, and of no forward
+  int64_t optimizer = 0;        // of the optimizer, and of neither
+  int64_t other = 0;            // of none of them: inputs, results, kernels of a replay that have no name
+  int64_t compute = 0;          // something other than a collective is under way
+  int64_t communication = 0;    // a collective is under way
+  int64_t exposed = 0;          // and nothing else is
+  int64_t idle = 0;             // nothing is
+  std::string difference = {};  // see Step; where it is not empty, `other` has work of the phases
 };
 StepTimes times_of(const Step& step);
-// Means; each is rounded down.
+// Means, each is rounded down, and the first difference.
 StepTimes mean_of(const std::vector<Step>& steps);
 
 // Names the kernels of replays, which the host launches all at once, by their order in an eager step.
@@ -59,7 +62,6 @@ class StepReader {
 
  private:
   void read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps);
-  void name_replay(Step& step, std::vector<Activity> replay);
 
   std::vector<Activity> pattern_;  // in the order of their launches
   int64_t without_launch_ = 0;

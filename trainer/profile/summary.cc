@@ -35,11 +35,6 @@ Summary summary_of(const Step& step) {
   return summary;
 }
 
-Peaks peaks_of(const std::string& device_name) {
-  if (device_name.find("H200") != std::string::npos) return {.bytes = 4.23e12, .flops = 783e12};
-  return {};
-}
-
 double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds) {
   if (nanoseconds <= 0 || peaks.bytes <= 0 || peaks.flops <= 0) return 0;
   return std::max(work.bytes / peaks.bytes, work.flops / peaks.flops) / (1e-9 * static_cast<double>(nanoseconds));

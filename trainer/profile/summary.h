@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/profile/peaks.h"
 #include "trainer/profile/steps.h"
 
 namespace strata::trainer::profile {
@@ -41,13 +42,6 @@ Summary summary_of(const Step& step);
 
 // Of the `calls` of an op in one step. Of an op that is called at several shapes a call is their mean.
 using WorkOfCalls = std::function<LeastWork(const OpKey& key, int64_t calls)>;
-
-// What a device can do at most per second; zeros: not known.
-struct Peaks {
-  double bytes = 0, flops = 0;
-};
-// Measured on devices of that name: 8192 x 8192 products in bfloat16, and copies.
-Peaks peaks_of(const std::string& device_name);
 
 // The share of the roofline that `nanoseconds` reach; 0: not known.
 double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds);

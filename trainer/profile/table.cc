@@ -18,7 +18,7 @@ double ms(double nanoseconds) { return nanoseconds / 1e6; }
 
 std::string direction(const OpKey& key) {
   if (key.backward) return "backward";
-  return key.phase == "backward" && !key.level.empty() && key.level != kCollective ? "recomputed" : key.phase;
+  return key.phase == "backward" && !key.level.empty() && !is_communication(key.level) ? "recomputed" : key.phase;
 }
 
 template <class Rows>
@@ -43,6 +43,9 @@ class Table {
   std::string text(const std::vector<RankWaits>& waits) {
     head();
     if (!waits.empty()) ranks(waits);
+    if (!device_.one_group) {
+      text_ += "\n  which rank was waited for is not known: with hybrid sharding collectives are of groups of ranks\n";
+    }
     ops();
     layers();
     kernels();
@@ -144,7 +147,7 @@ class Table {
     };
     std::map<int64_t, Row> rows;
     for (const auto& [key, total] : all_) {
-      if (key.level == kCollective) continue;
+      if (is_communication(key.level)) continue;
       Row& row = rows[key.layer];
       (key.phase == "backward"  ? row.backward
        : key.phase == "forward" ? row.forward

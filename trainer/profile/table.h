@@ -16,6 +16,7 @@ struct Device {
   int rank = 0, ranks = 1;
   Peaks peaks = {};
   WorkOfCalls work_of_calls = {};  // empty: nothing is known
+  bool one_group = true;           // all ranks take part in every collective
 };
 
 // Means over the steps: where the time goes, what each op takes, what each layer takes, and the longest kernels.

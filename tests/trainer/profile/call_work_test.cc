@@ -44,21 +44,78 @@ TEST(CallWork, OfOpsThatOnlyMoveBytes) {
   EXPECT_EQ(norm.flops, 0);
   EXPECT_GT(norm.bytes, 4 * 8 * 8 * 2);
   EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}, 1).bytes, 0) << "the first norm is a layer's";
-  double parameters = 0;
-  for (const UsedShape& used : used_shapes(small_config(), {})) {
-    if (used.shape.op == "adamw") parameters += static_cast<double>(used.shape.width * used.uses());
-  }
-  // The whole state once in a step, in however many calls.
+}
+
+// Embeddings of 10 words and 4 positions and the last norm; norms, qkv, projection, up and down of each of two layers.
+constexpr double kOutside = 14 * 8 + 16, kLayer = 32 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 32 + 32 + 32 * 8 + 8;
+
+// The whole state once in a step, in however many calls: master weights and moments are 24 bytes.
+void expect_updates(const TrainerConfig& config, double adamw, double global_norm) {
+  const WorkOfCalls work = work_of_calls(config, {});
   for (const int64_t calls : {1, 26}) {
-    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "adamw"}, calls).bytes, parameters * (24 + 4 + 2));
-    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "global_norm"}, calls).bytes, parameters * 4);
+    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "adamw"}, calls).bytes, adamw);
+    EXPECT_DOUBLE_EQ(work({.phase = "optimizer", .op = "global_norm"}, calls).bytes, global_norm);
   }
+}
+
+TEST(CallWork, OfUpdatesHasTheTypesOfTheGroups) {
+  constexpr double all = kOutside + 2 * kLayer;
+  TrainerConfig config = small_config();
+  expect_updates(config, all * (24 + 4 + 2), all * 4);
+  config.precision.compute = FloatType::float32;
+  expect_updates(config, all * (24 + 4), all * 4);
+  config.precision = {.compute = FloatType::bfloat16,
+                      .reduce = FloatType::bfloat16,
+                      .layers = {{.only = {0, 0}, .compute = FloatType::float32}}};
+  config.run.ranks = 4;
+  config.sharding.accumulate = sharding::Accumulate::full;
+  // Sharded, gradients stay as they were reduced: those of layer 0 in float32.
+  const double narrow = kOutside + kLayer;
+  expect_updates(config, (narrow * (24 + 2 + 2) + kLayer * (24 + 4)) / 4, (narrow * 2 + kLayer * 4) / 4);
+}
+
+TEST(CallWork, OfUpdatesIsThatOfAShard) {
+  constexpr double all = kOutside + 2 * kLayer;
+  TrainerConfig config = small_config();
+  config.run.ranks = 4;
+  expect_updates(config, all * 30 / 4, all);
+  config.sharding.strategy = sharding::Strategy::hybrid;
+  config.sharding.shard_ranks = 2;
+  expect_updates(config, all * 30 / 2, all * 4 / 2);
+  config.sharding.strategy = sharding::Strategy::none;
+  config.sharding.shard_ranks = 0;
+  expect_updates(config, all * 30, all * 4);
+}
+
+TEST(CallWork, OfLayersOfAnotherTypeIsTheirMean) {
+  TrainerConfig config = small_config();
+  const OpKey norm{.layer = 1, .op = "add_layer_norm"}, outside{.layer = -1, .op = "add_layer_norm"};
+  const double narrow = work_of_calls(config, {})(norm, 1).bytes;
+  const double narrow_outside = work_of_calls(config, {})(outside, 1).bytes;
+  config.precision.compute = FloatType::float32;
+  const double wide = work_of_calls(config, {})(norm, 1).bytes;
+  config.precision.compute = FloatType::bfloat16;
+  config.precision.layers = {{.only = {0, 0}, .compute = FloatType::float32}};
+  EXPECT_DOUBLE_EQ(work_of_calls(config, {})(norm, 1).bytes, (narrow + wide) / 2);
+  EXPECT_DOUBLE_EQ(work_of_calls(config, {})(outside, 1).bytes, narrow_outside);
 }
 
 TEST(CallWork, OfWhatIsNotKnownIsNothing) {
   const WorkOfCalls work = work_of_calls(small_config(), {});
   EXPECT_EQ(work({.op = "aten::add_"}, 1).bytes, 0);
   EXPECT_EQ(work({.op = "all_gather", .level = "collective"}, 1).bytes, 0);
+}
+
+TEST(UsedShapes, OfTheOptimizerAreShards) {
+  TrainerConfig config = small_config();
+  config.run.ranks = 4;
+  config.sharding.strategy = sharding::Strategy::hybrid;
+  config.sharding.shard_ranks = 2;
+  double elements = 0;
+  for (const UsedShape& used : used_shapes(config, {})) {
+    if (used.shape.op == "adamw") elements += static_cast<double>(used.shape.width * used.uses());
+  }
+  EXPECT_DOUBLE_EQ(elements, (kOutside + 2 * kLayer) / 2);
 }
 
 TEST(UsedShapes, EveryLayerIsCounted) {

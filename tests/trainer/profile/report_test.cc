@@ -60,12 +60,23 @@ TEST(Summary, ShareOfTheRoofline) {
   EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e6, .flops = 2e11}, peaks, 4000000), 0.5);  // FLOPs bind
   EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, {}, 1000000), 0);
   EXPECT_EQ(roofline_share({}, peaks, 0), 0);
-  EXPECT_GT(peaks_of("NVIDIA H200").flops, 7e14);
-  EXPECT_EQ(peaks_of("cpu").flops, 0);
+}
+
+TEST(Peaks, OfGpusWhoseNumbersAreKnown) {
+  for (const char* gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
+    const Peaks peaks = peaks_of(gpu);
+    EXPECT_GT(peaks.bytes, 2e12) << gpu;
+    EXPECT_GT(peaks.flops, 7e14) << gpu;
+    EXPECT_LT(peaks.flops, peaks.advertised_flops) << gpu;
+  }
+  for (const char* other : {"cpu", "NVIDIA H100 PCIe", "NVIDIA GH200 480GB"}) {
+    EXPECT_EQ(peaks_of(other).advertised_flops, 0) << other;
+  }
 }
 
 TEST(CollectiveWaits, TheOneThatSpentLeastCameLast) {
-  const auto waits = divide({"10 5 ", "4 9 ", "7 5 "});
+  const auto waits = divide(
+      {"1 10 all_gather\n1 5 all_gather\n", "1 4 all_gather\n1 9 all_gather\n", "1 7 all_gather\n1 5 all_gather\n"});
   ASSERT_EQ(waits.size(), 3u);
   EXPECT_EQ(waits[0].transfer, 9);
   EXPECT_EQ(waits[0].wait, 6);
@@ -77,20 +88,38 @@ TEST(CollectiveWaits, TheOneThatSpentLeastCameLast) {
   EXPECT_EQ(waits[0].caused, 4);
 }
 
+// On streams of their own, a gather and a reduction start in one order here and in the other there.
+TEST(CollectiveWaits, ACollectiveIsComparedWithItself) {
+  const auto waits = divide({"2 10 all_gather\n3 50 reduce_scatter\n", "3 52 reduce_scatter\n2 4 all_gather\n"});
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].transfer, 54);
+  EXPECT_EQ(waits[0].wait, 6);
+  EXPECT_EQ(waits[0].last, 1);
+  EXPECT_EQ(waits[1].wait, 2);
+  EXPECT_EQ(waits[1].last, 1);
+}
+
 TEST(CollectiveWaits, RanksThatDoNotFitAreNotDivided) {
-  EXPECT_TRUE(divide({"10 5 ", "4 "}).empty());
-  EXPECT_TRUE(divide({"10 5 "}).empty());
+  EXPECT_TRUE(divide({"1 10 all_gather\n1 5 all_gather\n", "1 4 all_gather\n"}).empty());
+  EXPECT_TRUE(divide({"1 10 all_gather\n", "2 10 all_gather\n"}).empty());
+  EXPECT_TRUE(divide({"1 10 all_gather\n"}).empty());
   EXPECT_TRUE(divide({"", ""}).empty());
 }
 
 TEST(CollectiveWaits, TimesAreThoseOfCollectives) {
-  EXPECT_EQ(collective_times({small_step(3), small_step(4)}), "4000000 4000000 ");
+  EXPECT_EQ(collective_times({small_step(3), small_step(4)}), "1 4000000 all_gather\n1 4000000 all_gather\n");
+}
+
+TEST(CollectiveWaits, NobodyWaitsInCopiesOfCopyEngines) {
+  Step step = small_step();
+  step.activities[2].name = "Memcpy PtoP (Device -> Device)";
+  EXPECT_EQ(collective_times({step}), "");
 }
 
 TEST(Table, SaysWhereTheTimeGoes) {
   std::vector<Step> steps = {small_step(3), small_step(4)};
   steps[1].host_waits = 3;
-  const std::string text = table(steps, device(), divide({"10 ", "4 "}));
+  const std::string text = table(steps, device(), divide({"1 10 all_gather\n", "1 4 all_gather\n"}));
   EXPECT_NE(text.find("  1.5 calls in which the host waits for the GPU"), std::string::npos) << text;
   EXPECT_NE(text.find("profile of steps 3-4, rank 0 of 1, NVIDIA H200, replays of a CUDA graph"), std::string::npos);
   std::istringstream lines(text);
@@ -108,6 +137,31 @@ TEST(Table, SaysWhereTheTimeGoes) {
   // Two calls of 10^11 FLOPs in 7 ms: 28.6 TFLOP/s of 100, and 2 MB in 7 ms.
   EXPECT_NE(linear.find("7.000  70.0 %        29       0      0.29"), std::string::npos) << text;
   EXPECT_NE(text.find("others waited, ms"), std::string::npos);
+}
+
+// Of ranks that do not all wait for each other nothing can be said.
+TEST(Table, SaysThatGroupsAreNotDivided) {
+  Device hybrid = device();
+  hybrid.one_group = false;
+  EXPECT_NE(table({small_step()}, hybrid, {}).find("with hybrid sharding"), std::string::npos);
+  EXPECT_EQ(table({small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
+}
+
+// On CPUs, of the backward of a layer: 6 ms in which the host waits for a gather, and 2 ms of a product.
+TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
+  constexpr int64_t ms = 1000000;
+  const Origin wait{.step = 3, .layer = 1, .phase = "backward", .op = "all_gather", .level = kWait, .call = 5};
+  const Origin product{
+      .step = 3, .layer = 1, .phase = "backward", .op = "linear", .level = "aten", .backward = true, .call = 6};
+  const Step step{.number = 3,
+                  .start = 0,
+                  .end = 8 * ms,
+                  .activities = {activity("wait for all_gather blocks.1", wait, 0, 6 * ms),
+                                 activity("linear/aten/backward", product, 6 * ms, 8 * ms)}};
+  const std::string text = table({step}, {.name = "cpu"}, {});
+  EXPECT_EQ(text.find("recomputed"), std::string::npos) << text;
+  EXPECT_NE(text.find("all_gather                        backward    wait"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  1                     0.000        2.000     0.000"), std::string::npos) << text;
 }
 
 TEST(Table, SaysThatAReplayDiffers) {

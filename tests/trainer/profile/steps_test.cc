@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <map>
+
 #include "tests/trainer/profile/made_up.h"
 #include "trainer/profile/intervals.h"
 #include "trainer/profile/sequence.h"
@@ -182,6 +185,107 @@ TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
     EXPECT_EQ(step.activities[4].origin.step, step.number);
   }
   EXPECT_EQ(steps[0].end, 5080);
+}
+
+// Step 3, eager: all-gathers of two layers by copy engines among 3 ranks, and what the layers compute. A batch of
+// copies to all other ranks is one record.
+void add_eager_gathers(MadeUp& trace) {
+  trace.user("step 3", 0, 100);
+  trace.user("forward", 10, 90);
+  const auto gather = [&](const std::string& label, int64_t host, int64_t device) {
+    trace.user("all_gather " + label, host, host + 4);
+    trace.kernel("Memcpy DtoD (Device -> Device)", host + 1, device, device + 2, kLoop, 20);
+    trace.kernel("Memcpy PtoP (Device -> Device)", host + 2, device + 2, device + 8, kLoop, 20);
+  };
+  const auto compute = [&](int64_t layer, int64_t host, int64_t device) {
+    trace.user("layer " + std::to_string(layer), host, host + 20);
+    trace.user("rms_norm/cuda", host + 1, host + 4);
+    trace.kernel("norm_kernel", host + 2, device, device + 5);
+    trace.user("linear/cuda", host + 5, host + 12);
+    trace.kernel("gemm", host + 6, device + 5, device + 10);
+    trace.kernel("gemm", host + 7, device + 10, device + 15);
+    trace.kernel("Memcpy DtoD (Device -> Device)", host + 8, device + 15, device + 16);
+  };
+  gather("blocks.0", 12, 1000);
+  gather("blocks.1", 18, 1010);
+  compute(0, 30, 1020);
+  gather("blocks.2", 52, 1040);
+  compute(1, 60, 1050);
+}
+
+// In a graph each rank has a copy of its own, one inside of the GPU is a kernel, and a prefetched gather spreads over
+// the layer before its own.
+TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
+  MadeUp trace;
+  add_eager_gathers(trace);
+  trace.user("step 4", 200, 210);
+  trace.graph_launch(205);
+  const auto copies = [&](std::initializer_list<int64_t> starts) {
+    for (const int64_t start : starts) trace.replayed("Memcpy PtoP (Device -> Device)", start, start + 4, 21);
+  };
+  trace.replayed("memcpy128", 5000, 5002, 21);
+  copies({5002, 5006});
+  for (const int64_t device : {5010, 5030}) {
+    trace.replayed("norm_kernel", device, device + 5, 9);
+    trace.replayed("gemm", device + 5, device + 10, 9);
+    trace.replayed("gemm", device + 10, device + 15, 9);
+    trace.replayed("memcpy128", device + 15, device + 16, 9);
+  }
+  trace.replayed("memcpy128", 5011, 5013, 21);
+  copies({5013, 5018});
+  trace.replayed("memcpy128", 5028, 5030, 21);  // in a gap of the compute
+  copies({5033, 5050});                         // the second one is exposed
+  const Step replay = StepReader().read(trace)[1];
+  EXPECT_EQ(replay.difference, "");
+  std::map<int64_t, int64_t> copied, computed;  // by layer
+  for (const Activity& activity : replay.activities) {
+    EXPECT_NE(activity.origin.op, "not matched") << activity.name << " at " << activity.start;
+    const bool gathers = activity.origin.op == "all_gather";
+    if (gathers && activity.name.starts_with("Memcpy PtoP")) ++copied[activity.origin.layer];
+    if (!gathers && activity.name == "gemm") ++computed[activity.origin.layer];
+  }
+  EXPECT_EQ(copied, (std::map<int64_t, int64_t>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(computed, (std::map<int64_t, int64_t>{{0, 2}, {1, 2}}));
+  const StepTimes times = times_of(replay);
+  EXPECT_EQ(times.other, 0);
+  EXPECT_EQ(times.compute + times.exposed + times.idle, times.total);
+  EXPECT_GE(times.communication, 6 * 4);
+  EXPECT_GE(times.exposed, 8 + 4);  // the first gather, and the last copy
+}
+
+// With streams of their own, a gather overtakes a reduction that was launched before it.
+TEST(Steps, GathersThatOvertakeReductionsAreNamed) {
+  MadeUp trace;
+  trace.user("step 3", 0, 100);
+  trace.user("backward", 10, 90);
+  trace.user("reduce_scatter blocks.2", 20, 24);
+  trace.kernel("ncclDevKernel_ReduceScatter_Sum", 21, 1000, 1010, kLoop, 20);
+  trace.user("all_gather blocks.1", 30, 34);
+  trace.kernel("ncclDevKernel_AllGather", 31, 1000, 1010, kLoop, 22);
+  trace.user("step 4", 200, 210);
+  trace.graph_launch(205);
+  trace.replayed("ncclDevKernel_AllGather", 5000, 5010, 21);
+  trace.replayed("ncclDevKernel_ReduceScatter_Sum", 5005, 5015, 23);
+  const Step replay = StepReader().read(trace)[1];
+  EXPECT_EQ(replay.difference, "");
+  EXPECT_EQ(replay.activities[0].origin.op, "all_gather");
+  EXPECT_EQ(replay.activities[1].origin.op, "reduce_scatter");
+}
+
+TEST(Steps, CollectivesThatAreNotMatchedAreCommunication) {
+  MadeUp trace;
+  add_eager(trace, 3, 0, 1000);
+  add_replay(trace, 4, 200, 5000);
+  trace.replayed("ncclDevKernel_AllReduce", 5070, 5080, 21);
+  trace.replayed("Memcpy PtoP (Device -> Device)", 5080, 5085, 22);
+  const Step replay = StepReader().read(trace)[1];
+  EXPECT_EQ(replay.difference.find("other collectives: the replay has 1 kernels and the eager step 0"), 0u)
+      << replay.difference;
+  EXPECT_NE(replay.difference.find("; copies between GPUs: the replay has 1"), std::string::npos) << replay.difference;
+  const StepTimes times = times_of(replay);
+  EXPECT_EQ(times.communication, 20 + 15);
+  EXPECT_EQ(times.difference, replay.difference);
+  EXPECT_EQ(mean_of({replay, replay}).difference, replay.difference);
 }
 
 TEST(Steps, AReplayThatDiffersIsReported) {

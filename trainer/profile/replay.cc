@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/profile/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trainer/profile/sequence.h"
+
+namespace strata::trainer::profile {
+namespace {
+
+// Work whose order in a replay is that of its launches, because it has a stream of its own. Of two kinds nothing orders
+// one among the other: a gather that is prefetched spreads over a layer.
+enum class Kind { compute, gather, reduction, peer_copy, local_copy };
+constexpr std::array<std::pair<Kind, std::string_view>, 5> kKinds = {{{Kind::compute, ""},
+                                                                      {Kind::gather, "gathers: "},
+                                                                      {Kind::reduction, "other collectives: "},
+                                                                      {Kind::peer_copy, "copies between GPUs: "},
+                                                                      {Kind::local_copy, "copies on the GPU: "}}};
+
+// All-gathers may have a stream of their own, or go by copy engines: a copy of the rank's own part, and copies to the
+// other GPUs, which nothing else makes.
+Kind kind_of(const Activity& activity) {
+  const auto has = [&](std::string_view part) { return activity.name.find(part) != std::string::npos; };
+  if (activity.is_collective_kernel()) return has("AllGather") ? Kind::gather : Kind::reduction;
+  if (has("PtoP")) return Kind::peer_copy;
+  // "Memcpy DtoD (Device -> Device)"; in a graph a copy inside of one GPU is a kernel of the driver, "memcpy128".
+  return has("Memcpy DtoD") || activity.name.starts_with("memcpy") ? Kind::local_copy : Kind::compute;
+}
+
+bool is_communication(Kind kind) { return kind != Kind::compute && kind != Kind::local_copy; }
+
+std::vector<Activity> select(const std::vector<Activity>& from, Kind kind) {
+  std::vector<Activity> selected;
+  std::copy_if(from.begin(), from.end(), std::back_inserter(selected),
+               [&](const Activity& activity) { return kind_of(activity) == kind; });
+  return selected;
+}
+
+// An eager gather copies to all other GPUs in one batch, which is recorded as one; in a graph each has its own copy.
+std::vector<Activity> one_for_each_copy(const std::vector<Activity>& batches, size_t copies) {
+  if (batches.empty() || copies % batches.size() != 0) return batches;
+  std::vector<Activity> spread;
+  for (const Activity& batch : batches) spread.insert(spread.end(), copies / batches.size(), batch);
+  return spread;
+}
+
+std::vector<std::string> names_of(const std::vector<Activity>& activities, Kind kind) {
+  std::vector<std::string> names;
+  for (const Activity& activity : activities) names.push_back(kind == Kind::local_copy ? "copy" : activity.name);
+  return names;
+}
+
+}  // namespace
+
+void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, Step& step) {
+  std::sort(replay.begin(), replay.end(), [](const Activity& a, const Activity& b) { return a.start < b.start; });
+  for (const auto& [kind, label] : kKinds) {
+    std::vector<Activity> replayed = select(replay, kind), pattern = select(eager, kind);
+    if (kind == Kind::peer_copy) pattern = one_for_each_copy(pattern, replayed.size());
+    const std::vector<std::string> expected = names_of(pattern, kind), names = names_of(replayed, kind);
+    const std::vector<int64_t> matched = match(expected, names);
+    const std::string found = difference(expected, names, matched);
+    if (!found.empty()) step.difference.append(step.difference.empty() ? "" : "; ").append(label).append(found);
+    for (size_t i = 0; i < replayed.size(); ++i) {
+      Origin& origin = replayed[i].origin;
+      if (matched[i] >= 0) {
+        origin = pattern[static_cast<size_t>(matched[i])].origin;
+      } else {
+        origin = {.op = "not matched", .level = is_communication(kind) ? kCollective : ""};
+      }
+      origin.step = step.number;
+      step.activities.push_back(std::move(replayed[i]));
+    }
+  }
+}
+
+}  // namespace strata::trainer::profile
