@@ -22,6 +22,7 @@
 #include "sharding/nccl_communicator.h"
 #include "sharding/nccl_environment.h"
 #include "sharding/plan_check.h"
+#include "sharding/text_lines.h"
 #include "sharding/visible_gpus.h"
 #include "sharding/watchdog.h"
 
@@ -71,17 +72,6 @@ void end_others_at_exit(int status, void*) {
     status = static_cast<int>(failure.code);
   }
   end_all_ranks(status);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines(1);
-  for (const char letter : text) {
-    if (letter == '\n')
-      lines.emplace_back();
-    else
-      lines.back() += letter;
-  }
-  return lines;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "sharding/fully_shard.h"
 
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
@@ -12,21 +11,16 @@ namespace strata::sharding {
 
 std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& inputs, const Function& layer) {
   ShardedParameterGroup& group = *groups_[index];
-  const bool recomputing = torch::autograd::get_current_node() != nullptr;  // a forward inside of a backward
-  if (recomputing) {
-    before_backward(index);
-  } else {
-    group.start_unshard();
-    const size_t ahead = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
-    for (size_t next = index + 1; next < ahead; ++next) groups_[next]->start_unshard();
-    group.wait_for_unshard();
-  }
+  group.start_unshard();
+  const size_t ahead = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
+  for (size_t next = index + 1; next < ahead; ++next) groups_[next]->start_unshard();
+  group.wait_for_unshard();
 
   std::vector<Tensor> outputs = layer(run_in_backward(inputs, [this, index] { after_backward(index); }));
   outputs = run_in_backward(std::move(outputs), [this, index] { before_backward(index); });
 
   // A backward begins with the last layer: giving its parameters away now would gather them twice.
-  const bool backward_follows = recomputing || (c10::GradMode::is_enabled() && index + 1 == groups_.size());
+  const bool backward_follows = c10::GradMode::is_enabled() && index + 1 == groups_.size();
   if (options_.reshard_after_forward && !backward_follows) group.reshard();
   return outputs;
 }
@@ -55,10 +49,6 @@ void ShardedLayers::finish_backward() {
   }
   if (!last_micro_batch_) return;
   for (size_t index = groups_.size(); index-- > 0;) groups_[index]->wait_for_reduce();
-}
-
-void ShardedLayers::reshard_all() {
-  for (ShardedParameterGroup* group : groups_) group->reshard();
 }
 
 }  // namespace strata::sharding

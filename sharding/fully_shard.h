@@ -22,7 +22,8 @@ class ShardedLayers {
   ShardedLayers(std::vector<ShardedParameterGroup*> groups, Options options)
       : groups_(std::move(groups)), options_(options) {}
 
-  // Runs layer `index`: tensors in, tensors out; undefined ones pass through.
+  // Runs layer `index`: tensors in, tensors out; undefined ones pass through. Not inside of what a backward computes
+  // again: that is a layer's own matter.
   // Forward: wait for its parameters, start gathering the next, run, reshard. Backward: the same from the last to the
   // first, then start reducing. The two hooks are identity autograd nodes behind and in front of the layer.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -36,8 +37,6 @@ class ShardedLayers {
   // After backward(): a layer whose inputs need no gradient never told that it was done. Does for every group, last to
   // first, what was not done. After the last micro-batch it also waits for all gradients.
   void finish_backward();
-  // After a forward without backward.
-  void reshard_all();
 
  private:
   void before_backward(size_t index);

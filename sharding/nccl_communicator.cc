@@ -5,11 +5,13 @@
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/util/Exception.h>
+#include <cuda_runtime_api.h>
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "configs/errors.h"
@@ -61,6 +63,14 @@ ncclUniqueId common_id(const HostGroup& group) {
   return id;
 }
 
+// What NCCL gives for memory that not all ranks can reach is nothing, or a registration, which lies on the host.
+bool is_window(ncclWindow_t window) {
+  cudaPointerAttributes attributes{};
+  if (window == nullptr) return false;
+  C10_CUDA_CHECK(cudaPointerGetAttributes(&attributes, window));
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
 // The watchdog knows that this rank is inside, until the end of the scope.
 class Watched {
  public:
@@ -96,8 +106,9 @@ class PendingOnGpu : public PendingCollective::State {
 
 NcclHandle::NcclHandle(ncclComm_t comm, std::string group, GpuWatch& watch)
     : comm_(comm),
+      group_(std::move(group)),
       watch_(watch),
-      check_(watch.add_check([comm, group = std::move(group)]() -> std::string {
+      check_(watch.add_check([comm, group = group_]() -> std::string {
         ncclResult_t state = ncclSuccess;
         if (ncclCommGetAsyncError(comm, &state) == ncclSuccess && (state == ncclSuccess || state == ncclInProgress)) {
           return "";
@@ -114,18 +125,29 @@ NcclHandle::~NcclHandle() {
 Tensor NcclHandle::window(int64_t elements, at::TensorOptions options) {
   const size_t bytes = static_cast<size_t>(elements) * options.dtype().itemsize();
   const std::string what = std::to_string(bytes) + " bytes that all ranks can reach";
-  void* memory = nullptr;
-  TORCH_CHECK_WITH(OutOfMemoryError, ncclMemAlloc(&memory, bytes) == ncclSuccess, "NCCL could not allocate ", what);
+  void* allocated = nullptr;
+  TORCH_CHECK_WITH(OutOfMemoryError, ncclMemAlloc(&allocated, bytes) == ncclSuccess, "NCCL could not allocate ", what);
   window_memory() += static_cast<int64_t>(bytes);
-  ncclWindow_t window = nullptr;
-  check(ncclCommWindowRegister(comm_, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC), what);
-  const auto release = [self = shared_from_this(), window, bytes](void* data) {
-    if (std::uncaught_exceptions() > self->exceptions_at_start_) return;  // the others may never come
-    ncclCommWindowDeregister(self->comm_, window);
+  const auto give_back = [bytes](void* data) {
     ncclMemFree(data);
     window_memory() -= static_cast<int64_t>(bytes);
   };
-  return at::from_blob(memory, {elements}, release, options).zero_();
+  std::unique_ptr<void, decltype(give_back)> memory(allocated, give_back);
+  ncclWindow_t window = nullptr;
+  check(ncclCommWindowRegister(comm_, allocated, bytes, &window, NCCL_WIN_COLL_SYMMETRIC), what);
+  if (!is_window(window)) {
+    ncclCommWindowDeregister(comm_, window);
+    throw Error(
+        ExitCode::configuration,
+        "sharding.gather is copy_engines, which needs GPUs that reach each other's memory: those of " + group_ +
+            " do not, says NCCL, or may not (NCCL_WIN_ENABLE=0, NCCL_CUMEM_ENABLE=0); choose separate or shared");
+  }
+  const auto release = [self = shared_from_this(), window, give_back](void* data) {
+    if (std::uncaught_exceptions() > self->exceptions_at_start_) return;  // the others may never come
+    ncclCommWindowDeregister(self->comm_, window);
+    give_back(data);
+  };
+  return at::from_blob(memory.release(), {elements}, release, options).zero_();
 }
 
 NcclCommunicator::NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather)

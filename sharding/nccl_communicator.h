@@ -27,11 +27,13 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
   ncclComm_t get() const { return comm_; }
-  // Zeros that every rank can reach (a symmetric window). Collective. The tensor keeps this communicator alive.
+  // Zeros that every rank can reach (a symmetric window). Collective. The tensor keeps this communicator alive. Throws
+  // (configuration) where ranks cannot reach each other: copy engines would leave it to kernels.
   Tensor window(int64_t elements, at::TensorOptions options);
 
  private:
   const ncclComm_t comm_;
+  const std::string group_;
   GpuWatch& watch_;
   const int64_t check_;
   const int exceptions_at_start_;

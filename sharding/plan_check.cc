@@ -6,6 +6,7 @@
 
 #include "configs/errors.h"
 #include "sharding/collective.h"
+#include "sharding/text_lines.h"
 
 namespace strata::sharding {
 namespace {
@@ -15,15 +16,6 @@ std::string text_of(const std::vector<int64_t>& counts) {
   std::string text;
   for (const int64_t count : counts) text += std::to_string(count) + " ";
   return text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
-    end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-  }
-  return lines;
 }
 
 }  // namespace

@@ -138,23 +138,26 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
   point_at(full_gradient_, nullptr);
-  gradient_slots_->release_after(gradient_slot_, [this] { wait_for_reduce(); });
+  gradient_slots_->release_after(gradient_slot_, [this] { finish_reduce_scatter(); });
   gradient_slot_ = -1;
 }
 
 void ShardedParameterGroup::wait_for_reduce() {
-  if (reduced_.defined()) {
-    reducing_.wait();
-    if (gradient_holds_sum_) {
-      gradient_.add_(reduced_);
-    } else if (!reduced_.is_same(gradient_)) {
-      gradient_.copy_(reduced_);
-    }
-    gradient_holds_sum_ = true;
-    reduced_.reset();
-    if (reduces_last_micro_batch_) start_reduce_over_replicas();
-  }
+  finish_reduce_scatter();
   finish_reduce_over_replicas();
+}
+
+void ShardedParameterGroup::finish_reduce_scatter() {
+  if (!reduced_.defined()) return;
+  reducing_.wait();
+  if (gradient_holds_sum_) {
+    gradient_.add_(reduced_);
+  } else if (!reduced_.is_same(gradient_)) {
+    gradient_.copy_(reduced_);
+  }
+  gradient_holds_sum_ = true;
+  reduced_.reset();
+  if (reduces_last_micro_batch_) start_reduce_over_replicas();
 }
 
 void ShardedParameterGroup::start_reduce_over_replicas() {

@@ -85,6 +85,9 @@ class ShardedParameterGroup {
   bool sharded() const { return shard_group_.size() > 1; }
   void open_gradients();
   void clear_unwritten();
+  // Behind it the gradient slot is read and written no more: the sum over replicas is made of the shard, and goes on
+  // while other layers compute.
+  void finish_reduce_scatter();
   void start_reduce_over_replicas();
   void finish_reduce_over_replicas();
 

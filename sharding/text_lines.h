@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// A text line by line, where texts of ranks are compared.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace strata::sharding {
+
+// A line break at the end begins no line.
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+  }
+  return lines;
+}
+
+}  // namespace strata::sharding

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// In which order a group of hybrid sharding starts its collectives and waits for them, on one rank that plays all.
+#include "sharding/sharded_parameter_group.h"
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace strata::sharding {
+namespace {
+
+using Log = std::vector<std::string>;
+
+// Two ranks with the same tensors: sums are twice what this one gives, and are there after wait().
+class Twins : public Communicator {
+ public:
+  Twins(std::string name, Log& log) : name_(std::move(name)), log_(log) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  at::Device device() const override { return at::kCPU; }
+  PendingCollective all_gather(Tensor, const Tensor&, std::string_view) override { return {}; }
+  PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override {
+    return start(label, [output, input] { output.copy_(input.narrow(0, 0, output.numel()).mul(2)); });
+  }
+  PendingCollective all_reduce(Tensor tensor, std::string_view label) override {
+    return start(label, [tensor] { tensor.mul_(2); });
+  }
+  PendingCollective broadcast(Tensor, int, std::string_view) override { return {}; }
+  PendingCollective all_to_all(Tensor, const std::vector<int64_t>&, const Tensor&, const std::vector<int64_t>&,
+                               std::string_view) override {
+    return {};
+  }
+  Tensor gather_buffer(int64_t elements, at::TensorOptions options) override { return at::zeros({elements}, options); }
+  std::unique_ptr<Communicator> split(int) override { return nullptr; }
+
+ private:
+  struct UnderWay : PendingCollective::State {
+    void wait() override {
+      log->push_back(text + " ends");
+      finish();
+    }
+    Log* log = nullptr;
+    std::string text;
+    std::function<void()> finish;
+  };
+  PendingCollective start(std::string_view label, std::function<void()> finish) {
+    const auto state = std::make_shared<UnderWay>();
+    state->log = &log_;
+    state->text = name_ + " of " + std::string(label);
+    state->finish = std::move(finish);
+    log_.push_back(state->text + " starts");
+    return PendingCollective(state);
+  }
+
+  const std::string name_;
+  Log& log_;
+};
+
+struct Way {
+  at::ScalarType reduce;
+  int micro_batches;
+  bool once;  // a step: of one micro-batch, or with accumulate: full
+};
+
+class HybridGroups : public testing::TestWithParam<Way> {};
+
+// With one slot of gradients the backward of b needs that of c: it waits for the sum over shards alone.
+TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
+  const auto [reduce, micro_batches, once] = GetParam();
+  const bool keeps = once && micro_batches > 1;  // each its full gradients, in a slot of its own
+  Log log;
+  Twins shards("shards", log), replicas("replicas", log);
+  const FlatLayout layout({{"weight", {3, 5}, true}}, shards.size());
+  const auto slots = [&](at::ScalarType type) {
+    return std::make_unique<SlotPool>(1, layout.elements(), at::TensorOptions(type), /*poison=*/true);
+  };
+  const auto weights = slots(at::kFloat), shared = slots(reduce);
+  std::vector<std::unique_ptr<SlotPool>> own;
+  std::vector<std::unique_ptr<ShardedParameterGroup>> groups;
+  for (const char* name : {"c", "b", "a"}) {  // as the backward meets them
+    if (keeps) own.push_back(slots(reduce));
+    groups.push_back(std::make_unique<ShardedParameterGroup>(
+        ShardedParameterGroup::Options{name, {at::kFloat, reduce}, at::kCPU, once}, layout, shards, replicas,
+        weights.get(), keeps ? own.back().get() : shared.get()));
+    groups.back()->begin_step();
+  }
+  for (int i = 0; i < micro_batches; ++i) {
+    for (const auto& group : groups) {
+      const auto [into, add] = group->claim_gradient(0);
+      add ? into.add_(i + 1) : into.fill_(i + 1);
+      group->start_reduce(/*last_micro_batch=*/i + 1 == micro_batches);
+    }
+  }
+  const Log in_backward = log;
+  for (const auto& group : groups) group->wait_for_reduce();
+
+  const auto place = [&](const std::string& text) { return std::find(log.rbegin(), log.rend(), text) - log.rbegin(); };
+  for (const char* name : {"c", "b"}) {
+    if (keeps) break;
+    const std::string replicas_of = std::string("replicas of ") + name;
+    EXPECT_EQ(std::count(in_backward.begin(), in_backward.end(), replicas_of + " starts"), 1) << name;
+    EXPECT_EQ(std::count(in_backward.begin(), in_backward.end(), replicas_of + " ends"), 0) << name;
+    EXPECT_GT(place(std::string("shards of ") + name + " ends"), place(replicas_of + " starts")) << name;
+  }
+  for (const auto& group : groups) {
+    const double sum = 4.0 * micro_batches * (micro_batches + 1) / 2;
+    group->for_each_piece([&](const FlatLayout::Entry&, int64_t, int64_t in_shard, int64_t count) {
+      const Tensor piece = group->gradient().narrow(0, in_shard, count);
+      EXPECT_TRUE(piece.eq(sum).all().item<bool>()) << group->name() << ": " << piece;
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, HybridGroups,
+                         testing::Values(Way{at::kFloat, 1, true}, Way{at::kFloat, 1, false}, Way{at::kFloat, 3, false},
+                                         Way{at::kFloat, 3, true}, Way{at::kBFloat16, 1, false},
+                                         Way{at::kBFloat16, 3, false}, Way{at::kBFloat16, 3, true}));
+
+}  // namespace
+}  // namespace strata::sharding
