@@ -41,25 +41,24 @@ std::string read_manifest(const std::string& folder) {
   return text;
 }
 
-void verify_file(const std::string& folder, const StoredFile& file, bool hash) {
+void verify_file(const std::string& folder, const StoredFile& file) {
   const std::string path = folder + "/" + file.name;
   const uint64_t bytes = InputFile(path).bytes();
   if (bytes != file.bytes) {
     throw Error(ExitCode::storage,
                 path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
   }
-  if (hash && sha256_of_file(path) != file.sha256) {
+  if (sha256_of_file(path) != file.sha256) {
     throw Error(ExitCode::storage, path + ": its SHA-256 is not that of the manifest: the contents have changed");
   }
 }
 
-Manifest verify_checkpoint(const std::string& folder, bool hash, const Ranks& ranks) {
+Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks) {
   const std::string text =
       gather_results(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
   const Manifest manifest = parse_manifest(text, folder + "/" + kManifestName);
   gather_results(ranks, [&] {
-    for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size)
-      verify_file(folder, manifest.files[i], hash);
+    for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size) verify_file(folder, manifest.files[i]);
     return std::string();
   });
   return manifest;
@@ -111,7 +110,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
   for (const int64_t step : steps) {
     found.path = options.folder + "/" + checkpoint_folder_name(step);
     try {
-      found.manifest = verify_checkpoint(found.path, options.verify_hashes, ranks);
+      found.manifest = verify_checkpoint(found.path, ranks);
     } catch (const Error& error) {
       if (error.code() != ExitCode::storage) throw;  // a rank that is lost says nothing about the files
       found.rejected.push_back(step);

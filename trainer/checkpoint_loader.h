@@ -16,7 +16,6 @@ struct FindOptions {
   std::string folder;                // <run>/checkpoints
   bool required = false;             // no checkpoint at all is an error too
   std::optional<int64_t> step = {};  // this one and no other, which is then required
-  bool verify_hashes = true;         // sizes are always compared
 };
 
 struct FoundCheckpoint {

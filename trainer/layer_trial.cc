@@ -11,7 +11,9 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "modules/kernel_selection.h"
 #include "modules/module_name.h"
@@ -21,8 +23,9 @@
 #include "sharding/run_in_backward.h"
 #include "trainer/allocation_meter.h"
 #include "trainer/batch_feed.h"
-#include "trainer/memory_estimate.h"
+#include "trainer/packed_batches.h"
 #include "trainer/parallelize.h"
+#include "trainer/peak_memory.h"
 #include "trainer/task.h"
 #include "trainer/used_modules.h"
 
@@ -119,6 +122,44 @@ class Trial {
   std::optional<size_t> under_way_;  // the layer whose backward has begun
 };
 
+// Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
+// batches, which are there.
+int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch) {
+  TrainerConfig known = config;  // nothing is predicted of some levels, and what stands depends on none
+  const bool on_gpu = batch.inputs.is_cuda();
+  if (on_gpu) known.kernels = {.default_level = kernels::Level::cuda};
+  int64_t of_batch = 0;
+  with_each(batch, [&](const Tensor& tensor) {
+    of_batch += static_cast<int64_t>(tensor.nbytes());
+    return tensor;
+  });
+  const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
+  return sum_of(standing_memory(known, task.parameter_table(), task.graph_sizes())) +
+         copies * config.micro_batches() * of_batch;
+}
+
+// Of each cost the most: ranks have other batches and other parts of a graph.
+StepCosts most_of(const std::vector<std::string>& of_ranks) {
+  StepCosts most;
+  for (const std::string& text : of_ranks) {
+    const StepCosts costs = StepCosts::from_text(text);
+    most.standing = std::max(most.standing, costs.standing);
+    most.stream = std::max(most.stream, costs.stream);
+    most.head = std::max(most.head, costs.head);
+    most.layers.resize(costs.layers.size());
+    for (size_t i = 0; i < costs.layers.size(); ++i) {
+      for (size_t how = 0; how < costs.layers[i].size(); ++how) {
+        LayerCost& way = most.layers[i][how];
+        const LayerCost& other = costs.layers[i][how];
+        way.kept = std::max(way.kept, other.kept);
+        way.backward = std::max(way.backward, other.backward);
+        way.milliseconds = std::max(way.milliseconds, other.milliseconds);
+      }
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
@@ -177,13 +218,10 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    for (const MemoryClass& part : memory_per_rank(plain, table)) costs.standing += part.bytes;
-    const int64_t copies = device.is_cuda() ? 3 : 1;  // as the feed has them
-    costs.standing +=
-        copies * plain.micro_batches() * static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
+    costs.standing = standing_bytes(plain, *task, batch);
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
-  return costs;
+  return most_of(bootstrap.gather(costs.text()));
 }
 
 }  // namespace strata::trainer

@@ -11,7 +11,7 @@ namespace strata::trainer {
 
 // Collective. A few micro-batches in which all layers compute all again, but one of each kind (with the same levels and
 // precision), which is measured; bytes by the allocator, times of its backward. No weight moves: nothing of the run
-// follows from it but the costs.
+// follows from it but the costs, which are the same on all ranks: those of the rank that each is the most on.
 StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& bootstrap);
 
 }  // namespace strata::trainer

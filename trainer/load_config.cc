@@ -14,23 +14,12 @@ namespace {
 using configs::NodePtr;
 
 // What may change when a run is resumed. With another run.seed it would be another run; another micro_batch sees the
-// same samples, and other ranks may need it.
-const std::vector<std::string> kFreeSections = {"run.folder",
-                                                "run.ranks",
-                                                "run.device",
-                                                "run.threads",
-                                                "run.deterministic",
-                                                "run.timeout",
-                                                "run.stop_after",
-                                                "run.on_nonfinite",
-                                                "run.overwrite",
-                                                "micro_batch",
-                                                "checkpoint",
-                                                "evaluation",
-                                                "log",
-                                                "profile",
-                                                "fault",
-                                                "cuda_graph"};
+// same samples, another sharding holds the same weights, and other ranks or another device may need them.
+const std::vector<std::string> kFreeSections = {
+    "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
+    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "micro_batch",
+    "sharding",    "checkpoint",     "evaluation",       "log",           "profile",
+    "fault",       "cuda_graph"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 

@@ -28,7 +28,7 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
                                   const std::vector<std::string>& overrides);
 
 // "key: was X, now Y" for each value that differs from a resolved configuration and must stay when a run is resumed:
-// all but run (its seed stays), micro_batch, checkpoint, evaluation, log, profile, fault, cuda_graph.
+// all but run (its seed stays), micro_batch, sharding, checkpoint, evaluation, log, profile, fault, cuda_graph.
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now);
 // The same as one text, against a file; empty when the file does not exist or nothing differs.
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path);

@@ -74,14 +74,9 @@ void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, co
               text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
 }
 
-// Every rank decides by the costs of the first one.
-StepCosts costs_of(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
-  return StepCosts::from_text(bootstrap.gather(measure_layers(config, bootstrap).text())[0]);
-}
-
 // What the way of each layer that the configuration names takes at most.
 int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
-  const StepCosts costs = costs_of(config, bootstrap);
+  const StepCosts costs = measure_layers(config, bootstrap);
   LayerChoice choice;
   for (size_t i = 0; i < costs.layers.size(); ++i) {
     choice.push_back(config.gradient_checkpointing.of(static_cast<int64_t>(i)));
@@ -89,15 +84,17 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
   return most_bytes(costs, choice);
 }
 
-// Ways that are named must fit. The prediction says so, and a trial where there is none or it is too near to the budget
-// to be sure: what an earlier trial picked is not refused here.
-void require_fits(const LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap) {
+// Ways that are named must fit, and those of the run that goes on, whose micro_batch, ranks and sharding may be others
+// now. The prediction says so, and a trial where there is none or it is too near to the budget to be sure: what an
+// earlier trial picked is refused by a trial alone.
+void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   const auto table = std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
   const auto predicted = [&](const TrainerConfig& of) { return sum_of(peak_memory(of, table)); };
   bool by_trial = !predicts_step_memory(config);
   int64_t bytes = predicted(config);
-  if (by_trial || (bytes > budget && static_cast<double>(bytes) < kSure * static_cast<double>(budget))) {
+  const bool is_sure = !goes_on && static_cast<double>(bytes) >= kSure * static_cast<double>(budget);
+  if (by_trial || (bytes > budget && !is_sure)) {
     by_trial = true;
     bytes = measured_bytes(config, bootstrap);
   }
@@ -108,13 +105,16 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, sharding::Bootstra
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
+    if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
     if (!predicts_step_memory(changed)) return "";
     const int64_t then = predicted(changed);
     return then < bytes ? std::optional(text_of(then)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
                                            memory_table(config, table) + what_needs_less(config, note) +
-                                           "\nwithout gradient_checkpointing, memory picks what fits");
+                                           (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
+                                                      "memory picked as it began"
+                                                    : "\nwithout gradient_checkpointing, memory picks what fits"));
 }
 
 }  // namespace
@@ -123,7 +123,9 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
   if (!config.memory) return;
   const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
-  if (!is_none(config.gradient_checkpointing)) return require_fits(loaded, budget, bootstrap);
+  if (!is_none(config.gradient_checkpointing)) {
+    return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
+  }
   const auto source = [](const std::string& name) {
     return configs::Place{std::make_shared<configs::Source>(configs::Source{.name = name, .text = ""}), 0, 0};
   };
@@ -133,15 +135,15 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                                          {"gradient_checkpointing=" + earlier, "fault={do: none}"})
                                         .config.gradient_checkpointing;
     loaded.places["gradient_checkpointing"] = source("memory, as this run began");
-    return;
+    return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
   }
-  const StepCosts costs = costs_of(config, bootstrap);
+  const StepCosts costs = measure_layers(config, bootstrap);
   const auto choice = cheapest_that_fits(costs, budget);
   if (!choice) {
     throw Error(ExitCode::out_of_memory,
                 "memory: " + text_of(budget) + " do not hold a step, which needs at least " +
                     text_of(least_bytes(costs)) + ", " + text_of(costs.standing) +
-                    " of it for parameters and optimizer, " + text_of(costs.head) +
+                    " of it for parameters, optimizer and data, " + text_of(costs.head) +
                     " for head and loss; a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   config.gradient_checkpointing = as_config(*choice);

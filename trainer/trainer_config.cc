@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/trainer_config.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -16,13 +17,25 @@ namespace {
 
 std::string text(int64_t number) { return std::to_string(number); }
 
+// Of what divides `number` the largest up to `most`.
+int64_t largest_divisor(int64_t number, int64_t most) {
+  int64_t largest = 1;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    for (const int64_t divisor : {i, number / i}) {
+      if (divisor <= most) largest = std::max(largest, divisor);
+    }
+  }
+  return largest;
+}
+
 void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) || config.shares_samples()) return;
   const int64_t at_once = config.samples_at_once();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
-  int64_t smaller = config.batch % config.run.ranks == 0 ? config.micro_batch : 0;
-  while (smaller > 0 && config.batch / config.run.ranks % smaller != 0) --smaller;
+  const bool some = config.batch % config.run.ranks == 0;  // micro_batch would do
+  const int64_t smaller = some ? largest_divisor(config.batch / config.run.ranks, config.micro_batch) : 0;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
                            " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
                            "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once) +

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "trainer/digest.h"
@@ -11,14 +13,16 @@ namespace strata::trainer {
 
 std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group) {
   std::vector<ParameterContent> contents;
+  std::unordered_map<std::string, size_t> places;  // of names in it
   for (auto* group : model.groups()) {
     const Tensor shard = group->master().cpu();
-    for (const auto& entry : group->layout().entries()) contents.push_back({entry.name, entry.shape, {}});
+    for (const auto& entry : group->layout().entries()) {
+      places[entry.name] = contents.size();
+      contents.push_back({entry.name, entry.shape, {}});
+    }
     group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-      for (ParameterContent& content : contents) {
-        if (content.name != entry.name) continue;
-        content.sum += sum_of_piece(shard.const_data_ptr<float>() + in_shard, count, in_parameter);
-      }
+      contents[places.at(entry.name)].sum +=
+          sum_of_piece(shard.const_data_ptr<float>() + in_shard, count, in_parameter);
     });
   }
   // Both halves of each sum wrap around in 64 bits, as an integer all-reduce does.

@@ -211,6 +211,10 @@ const BadLine kBadLines[] = {
     {"batch_not_divisible", 3, "batch: 20",
      "run.yaml:3:1: batch: 20 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 16 and 24; or "
      "take micro_batch 2"},
+    {"micro_batch_past_the_batch", 4, "micro_batch: 1000000000",
+     "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 1000000000 x run.ranks 2 = 2000000000; nearest that "
+     "are: "
+     "2000000000; or take micro_batch 8"},
     {"batch_too_small", 3, "batch: 4",
      "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 8; or take "
      "micro_batch 2"},
@@ -295,6 +299,15 @@ const BadOverride kBadOverrides[] = {
 
 INSTANTIATE_TEST_SUITE_P(Table, BadOverrideTest, testing::ValuesIn(kBadOverrides),
                          [](const auto& info) { return info.param.name; });
+
+// The search for another micro_batch does not try all numbers.
+TEST(BadConfig, ABatchOfTheLargestSizeIsCheckedAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(first_line(report_of(config_with(3, "batch: 999999998"), {"micro_batch=499999998"})),
+            "run.yaml:3:1: batch: 999999998 is not a multiple of micro_batch 499999998 x run.ranks 2 = 999999996; "
+            "nearest that are: 999999996 and 1999999992; or take micro_batch 723589");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
 
 TEST(BadConfig, OverridesAreCheckedAgainstTheFile) {
   EXPECT_EQ(

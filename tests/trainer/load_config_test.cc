@@ -168,6 +168,10 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
                          "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5"}),
             std::vector<std::string>{});
+  EXPECT_EQ(differences({"run.ranks=4", "micro_batch=2",
+                         "sharding={strategy: hybrid, shard_ranks: 2, reshard_after_forward: false, prefetch: 2, "
+                         "accumulate: full, gather: copy_engines}"}),
+            std::vector<std::string>{});
   EXPECT_EQ(differences({"run.seed=9"}), std::vector<std::string>{"run.seed: was 1, now 9"});
   EXPECT_EQ(differences({"steps=200", "kernels.layers=[{only: 1, linear: torchscript}]"}),
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",

@@ -26,6 +26,7 @@
 #include "trainer/layer_trial.h"
 #include "trainer/load_config.h"
 #include "trainer/parallelize.h"
+#include "trainer/peak_memory.h"
 #include "trainer/task.h"
 
 namespace strata::trainer {
@@ -350,6 +351,33 @@ TEST(LayerTrial, MeasuresWhatAStepTakes) {
     }
     EXPECT_EQ(cheapest_that_fits(costs, most), LayerChoice(6, Recompute::none));
     EXPECT_EQ(cheapest_that_fits(costs, least - 1), std::nullopt);
+  }
+}
+
+// What stands is what is predicted, the graph on the device too; of ranks, that of the one that holds the most.
+TEST(LayerTrial, CountsWhatStands) {
+  const std::string sampled = "data.neighbors=[6, 5, 4, 3]", gcn = "model.convolution=gcn";
+  for (const auto& overrides : {std::vector<std::string>{}, vision({"data.mixup=1"}), graph({}), graph({gcn}),
+                                graph({sampled}), graph({sampled, gcn, "model.projection=dense"})}) {
+    const std::string name = overrides.empty() ? "language" : overrides.back() + " " + overrides[overrides.size() - 2];
+    TrainerConfig config = config_for(overrides);
+    // By ATen graphs are not predicted there, and attention of level cuda takes no fp32.
+    const bool is_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+    if (on_gpu() && is_graph) config.kernels.default_level = kernels::Level::cuda;
+    const GraphSizes sizes = count(config).graph;
+    const std::optional<StepMemory> step = step_memory(config, sizes);
+    ASSERT_TRUE(step.has_value()) << name;
+    EXPECT_EQ(step->standing > 0, !sizes.layers.empty()) << name;
+    const int64_t own = sum_of(standing_memory(config, make_task(config)->parameter_table(), sizes)) + step->batches;
+    int64_t most = 0;
+    for (const std::string& text : bootstrap().gather(std::to_string(own))) {
+      most = std::max<int64_t>(most, std::stoll(text));
+    }
+    const StepCosts costs = measure_layers(config, bootstrap());
+    bootstrap().require_equal("costs", costs.text());
+    // On GPUs the prediction rounds up each tensor of a batch; sampled ones have a few bytes that it leaves out.
+    const int64_t rounding = on_gpu() ? config.micro_batches() * 3 * 64 * 512 : most / 1000;
+    EXPECT_NEAR(static_cast<double>(costs.standing), static_cast<double>(most), static_cast<double>(rounding)) << name;
   }
 }
 
