@@ -7,10 +7,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace strata::sharding {
 namespace {
@@ -23,6 +25,9 @@ std::atomic<bool> has_folder{false};
 std::atomic<int> report_rank{0};
 std::atomic<int64_t> report_step{0};
 std::atomic<const char*> report_phase{"start"};
+
+// Rank 0, where it fails alike, has spoken by then, and the others are ended by its exit.
+constexpr std::chrono::seconds kBeforeOthersSpeak(1);
 
 std::string text_of(int error) { return std::error_code(error, std::generic_category()).message(); }
 
@@ -110,6 +115,9 @@ void report_crash(int signal) {
   raise(signal);  // SA_RESETHAND: this time it ends the process
 }
 
+// Of any rank.
+bool has_report() { return has_folder && access(report_path, F_OK) == 0; }
+
 }  // namespace
 
 bool report_failure(const std::string& folder, const Failure& failure) {
@@ -162,7 +170,14 @@ bool report_failure(const Failure& failure) {
   return report_failure(path.substr(0, path.rfind('/')), failure);
 }
 
-bool has_report() { return has_folder && access(report_path, F_OK) == 0; }
+void tell_failure(const Failure& failure) {
+  if (!report_failure(failure)) {
+    if (failure.rank > 0 && !has_report()) std::this_thread::sleep_for(kBeforeOthersSpeak);
+    if (has_report()) return;
+  }
+  std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
+               failure.phase.c_str(), failure.message.c_str());
+}
 
 void install_crash_handlers() {
   // A stack that overflowed cannot run a handler: the main thread gets another one.

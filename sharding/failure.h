@@ -36,7 +36,8 @@ void set_position(int64_t step, const char* phase);
 // set).
 Failure failure_here(ExitCode code, const std::string& message, const std::string& hint = "");
 bool report_failure(const Failure& failure);
-bool has_report();  // of any rank
+// Reports it and says it on stderr, unless it is the follower of another rank's failure whose report is there.
+void tell_failure(const Failure& failure);
 
 // From now on SIGSEGV, SIGABRT, SIGFPE, SIGBUS and SIGILL print rank, step, phase and a backtrace and leave error.json
 // before they end the process as usual; SIGXFSZ is ignored, so that a write beyond the limit returns EFBIG. MPI_Init

@@ -24,6 +24,10 @@ namespace fs = std::filesystem;
 
 constexpr int kMostFailures = 3;
 
+// Between two looks of a rank that waits for its file. All ranks then meet, which none may keep the others from for as
+// long as run.timeout.
+constexpr std::chrono::milliseconds kLook(100);
+
 // Results as they are gathered: the first character says which.
 constexpr char kDone = '+', kFailed = '-';
 
@@ -123,17 +127,19 @@ std::string CheckpointWriter::write_rank_file() {
   return to_text(report);
 }
 
-std::optional<SaveOutcome> CheckpointWriter::try_finish() { return advance(/*wait=*/false); }
-
-std::optional<SaveOutcome> CheckpointWriter::finish() {
+std::optional<SaveOutcome> CheckpointWriter::finish(const std::function<void()>& sign_of_life) {
   std::optional<SaveOutcome> outcome;
-  while (in_flight() && !outcome) outcome = advance(/*wait=*/true);
+  while (in_flight() && !outcome) {
+    if (result_.empty()) task_.wait_for(kLook);
+    outcome = try_finish();
+    sign_of_life();
+  }
   return outcome;
 }
 
-std::optional<SaveOutcome> CheckpointWriter::advance(bool wait) {
+std::optional<SaveOutcome> CheckpointWriter::try_finish() {
   if (!in_flight()) return std::nullopt;
-  if (result_.empty() && (wait || task_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)) {
+  if (result_.empty() && task_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     try {
       result_ = kDone + task_.get();
     } catch (const std::exception& error) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -40,18 +41,17 @@ class CheckpointWriter {
   void start_save(int64_t step, const std::vector<TensorPiece>& pieces, std::string state);
 
   bool in_flight() const { return phase_ != Phase::idle; }  // the same on all ranks
-  int64_t last_step() const { return last_step_; }          // last committed or resumed; -1: none
 
   // Collective. The outcome once there is one, else nothing. A failed save leaves the older checkpoints as they were;
   // the third failure in a row throws Error(storage) on all ranks.
   std::optional<SaveOutcome> try_finish();
-  // Collective. Waits for it; nothing when no save is in flight.
-  std::optional<SaveOutcome> finish();
+  // Collective. Waits for it, however long the disk takes, and calls `sign_of_life` meanwhile; nothing when no save is
+  // in flight.
+  std::optional<SaveOutcome> finish(const std::function<void()>& sign_of_life = [] {});
 
  private:
   enum class Phase { idle, writing, committing };
 
-  std::optional<SaveOutcome> advance(bool wait);
   void start_commit(const std::vector<std::string>& reports);
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);
@@ -61,8 +61,8 @@ class CheckpointWriter {
 
   Options options_;
   Ranks ranks_;
-  std::string run_;  // id of this process group: keeps its temporary names apart from those of others
-  int64_t last_step_;
+  std::string run_;    // id of this process group: keeps its temporary names apart from those of others
+  int64_t last_step_;  // last committed or resumed; -1: none
   int failures_in_a_row_ = 0;
 
   Phase phase_ = Phase::idle;

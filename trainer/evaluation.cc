@@ -4,12 +4,14 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
+#include <fstream>
+
 #include "trainer/batch_feed.h"
 
 namespace strata::trainer {
 
 Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
-                    int64_t samples) {
+                    int64_t samples, const std::function<void()>& sign_of_life) {
   const at::NoGradGuard no_gradients;
   Tensor sums;
   model.begin_step();
@@ -18,6 +20,7 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
     const MicroBatch batch = task.evaluation_batch(round + world.rank() * micro_batch, micro_batch, samples);
     const Tensor part = task.evaluation_sums(to_device(batch, world.device()));
     sums = sums.defined() ? sums + part : part;
+    sign_of_life();
   }
   model.reshard();
   world.all_reduce(sums, "evaluation").wait();
@@ -27,6 +30,15 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }
   return result;
+}
+
+bool holds_evaluation(const std::string& metrics_file, int64_t step) {
+  const std::string begin = "{\"step\":" + std::to_string(step) + ",\"validation_loss\":";
+  std::ifstream file(metrics_file);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(begin)) return true;
+  }
+  return false;
 }
 
 }  // namespace strata::trainer

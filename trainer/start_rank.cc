@@ -61,12 +61,7 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
 }
 
 int fail(ExitCode code, const std::string& message) {
-  const sharding::Failure failure = sharding::failure_here(code, message);
-  // All ranks may fail alike; the first one speaks.
-  if (sharding::report_failure(failure) || (failure.rank == 0 && !sharding::has_report())) {
-    std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
-                 failure.phase.c_str(), message.c_str());
-  }
+  sharding::tell_failure(sharding::failure_here(code, message));
   return static_cast<int>(code);
 }
 

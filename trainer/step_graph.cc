@@ -2,6 +2,7 @@
 #include "trainer/step_graph.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
@@ -58,6 +59,13 @@ void StepGraph::replay() {
   graph_.replay();
   done->record(c10::cuda::getCurrentCUDAStream());
   watch_.end_at(name, done);
+}
+
+void StepGraph::release() {
+  c10::cuda::device_synchronize();
+  graph_.reset();
+  captured_ = false;
+  c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 }  // namespace strata::trainer

@@ -27,6 +27,8 @@ class StepGraph {
   // end joined: its last work waits for all streams that it used.
   void capture(const std::function<void()>& step);
   void replay();
+  // Waits for the GPU, and gives the memory of the captured step back: it is not replayed any more.
+  void release();
 
  private:
   sharding::GpuWatch& watch_;

@@ -24,6 +24,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
+#include "trainer/nonfinite_gradient.h"
 #include "trainer/peak_memory.h"
 #include "trainer/profile/call_work.h"
 #include "trainer/resume.h"
@@ -88,19 +89,19 @@ ExitCode Trainer::train() {
     look_at_results(/*all=*/pauses);
     if (stop_) look_at_results(/*all=*/true);
     const bool last = step_ == last_step_ || stop_;
-    if (last ? !stop_ : due(step_, config_.evaluation.every)) {
-      const int64_t wanted = last ? 0 : config_.evaluation.tokens / task_->items_per_sample();
+    if (!last && due(step_, config_.evaluation.every)) {
+      const int64_t wanted = config_.evaluation.tokens / task_->items_per_sample();
       evaluate_samples(wanted > 0 ? std::min(wanted, task_->evaluation_samples()) : task_->evaluation_samples());
     }
-    if (last || pauses || due(step_, config_.log.every)) {
-      bad_samples_.tell_new_ones(
-          [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_, line) : void(); });
-    }
+    if (last || pauses || due(step_, config_.log.every)) tell_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step_, config_.checkpoint.every)) save();
     bootstrap_.end_step();
   }
   finish_save(/*wait=*/true);
+  // Behind the last checkpoint, so that no training is lost when a long evaluation is cut off: the run that is resumed
+  // then makes up for it.
+  if (step_ == last_step_ && !last_step_is_evaluated()) evaluate_samples(task_->evaluation_samples());
   if (profiler_) profiler_->finish();
   bootstrap_.rest();
   if (metrics_) metrics_->note(metrics_->phase_table());
@@ -129,7 +130,7 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
     if (step_ == warm_up) measured.device_allocations = -device_allocations(device_);
     next_step();
     if (step_ == warm_up + steps) measured.device_allocations += device_allocations(device_);
-    look(/*all=*/false);
+    look(/*all=*/step_ == warm_up + steps);  // before the profiler starts, which takes time of its own
     bootstrap_.end_step();
   }
   look(/*all=*/true);
@@ -142,7 +143,8 @@ Measurement Trainer::measure(int64_t warm_up, int64_t steps) {
 
 void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
-  const auto resumed = resume(config_, folder, model_, optimizer_, ranks_, task_->data_fingerprint());
+  data_fingerprint_ = task_->data_fingerprint();
+  const auto resumed = resume(config_, folder, model_, optimizer_, ranks_, data_fingerprint_);
   if (resumed) {
     step_ = resumed->state.step;
     updates_.fill_(static_cast<double>(resumed->state.updates));
@@ -179,7 +181,8 @@ std::unique_ptr<profile::Profiler> Trainer::make_profiler() {
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
       .device = {bootstrap_.device_name(), ranks_.rank, ranks_.size, profile::peaks_of(bootstrap_.device_name()),
-                 profile::work_of_calls(config_, task_->graph_sizes())},
+                 profile::work_of_calls(config_, task_->graph_sizes()),
+                 /*one_group=*/config_.sharding.strategy != sharding::Strategy::hybrid},
       .gather = ranks_.gather,
       .tell = [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }});
 }
@@ -327,8 +330,10 @@ void Trainer::evaluate_samples(int64_t samples) {
   const PhaseTimer::Scope scope(timer_, Phase::evaluation);
   bootstrap_.progress();
   optimizer_.exchange_averages();
-  const auto [means, items] = evaluate(*task_, model_, world_, config_.micro_batch, samples);
+  const auto [means, items] =
+      evaluate(*task_, model_, world_, config_.micro_batch, samples, [this] { bootstrap_.progress(); });
   optimizer_.exchange_averages();
+  tell_bad_samples();  // too many of them: then it does not count
   if (!metrics_) return;
   EvaluationRecord record{step_, {{"validation_loss", means.at(0)}}};
   for (const auto& [name, value] : task_->metrics(means)) record.values.emplace_back(name, value);
@@ -336,12 +341,21 @@ void Trainer::evaluate_samples(int64_t samples) {
   metrics_->evaluation(record);
 }
 
+bool Trainer::last_step_is_evaluated() const {
+  const bool known = ranks_.rank == 0 && holds_evaluation(config_.run.folder + "/metrics.jsonl", last_step_);
+  return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
+}
+
+void Trainer::tell_bad_samples() {
+  bad_samples_.tell_new_ones([&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_, line) : void(); });
+}
+
 void Trainer::save() {
   finish_save(/*wait=*/true);
   sharding::set_position(step_, "checkpoint");
   const PhaseTimer::Scope scope(timer_, Phase::checkpoint);
   bootstrap_.progress();
-  const RunState state{step_, static_cast<int64_t>(updates_.item<float>()), resolved_, task_->data_fingerprint(),
+  const RunState state{step_, static_cast<int64_t>(updates_.item<float>()), resolved_, data_fingerprint_,
                        weights_sha256(model_, *mesh_.shard)};
   if (metrics_) metrics_->weights(step_, state.weights_sha256);
   const bool replica = mesh_.replicate->rank() > 0;
@@ -351,7 +365,8 @@ void Trainer::save() {
 void Trainer::finish_save(bool wait) {
   if (!checkpoints_->in_flight()) return;
   const PhaseTimer::Scope scope(timer_, Phase::checkpoint);
-  const std::optional<SaveOutcome> outcome = wait ? checkpoints_->finish() : checkpoints_->try_finish();
+  const std::optional<SaveOutcome> outcome =
+      wait ? checkpoints_->finish([this] { bootstrap_.progress(); }) : checkpoints_->try_finish();
   if (!outcome) return;
   if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
   // While the run goes on there will be another save; the last one has to be there.
@@ -363,28 +378,23 @@ void Trainer::finish_save(bool wait) {
 // The weights are still those before the step, so the same inputs give the same gradients: look at them before they are
 // summed, while they still say whose they are.
 void Trainer::explain_skipped_update(int64_t step) {
+  if (graph_) graph_->release();  // what the eager step needs besides is more than many a GPU has left
   step_ = step;
-  fill_inputs();
-  std::string found;
+  std::vector<std::string> found(1);
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
-    for (size_t i = 0; i < group.full_gradients().size() && found.empty(); ++i) {
-      const int64_t bad =
-          group.full_gradients()[i].numel() - at::isfinite(group.full_gradients()[i]).sum().item<int64_t>();
-      if (bad == 0) continue;
-      const auto& entry = group.layout().entries()[i];
-      found = "rank " + std::to_string(ranks_.rank) + ": " + std::to_string(bad) + " of " +
-              std::to_string(entry.elements) + " gradients of " + entry.name + " (group " + group.name() + ")";
-    }
+    if (found[0].empty()) found[0] = first_nonfinite(group, ranks_.rank);
   });
-  run_step();
-  std::string report;
-  for (const std::string& text : bootstrap_.gather(found)) report += text.empty() ? "" : "\n  " + text;
-  if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
-  throw Error(ExitCode::numerics, "step " + std::to_string(step_) +
-                                      ": a gradient is not finite; the update was left out. First, in the order of " +
-                                      "the backward, on each rank that has one:" + report +
-                                      "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip");
+  try {
+    fill_inputs();
+    run_step();
+    found = bootstrap_.gather(found[0]);
+  } catch (const c10::OutOfMemoryError&) {
+    // Nothing is gathered: the other ranks may be in the middle of the step.
+    const std::string name = "rank " + std::to_string(ranks_.rank);
+    if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
+  }
+  throw nonfinite_error(step_, found);
 }
 
 }  // namespace strata::trainer

@@ -76,6 +76,8 @@ class Trainer {
   void look_at_results(bool all);
   void look_at(const StepResult& result);
   void evaluate_samples(int64_t samples);
+  bool last_step_is_evaluated() const;
+  void tell_bad_samples();
   void save();
   void finish_save(bool wait);
   [[noreturn]] void explain_skipped_update(int64_t step);
@@ -97,6 +99,7 @@ class Trainer {
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
+  std::string data_fingerprint_;                 // from start() on
   std::optional<CheckpointWriter> checkpoints_;  // from start() on
   std::optional<Metrics> metrics_;               // on rank 0, from start() on
 

@@ -91,6 +91,26 @@ TEST_F(FailureTest, ReportsWhereTheProcessIs) {
                                                "hint": "lower the learning rate"})"));
 }
 
+TEST_F(FailureTest, EveryRankSaysWhatNoReportHoldsAndFollowersSayNothing) {
+  const auto said_by = [](int rank) {
+    set_report_rank(rank);
+    testing::internal::CaptureStderr();
+    tell_failure(failure_here(ExitCode::data, "plan.yaml: cannot be opened"));
+    return testing::internal::GetCapturedStderr();
+  };
+  set_position(0, "start");
+  set_report_folder(folder_ / "absent");
+  for (const int rank : {0, 3}) {
+    const std::string expected =
+        "strata: rank " + std::to_string(rank) + ", step 0, start: plan.yaml: cannot be opened\n";
+    EXPECT_TRUE(said_by(rank).ends_with(expected)) << rank;
+  }
+  set_report_folder(folder_);
+  EXPECT_EQ(said_by(3), "strata: rank 3, step 0, start: plan.yaml: cannot be opened\n");
+  EXPECT_EQ(said_by(0), "");
+  EXPECT_EQ(error()["rank"], 3);
+}
+
 volatile bool never = false;
 
 [[gnu::noinline]] int overflow_stack(int depth) {

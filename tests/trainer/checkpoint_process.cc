@@ -50,9 +50,10 @@ int save_disturbed(const std::string& folder, int64_t step, int size, const std:
       int gathers = 0;
       const auto gather = ranks.gather;
       ranks.gather = [&, gather](const std::string& text) {
-        // The first is the constructor's; at the second this rank's file is written.
-        if (++gathers == 2) ++written;
-        if (gathers == 2 && when == "commit" && ranks.rank == 0) {
+        // The first is the constructor's; at the second that says anything this rank's file is written.
+        const bool says_written = !text.empty() && ++gathers == 2;
+        if (says_written) ++written;
+        if (says_written && when == "commit" && ranks.rank == 0) {
           while (written < size) std::this_thread::yield();
           ::raise(SIGSTOP);
         }

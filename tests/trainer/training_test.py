@@ -16,6 +16,11 @@ START_SECONDS = 10 if DEVICE == "cpu" else 40  # of a run, beside others
 HANG_SECONDS = 4 if DEVICE == "cpu" else 12
 
 
+def is_stopped(process):
+    with open("/proc/%d/stat" % process, encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
 class TrainingTest(TrainingRuns):
     @for_each_family
     def test_any_number_of_ranks_learns_the_same(self, family, *overrides):
@@ -127,6 +132,13 @@ class TrainingTest(TrainingRuns):
         self.assertEqual(self.hashes("saved")[5], saved)
         self.assertEqual(len(self.losses("saved")), 5 + self.some_ranks(1, 3, 4)[-1])
 
+    def test_a_resumed_run_may_be_sharded_in_another_way(self):
+        self.train("whole", "steps=8")
+        self.train("moved", "steps=8", "run.stop_after=5")
+        self.train("moved", "steps=8", "sharding={strategy: none, accumulate: full}")
+        self.assertIn("resumed from step 5", self.output)
+        self.expect_same_losses("moved", "whole")
+
     def test_memory_picks_what_layers_compute_again_and_a_resumed_run_repeats_it(self):
         model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=6", "run.stop_after=4"]
         trial = "what a layer keeps"
@@ -152,6 +164,20 @@ class TrainingTest(TrainingRuns):
         self.assertNotIn(trial, self.output)
         self.assertEqual(checkpointing("some").split("  #")[0], chosen.split("  #")[0])
         self.assertEqual(len(self.losses("some")), 6)
+
+    def test_what_memory_picked_must_still_fit_when_a_run_goes_on(self):
+        model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4", "run.stop_after=2"]
+        self.train("much", *model, "memory=64", "micro_batch=4")
+        most = float(re.search(r"gradient_checkpointing: none takes ([0-9.]+) MiB", self.output)[1])
+        tight = [*model, "memory=%.6f" % (1.01 * most / 1024)]
+        self.train("tight", *tight, "micro_batch=4")
+        self.train("tight", *tight, "run.stop_after=0", expect=6)
+        self.assertRegex(self.errors, r"memory: [0-9.]+ MiB do not hold a step: gradient_checkpointing: none takes [0-9.]+ MiB")
+        if DEVICE == "cpu":  # the workspaces that are predicted on GPUs are larger than this step
+            self.assertIn("micro_batch=4: half the activations", self.errors)
+        self.assertNotIn("gradient_checkpointing=", self.errors)  # a run that goes on cannot change it
+        self.train("tight", *tight, "micro_batch=4", "run.stop_after=0")
+        self.assertEqual(self.losses("tight")[:2], self.losses("much"))
 
     def test_ways_that_are_named_must_fit_into_memory(self):
         model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4"]
@@ -195,8 +221,40 @@ class TrainingTest(TrainingRuns):
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, output + errors)
         step = self.lines("stopped")[-1]["step"]
+        self.assertNotIn("validation_loss", self.lines("stopped")[-1])
+        for _ in range(2):  # the evaluation of what is the last step now is made up for, once
+            self.train("stopped", "steps=100000", "schedule={type: constant}", "run.stop_after=%d" % step)
+            self.assertIn("resumed from step %d, the last one: nothing is left to train" % step, self.output)
+            evaluated = [line["validation_tokens"] for line in self.lines("stopped") if line["step"] == step and "validation_tokens" in line]
+            self.assertEqual(evaluated, [996])
         self.train("stopped", "steps=100000", "schedule={type: constant}", "run.stop_after=%d" % (step + 2))
         self.assertIn("resumed from step %d" % step, self.output)
+
+    def test_a_stop_request_in_the_last_step_does_not_drop_the_evaluation(self):
+        once = ["model.layers=1", "micro_batch=16"]  # it strikes in each layer of each micro-batch
+        process = self.start("last", "steps=4", *once, "fault={at: step 3 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
+        self.wait_for_a_step(process, "last")
+        rank = rank_processes(process.pid)[0]
+        self.wait_for(process, "last", lambda: is_stopped(rank))
+        os.kill(rank, signal.SIGUSR1)  # seen at the beginning of the next step
+        os.kill(rank, signal.SIGCONT)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, output + errors)
+        self.assertEqual([line["step"] for line in self.lines("last") if "validation_loss" in line], [4])
+        self.assertTrue(os.path.exists(self.path("last", "checkpoints/step-00000004")))
+
+    def test_a_long_evaluation_is_no_hang_and_comes_after_the_last_checkpoint(self):
+        write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(40000)])
+        timeout = HANG_SECONDS / 8
+        process = self.start("long", "run.timeout=%g" % timeout, "steps=1", "schedule={type: constant}", "micro_batch=1", "run.threads=1", ranks=1)
+        self.wait_for_a_step(process, "long")
+        begin = time.monotonic()
+        self.wait_for(process, "long", lambda: os.path.exists(self.path("long", "checkpoints/step-00000001")))
+        self.assertFalse([line for line in self.lines("long") if "validation_loss" in line])
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, output + errors)
+        self.assertGreater(time.monotonic() - begin, 1.5 * timeout)
+        self.assertEqual([line["step"] for line in self.lines("long") if "validation_loss" in line], [1])
 
     def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):
         faults = {"STRATA_FAULTS": "1"}

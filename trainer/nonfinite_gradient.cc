@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/nonfinite_gradient.h"
+
+#include <ATen/ops/isfinite.h>
+
+namespace strata::trainer {
+
+std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank) {
+  for (size_t i = 0; i < group.full_gradients().size(); ++i) {
+    const at::Tensor& gradient = group.full_gradients()[i];
+    const int64_t bad = gradient.numel() - at::isfinite(gradient).sum().item<int64_t>();
+    if (bad == 0) continue;
+    const auto& entry = group.layout().entries()[i];
+    return "rank " + std::to_string(rank) + ": " + std::to_string(bad) + " of " + std::to_string(entry.elements) +
+           " gradients of " + entry.name + " (group " + group.name() + ")";
+  }
+  return "";
+}
+
+Error nonfinite_error(int64_t step, const std::vector<std::string>& found) {
+  std::string report;
+  for (const std::string& sentence : found) report += sentence.empty() ? "" : "\n  " + sentence;
+  if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
+  return {ExitCode::numerics, "step " + std::to_string(step) +
+                                  ": a gradient is not finite; the update was left out. First, in the order of the "
+                                  "backward, on each rank that has one:" +
+                                  report + "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip"};
+}
+
+}  // namespace strata::trainer
