@@ -34,7 +34,8 @@ class GraphLayer {
         convolution_(parameter, graph_layer_name(index), config, index, kernels),
         activation_level_(kernels_for(kernels, graph_layer_name(index)).activation) {
     if (starts_with_relu_ && config.norm) {
-      norm_.emplace(parameter, graph_layer_name(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon}, kernels);
+      norm_.emplace(parameter, graph_layer_name(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon},
+                    kernels);
     }
   }
 

@@ -11,7 +11,8 @@
 
 namespace strata::modules {
 
-// Layers of transformers, language or vision, are blocks.0, blocks.1, ...; those of graph networks layers.0, layers.1, ...
+// Layers of transformers, language or vision, are blocks.0, blocks.1, ...; those of graph networks layers.0, layers.1,
+// ...
 std::string block_name(int64_t index);
 std::string graph_layer_name(int64_t index);
 

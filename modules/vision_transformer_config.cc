@@ -7,19 +7,20 @@
 
 namespace strata::modules {
 
-void VisionTransformerConfig::fill_from_size() {
-  struct Sizes {
-    int64_t layers, width, heads;
-  };
-  static constexpr std::array<Sizes, 5> kSizes = {
+VisionSizes sizes_of(VisionSize size) {
+  static constexpr std::array<VisionSizes, 5> kSizes = {
       {{0, 0, 0}, {12, 192, 3}, {12, 384, 6}, {12, 768, 12}, {24, 1024, 16}}};
+  return kSizes[static_cast<size_t>(size)];
+}
+
+void VisionTransformerConfig::fill_from_size() {
   if (size == VisionSize::custom) return;
-  const Sizes& named = kSizes[static_cast<size_t>(size)];
+  const VisionSizes named = sizes_of(size);
   for (const auto& [member, value] : {std::pair{&layers, named.layers},
                                       {&width, named.width},
                                       {&heads, named.heads},
-                                      {&image_size, 224},
-                                      {&patch, 16}}) {
+                                      {&image_size, VisionSizes::kImageSize},
+                                      {&patch, VisionSizes::kPatch}}) {
     if (*member == 0) *member = value;
   }
 }

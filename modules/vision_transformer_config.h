@@ -23,6 +23,12 @@ constexpr std::array<std::string_view, 5> names(VisionSize) {
   return {"custom", "vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224", "vit_large_patch16_224"};
 }
 
+struct VisionSizes {
+  int64_t layers, width, heads;
+  static constexpr int64_t kImageSize = 224, kPatch = 16;
+};
+VisionSizes sizes_of(VisionSize size);  // zeros of custom
+
 // What becomes the input of the head: the last state of a token of its own, or the mean over those of all patches.
 enum class Pooling { class_token, mean };
 constexpr std::array<std::string_view, 2> names(Pooling) { return {"class_token", "mean"}; }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // bench_step CONFIG [a.b.c=value ...]: the time of a whole training step of a configuration, on random data.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -15,16 +13,20 @@
 #include "configs/range.h"
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
+#include "tools/append_text.h"
+#include "tools/quantile.h"
 #include "tools/random_data.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_choice.h"
 #include "trainer/peak_memory.h"
+#include "trainer/profile/peaks.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
 
 namespace strata {
 namespace {
 
+using tools::quantile;
 using trainer::LoadedConfig;
 
 struct Request {
@@ -36,16 +38,6 @@ struct Request {
   std::string profile;  // folder for all that is known of those; empty: only their breakdown is told
 };
 
-// Dense bf16 of one GPU in TFLOP/s, without sparsity; 0: not known.
-double peak_teraflops(const std::string& gpu) {
-  return gpu.find("H100") != std::string::npos || gpu.find("H200") != std::string::npos ? 989.0 : 0.0;
-}
-
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
 template <class Model>
 nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const trainer::GraphSizes& graph,
                                       const Model& model) {
@@ -53,18 +45,21 @@ nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, cons
   return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model), graph));
 }
 
-// Milliseconds of a profiled step on rank 0: what adds up to it, and all communication, hidden or not.
+// Milliseconds of a profiled step on rank 0: what adds up to it, and all communication, hidden or not. Where kernels of
+// a graph's replay could not be named, `other` has their time and `difference` says so.
 nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes>& times) {
   if (!times) return nullptr;
   const auto milliseconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; };
-  return {{"forward", milliseconds(times->forward)},
-          {"backward", milliseconds(times->backward)},
-          {"optimizer", milliseconds(times->optimizer)},
-          {"other", milliseconds(times->other)},
-          {"exposed_communication", milliseconds(times->exposed)},
-          {"idle", milliseconds(times->idle)},
-          {"step", milliseconds(times->total)},
-          {"communication", milliseconds(times->communication)}};
+  nlohmann::ordered_json json = {{"forward", milliseconds(times->forward)},
+                                 {"backward", milliseconds(times->backward)},
+                                 {"optimizer", milliseconds(times->optimizer)},
+                                 {"other", milliseconds(times->other)},
+                                 {"exposed_communication", milliseconds(times->exposed)},
+                                 {"idle", milliseconds(times->idle)},
+                                 {"step", milliseconds(times->total)},
+                                 {"communication", milliseconds(times->communication)}};
+  if (!times->difference.empty()) json["difference"] = times->difference;
+  return json;
 }
 
 template <class Model>
@@ -75,7 +70,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   const double items = static_cast<double>(config.batch * measured.items_per_sample) / median * 1e3;
   const double per_rank = items / static_cast<double>(config.run.ranks);
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
-  const double peak = peak_teraflops(bootstrap.device_name());
+  const double peak = trainer::profile::peaks_of(bootstrap.device_name()).advertised_flops / 1e12;
   const std::string rate = std::string(Model::kItem) + "s_per_second";
   nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
                                  {"ranks", config.run.ranks},
@@ -100,7 +95,12 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"breakdown", breakdown(measured.profiled)}};
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
-    json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
+    // The first one has the start of the profiler in its time, the last one its end: of fewer than 3 no median is free
+    // of them.
+    json["profile_overhead"] = nullptr;
+    if (measured.profiled_milliseconds.size() >= 3) {
+      json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
+    }
   }
   return json;
 }
@@ -114,9 +114,8 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   }
   const tools::RandomData data(loaded.config);
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  // Each rank reads its own files: their names differ, the runs do not.
-  loaded.config.data = {};
   trainer::start_rank(loaded, bootstrap);
+  // Behind the comparison of the ranks' configurations and the look at the plan: each rank reads files of its own.
   loaded.config.data = data.config();
   trainer::settle_memory(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
@@ -133,11 +132,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   for (const auto& [part, value] : json["breakdown"].items()) {
     std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
   }
-  if (!request.json.empty()) {
-    std::ofstream file(request.json, std::ios::app);
-    file << json.dump() << "\n";
-    if (!file.flush()) throw Error(ExitCode::storage, request.json + ": cannot be written");
-  }
+  tools::append_text(request.json, json.dump() + "\n");
   return ExitCode::done;
 }
 
@@ -155,7 +150,7 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::Range(5, 100000));
   app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
-  app.add_option("--json", request.json, "file that gets the result as a line of JSON");
+  app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
   app.add_option("--profile-steps", request.profiled_steps, "steps behind those, profiled for the breakdown")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));

@@ -36,7 +36,8 @@ std::string name_in(const WeightsFolder& folder, const std::string& name) {
   return name;
 }
 
-// All that does not fit, at once: a parameter without a tensor or of another shape, a tensor without a parameter.
+// All that does not fit, at once: a parameter without a tensor, of another shape or of no floats, a tensor without a
+// parameter.
 void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parameters, bool tied) {
   std::string problems;
   std::set<std::string> used;
@@ -49,6 +50,8 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
         problems += "\n  " + part.name + " is missing";
       } else if (entry->shape != part.shape) {
         problems += "\n  " + name + " has another shape than config.json says";
+      } else if (const std::string problem = trainer::what_is_no_float(*entry); !problem.empty()) {
+        problems += "\n  " + problem;
       }
     }
   }

@@ -122,10 +122,10 @@ def main():
         raise BadInput(f"{arguments.input}: there is no such file")
     arrays, buckets = graph_of(Nouns(arguments.input), arguments.words)
     os.makedirs(os.path.dirname(arguments.output) or ".", exist_ok=True)
-    part = arguments.output + ".part"
-    with open(part, "wb") as file:
+    temporary = f"{arguments.output}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
         numpy.savez_compressed(file, **arrays)
-    os.replace(part, arguments.output)
+    os.replace(temporary, arguments.output)
     print(f"{len(arrays['labels']):,} nodes of {CLASSES} classes, {len(arrays['adj_indices']) // 2:,} undirected edges, "
           f"{len(arrays['attr_indices']):,} words of {arguments.words:,}, "
           f"split {' '.join(map(str, buckets))}, in {arguments.output}")

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/random_data.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -86,22 +84,13 @@ trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&,
 
 }  // namespace
 
-RandomData::RandomData(const trainer::TrainerConfig& config)
-    : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
-  std::filesystem::create_directories(folder_);
-  config_ = config.data;
+RandomData::RandomData(const trainer::TrainerConfig& config) : config_(config.data) {
   if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || config_.has_many_graphs()) return;
-  config_.type =
-      std::visit([&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.string()); },
-                 config.model.type);
+  config_.type = std::visit(
+      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, config.model.type);
   const std::vector<int64_t> fan_outs = config.data.fan_outs();
   auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);
   if (graph != nullptr && !fan_outs.empty()) graph->neighbors = fan_outs;
-}
-
-RandomData::~RandomData() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 }  // namespace strata::tools

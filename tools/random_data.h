@@ -3,8 +3,7 @@
 // the time of a step; how large a graph is does.
 #pragma once
 
-#include <filesystem>
-
+#include "tools/temporary_folder.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::tools {
@@ -14,14 +13,11 @@ class RandomData {
   // Enough for 256 samples; fewer of very large ones. A synthetic graph stays as it is; any other becomes one of 10,000
   // nodes, with as many sampled neighbors. Many graphs are read from their own folder.
   explicit RandomData(const trainer::TrainerConfig& config);
-  ~RandomData();
-  RandomData(const RandomData&) = delete;
-  RandomData& operator=(const RandomData&) = delete;
 
   const trainer::DataConfig& config() const { return config_; }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   trainer::DataConfig config_;
 };
 

@@ -17,6 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using Weights = std::vector<Weight>;
 
+constexpr char kIndex[] = "model.safetensors.index.json";
+
 uint64_t bytes_of(const Weight& weight) {
   uint64_t bytes = sizeof(float);
   for (const int64_t extent : weight.shape) bytes *= static_cast<uint64_t>(extent);
@@ -66,6 +68,17 @@ void write_file(const std::string& path, const Weights& weights) {
   file.close();
 }
 
+// Whoever opens the folder would find two models in it, and may take the older one.
+void refuse_other_weights(const std::string& folder) {
+  std::error_code problem;
+  for (const auto& entry : fs::directory_iterator(folder, problem)) {
+    const std::string name = entry.path().filename();
+    if (name != kIndex && !(name.starts_with("model") && name.ends_with(".safetensors"))) continue;
+    throw Error(ExitCode::storage, folder + " has weights already: " + name + "; name another folder, or remove them");
+  }
+  if (problem) throw Error(ExitCode::storage, folder + " cannot be read: " + problem.message());
+}
+
 }  // namespace
 
 std::string write_weights(const std::string& folder, Weights weights, uint64_t file_bytes) {
@@ -74,13 +87,13 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::storage, folder + " cannot be made: " + problem.message());
+  refuse_other_weights(folder);
   nlohmann::json index = {{"weight_map", nlohmann::json::object()}};
   uint64_t total = 0;
   std::vector<std::string> paths;
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string name = file_name(i, files.size());
     paths.push_back(folder + "/" + name);
-    if (fs::exists(paths.back())) throw Error(ExitCode::storage, paths.back() + " exists already; name another folder");
     fs::remove(paths.back() + ".tmp");
     write_file(paths.back() + ".tmp", files[i]);
     for (const Weight& weight : files[i]) {
@@ -90,7 +103,7 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
   }
   for (const std::string& path : paths) trainer::rename_path(path + ".tmp", path);
   index["metadata"]["total_size"] = total;
-  if (files.size() > 1) trainer::replace_file(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
+  if (files.size() > 1) trainer::replace_file(folder + "/" + kIndex, index.dump(2) + "\n");
   trainer::sync_folder(folder);
   return std::to_string(count) + " tensors, " + std::to_string(total) + " bytes in " +
          (files.size() == 1 ? paths[0] : folder);

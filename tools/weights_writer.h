@@ -21,7 +21,7 @@ inline constexpr uint64_t kDefaultFileBytes = 5'000'000'000;
 
 // Makes the folder. A file holds as many weights, in the order of their names, as fit into `file_bytes`; a single
 // larger one has a file of its own. Files appear under their names when all of them are written. Throws Error(storage)
-// when a file is there already. Returns one sentence that says what was written.
+// when the folder has weights or an index already. Returns one sentence that says what was written.
 std::string write_weights(const std::string& folder, std::vector<Weight> weights, uint64_t file_bytes);
 
 }  // namespace strata::tools

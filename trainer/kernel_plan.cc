@@ -47,6 +47,37 @@ std::string file_of(const configs::Places& places) {
   return "CONFIG";
 }
 
+// Must times be measured again when this value changes? The shapes of a graph network are those of its graph, of which
+// each rank may have a part.
+bool times_depend_on(const std::string& path, bool has_graph) {
+  if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
+  return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
+}
+
+bool has_graph(const TrainerConfig& config) {
+  return std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+}
+
+std::string for_a_shell(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=./-:,";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// What measures a plan that fits: with the overrides that it depends on.
+std::string command_for_plan(const LoadedConfig& loaded) {
+  std::string command = "tools/strata plan " + file_of(loaded.places);
+  std::set<std::string> used;
+  for (const auto& [path, place] : loaded.places) {
+    if (!place.source || !place.source->is_override) continue;
+    const bool matters = times_depend_on(path, has_graph(loaded.config)) || path == "run.device";
+    if (matters && used.insert(place.source->name).second) command += " " + for_a_shell(place.source->name);
+  }
+  return command;
+}
+
 // The keys of `kernels:` that choose what the model computes.
 std::set<std::string> used_keys(const TrainerConfig& config) {
   std::set<std::string> keys;
@@ -54,9 +85,9 @@ std::set<std::string> used_keys(const TrainerConfig& config) {
   return keys;
 }
 
-[[noreturn]] void refuse(const std::string& sentence, const std::string& config_path) {
+[[noreturn]] void refuse(const std::string& sentence, const LoadedConfig& loaded) {
   throw Error(ExitCode::configuration,
-              "kernels.default: best " + sentence + "; make a plan with: tools/strata plan " + config_path);
+              "kernels.default: best " + sentence + "; make a plan with: " + command_for_plan(loaded));
 }
 
 }  // namespace
@@ -90,17 +121,9 @@ std::string yaml(const KernelPlan& plan) {
 
 std::string model_version(const TrainerConfig& config) {
   TrainerConfig copy = config;
-  // The shapes of a graph network are those of its graph, of which each rank may have a part.
-  const bool has_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
-  const auto matters = [&](const std::string& path) {
-    if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
-    return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
-  };
   std::string text;
   for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
-    if (matters(line.path)) {
-      text += line.path + ": " + line.value + "\n";
-    }
+    if (times_depend_on(line.path, has_graph(config))) text += line.path + ": " + line.value + "\n";
   }
   return sha256(text).substr(0, 16);
 }
@@ -108,13 +131,12 @@ std::string model_version(const TrainerConfig& config) {
 void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   modules::KernelsConfig& kernels = loaded.config.kernels;
   if (kernels.default_level) return;
-  const std::string config_path = file_of(loaded.places);
-  if (kernels.plan.empty()) refuse("needs a measured plan and kernels.plan names none", config_path);
+  if (kernels.plan.empty()) refuse("needs a measured plan and kernels.plan names none", loaded);
   const KernelPlan plan = read_kernel_plan(kernels.plan);
   const auto require = [&](const char* what, const std::string& measured, const std::string& here) {
     if (measured == here) return;
     refuse("cannot use " + kernels.plan + ": it was measured for " + what + " " + measured + ", this is " + here,
-           config_path);
+           loaded);
   };
   require("the device", plan.device, reader.device);
   require("LibTorch", plan.torch, reader.torch);
@@ -135,7 +157,7 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   });
   const std::set<std::string> used = used_keys(loaded.config);
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
-    if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, config_path);
+    if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, loaded);
   });
   kernels.planned = true;
 }

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRunFiles[] = {"resolved.yaml", "kernels.txt", "metrics.jsonl", "checkpoints",
-                                     "profile",       "report.html", "error.json",    "tokenizer.json"};
+                                     "profile",       "error.json",  "tokenizer.json"};
 constexpr char kEventFiles[] = "events.out.tfevents.";
 constexpr char kLock[] = ".lock";
 

@@ -17,7 +17,8 @@ namespace {
 
 constexpr char kOneFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
-constexpr uint64_t kLargestIndex = 100'000'000;
+// An index of 100,000 tensors has about this size. The tree of a hostile one costs up to 75 bytes a byte.
+constexpr uint64_t kLargestIndex = 10'000'000;
 
 bool is_plain_file_name(const std::string& name) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; };
@@ -55,6 +56,11 @@ std::optional<at::ScalarType> float_type(const std::string& dtype) {
 }
 
 }  // namespace
+
+std::string what_is_no_float(const SafetensorsEntry& entry) {
+  if (float_type(entry.dtype)) return "";
+  return configs::printable(entry.name) + " is " + entry.dtype + ", expected F32, BF16 or F16";
+}
 
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   const std::string index = path_ + "/" + kIndex;
@@ -107,10 +113,7 @@ const SafetensorsEntry* WeightsFolder::find(const std::string& name) const {
 at::Tensor WeightsFolder::read(const std::string& name, int64_t first, int64_t count) const {
   const Place& place = places_.at(name);
   const auto type = float_type(place.entry->dtype);
-  if (!type) {
-    throw Error(ExitCode::storage, path_ + ": '" + configs::printable(name) + "' is " + place.entry->dtype +
-                                       ", expected F32, BF16 or F16");
-  }
+  if (!type) throw Error(ExitCode::storage, path_ + ": " + what_is_no_float(*place.entry));
   const at::Tensor values = at::empty({count}, *type);
   files_[place.file]->read(*place.entry, static_cast<uint64_t>(first) * values.itemsize(), values.mutable_data_ptr(),
                            values.nbytes());

@@ -14,6 +14,9 @@
 
 namespace strata::trainer {
 
+// Why the values of a tensor cannot be read as fp32; empty: they can.
+std::string what_is_no_float(const SafetensorsEntry& entry);
+
 class WeightsFolder {
  public:
   // Opens the files and checks their headers, and that the index and the files tell of the same tensors. Files are

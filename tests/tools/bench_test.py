@@ -65,6 +65,9 @@ class BenchTest(unittest.TestCase):
         return done.stdout, done.stderr
 
     def rows(self, *arguments, expect=0):
+        for name in ("/rows", "/svg"):
+            if os.path.exists(self.folder + name):
+                os.remove(self.folder + name)
         self.output, self.errors = self.run_program(BENCH, "--device", "cpu", "--json", self.folder + "/rows", "--svg", self.folder + "/svg",
                                                     *arguments, expect=expect)
         with open(self.folder + "/rows", encoding="utf-8") as file:
@@ -94,6 +97,14 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(self.output.count("\n"), len(rows) + 1)
         bars = ElementTree.parse(self.folder + "/svg").getroot().findall(".//{*}rect")
         self.assertEqual(len(bars), len(rows) + 1)  # and the background
+        # Lines are appended; a picture is one.
+        again = ("--op", "adamw", "--level", "aten", "--dtype", "fp32", "--device", "cpu", "--json", self.folder + "/rows", "--svg", self.folder + "/svg")
+        self.run_program(BENCH, *again)
+        with open(self.folder + "/rows", encoding="utf-8") as file:
+            more = [json.loads(line) for line in file]
+        self.assertEqual(more[:-1], rows)
+        self.assertEqual(len(ElementTree.parse(self.folder + "/svg").getroot().findall(".//{*}rect")), 2)
+        self.run_program(BENCH, *again[:6], "--device", "cpu", "--json", self.folder + "/nowhere/rows", expect=4)
 
     def test_stands_beside_what_peers_took(self):
         rows = self.rows("--op", "swiglu", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")
@@ -140,6 +151,7 @@ class BenchTest(unittest.TestCase):
             self.assertAlmostEqual(per_step, {"token": 32, "image": 2, "node": 40}[item], places=6)
             self.assertGreater(result["model_teraflops_per_rank"], 0)
             self.assertGreater(result["predicted_peak_memory_bytes"], 0)
+            self.assertGreater(result["profile_overhead"], -0.9)
             self.look_at_breakdown(result, 1)
 
     def look_at_breakdown(self, result, ranks):
@@ -164,6 +176,8 @@ class BenchTest(unittest.TestCase):
         with open(self.folder + "/two.json", encoding="utf-8") as file:
             result = json.loads(file.read())
         self.look_at_breakdown(result, 2)
+        self.assertGreater(result["profiled_milliseconds"], 0)
+        self.assertIsNone(result["profile_overhead"])  # of 2 steps
         self.assertRegex(output, r"\nbreakdown\.exposed_communication +[0-9.]+\n")
         self.assertNotIn("profile of steps", output)
         self.assertEqual(sorted(name for name in os.listdir(self.folder) if name not in ("llama.yaml", "two.json")), ["data.bin", "images", "labels"])
@@ -188,14 +202,30 @@ class BenchTest(unittest.TestCase):
             self.assertRegex(plan, rf'op: neighbor_aggregate, shape: "{shape}", level: torchscript, uses: 1, forward: ')
         self.assertRegex(plan, r"\n  neighbor_aggregate: ")
         self.run_program(TRAIN, config, *whole, "kernels.plan=" + path, f"run.folder={self.folder}/graph")
+        self.run_program(STEP, config, *whole, "kernels.plan=" + path, "--warm-up", "5", "--steps", "1")
         _, errors = self.run_program(TRAIN, config, *whole, "kernels.plan=" + path, "data.edges=301", expect=2)
         self.assertIn("it was measured for a model of hash", errors)
+
+    def test_the_name_of_a_plan_has_what_it_must_fit(self):
+        name = lambda *arguments: self.run_program(PLAN, self.config, *arguments, "--print-path")[0].strip()
+        path = name("run.device=cpu")
+        self.assertRegex(path, r"^plans/llama-.+-[0-9a-f]{8}\.yaml$")
+        self.assertEqual(name("--device", "cpu"), path)
+        self.assertEqual(name("run.device=cpu", "run.seed=7", "steps=3", "kernels.linear=aten"), path)
+        for other in ("micro_batch=1", "model.layers=3", "precision.compute=bfloat16"):
+            self.assertNotEqual(name("run.device=cpu", other), path)
+        self.assertEqual(os.listdir(self.folder + "/plans") if os.path.exists(self.folder + "/plans") else [], [])
+        if not os.path.exists("/dev/nvidia0"):
+            _, errors = self.run_program(PLAN, self.config, "run.device=cuda", "--print-path", expect=2)
+            self.assertIn("run.device is cuda, and there is no GPU here", errors)
 
     def test_a_plan_is_made_followed_and_refused(self):
         for family in ("llama", "gpt2", "vision"):
             config = self.write_config(family)
             path = self.run_program(PLAN, config, "--device", "cpu")[0].strip()
             self.assertTrue(path.startswith(f"plans/{family}-"), path)
+            self.assertIn(os.path.basename(path), os.listdir(self.folder + "/plans"))
+            self.assertFalse([name for name in os.listdir(self.folder + "/plans") if not name.endswith(".yaml")])
             with open(os.path.join(self.folder, path), encoding="utf-8") as file:
                 plan = file.read()
             norm, other = ("rms_norm", "layer_norm") if family == "llama" else ("layer_norm", "rms_norm")

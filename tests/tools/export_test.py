@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -52,7 +53,23 @@ class ExportTest(unittest.TestCase):
             self.assert_weights(safetensors.numpy.load_file(folder + "/model.safetensors"), step)
             with safetensors.safe_open(folder + "/model.safetensors", "numpy") as file:
                 self.assertEqual(file.metadata(), {"format": "pt"})
-        self.assertEqual(self.export(folder).returncode, 4)  # never over another
+
+    def test_never_beside_other_weights(self):
+        folder = self.folder.name + "/out"
+        for first, then, word in (([], ["--file-bytes", "100"], "model.safetensors"), (["--file-bytes", "100"], [], "model")):
+            shutil.rmtree(folder, ignore_errors=True)
+            self.assertEqual(self.export(folder, *first).returncode, 0)
+            before = sorted(os.listdir(folder))
+            result = self.export(folder, *then, "--step", "10")
+            self.assertEqual(result.returncode, 4)
+            self.assertIn(f"{folder} has weights already: {word}", result.stderr)
+            self.assertIn("name another folder", result.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), before)
+        # An index alone would tell of other weights.
+        for name in before:
+            if name != "model.safetensors.index.json":
+                os.remove(f"{folder}/{name}")
+        self.assertEqual(self.export(folder).returncode, 4)
 
     def test_several_files(self):
         folder = self.folder.name + "/out"

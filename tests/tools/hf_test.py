@@ -145,7 +145,7 @@ class HuggingFaceTest(ImportedModels):
     def test_what_does_not_fit_is_refused(self):
         random_model("gpt2").save_pretrained(self.path("theirs"))
         weights, config = self.path("theirs/model.safetensors"), self.path("theirs/config.json")
-        tensors = load_file(weights)
+        tensors, listed = load_file(weights), sorted(os.listdir(self.path("theirs")))
         with open(config, encoding="utf-8") as file:
             settings = json.load(file)
 
@@ -175,6 +175,12 @@ class HuggingFaceTest(ImportedModels):
         with_settings()
         save_file({**tensors, "evil\nname": torch.ones(2)}, weights)
         refused("evil?name is no tensor of this model")
+        save_file({name: value.double() for name, value in tensors.items()}, weights)
+        refused("transformer.wte.weight is F64, expected F32, BF16 or F16")
+        self.assertFalse(os.path.exists(self.path("weights")))
+        save_file(tensors, weights)
+        self.assertIn("theirs has weights already", command(IMPORT, self.path("theirs"), self.path("theirs"), expected=4))
+        self.assertEqual(sorted(os.listdir(self.path("theirs"))), listed)
         os.rename(weights, self.path("elsewhere.safetensors"))
         refused("no weights here")
         os.symlink(self.path("elsewhere.safetensors"), weights)
@@ -197,6 +203,9 @@ class HuggingFaceTest(ImportedModels):
             with open(path, "w", encoding="utf-8") as out:
                 out.write(text)
             command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(" " * 10_000_001)
+        self.assertIn("expected at most 10000000", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
         partial = {key: value for key, value in index["weight_map"].items() if key != name}
         with open(path, "w", encoding="utf-8") as out:
             json.dump({"weight_map": partial}, out)

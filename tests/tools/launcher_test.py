@@ -125,6 +125,7 @@ class LauncherTest(unittest.TestCase):
     def test_wrong_use(self):
         for arguments, word in ((["fly"], "no command 'fly'"), (["train"], "which config?"), (["train", "a=b"], "which config?"),
                                 (["train", "--fast", "x"], "no option --fast"), (["train", "x", "--ranks"], "--ranks wants a value"),
+                                (["train", "x", "--hosts", ""], "--hosts wants a value that is not empty"), (["train", "x", "--hosts="], "--hosts wants a value"),
                                 (["validate"], "which config?"), (["generate"], "of which run?"), (["export", "x"], "which run"),
                                 (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["prepare", "graph", "--output"], "--output wants a folder"), (["profile", "x", "--output"], "--output wants a folder"),
@@ -281,6 +282,18 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 0, errors)
         self.assertIn("[1,1]<stdout>:rank 1 is done", output)
 
+    def test_commands_that_prepare_the_same_data_take_turns(self):
+        python = self.archive.write("fake/python", f"#!/bin/sh\nfor file; do :; done\necho made >>{self.archive.path('made')}\nsleep 0.5\ntouch \"$file\"\n", 0o755)
+        both = [self.archive.start("prepare", "graph", "--output", "data/together", environment={"STRATA_PYTHON": python}) for _ in range(2)]
+        errors = [process.communicate(timeout=60)[1] for process in both]
+        self.assertEqual([process.returncode for process in both], [0, 0], errors)
+        self.assertEqual(self.archive.read("made"), "made\n")
+        self.assertIn("waiting for another command that writes into data/together", "".join(errors))
+        self.archive.write("data/file", "")
+        code, _, errors = self.archive.run("prepare", "graph", "--output", "data/file/x", environment={"STRATA_PYTHON": python})
+        self.assertEqual(code, 4)
+        self.assertIn("the folder data/file/x cannot be made or written", errors)
+
     def test_vision_quick_start_brings_its_images(self):
         config = self.archive.config(data="", images="data/fashion-mnist/train-images-idx3-ubyte.gz")
         code, _, errors = self.archive.run("train", config, environment={"STRATA_DATASETS": self.archive.path("nowhere")})
@@ -305,7 +318,7 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("wordnet-base, which is not installed", errors)
         code, output, errors = self.archive.run("train", config, environment=python)
         self.assertEqual(code, 0, errors)
-        self.assertEqual(os.listdir(self.archive.path("data/wordnet")), ["graph.npz"])
+        self.assertEqual(sorted(os.listdir(self.archive.path("data/wordnet"))), [".lock", "graph.npz"])
         self.assertIn("split 8312 8099 8129 8195 8144 8363 8022 8367 8278 8206", output)
         self.assertNotIn("sample of", output)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Packages of level aot_inductor for a user's widths: what a configuration needs, made once, found by its key."""
+import fcntl
 import importlib.metadata
 import os
 import subprocess
@@ -87,20 +88,38 @@ class Needed(unittest.TestCase):
 
 
 class Made(unittest.TestCase):
-    def make(self, output):
-        """What tools/strata packages runs, for one small op; what it says."""
+    def start(self, output):
+        """What tools/strata packages runs, for one small op."""
         command = [sys.executable, "tools/aot_inductor/make_for_config.py", "--ops", "global_norm", "--architecture", "x86-64-v3", "--root", ".",
                    "--built", "nowhere", "--output", output]
         for key, value in values_of("gpt2_124m").items():
             command += ["--value", f"{key}={value}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stderr
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def make(self, output):
+        """What it says."""
+        process = self.start(output)
+        errors = process.communicate()[1]
+        self.assertEqual(process.returncode, 0, errors)
+        return errors
+
+    def test_what_another_command_compiles_meanwhile_is_found(self):
+        output = os.path.join(os.environ["TEST_TMPDIR"], "shared")
+        os.mkdir(output)
+        with open(output + "/.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            process = self.start(output)
+            self.assertIn("waiting for another command", process.stderr.readline())
+            with open(output + "/theirs.txt", "w", encoding="utf-8") as file:
+                file.write("".join(f"function\t{key}\t\n" for key in needed("gpt2_124m", "x86-64-v3", "global_norm")))
+        self.assertEqual(process.communicate()[1], "")
+        self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.txt"]))
 
     def test_once(self):
         output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
         self.assertIn("compiling 2 functions of level aot_inductor for x86-64-v3", self.make(output))
-        files = sorted(os.listdir(output))
+        self.assertEqual(os.listdir(output).count(".lock"), 1)
+        files = sorted(set(os.listdir(output)) - {".lock"})
         self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
         self.assertEqual(make_for_config.keys_that_exist([output]), set(needed("gpt2_124m", "x86-64-v3", "global_norm")))
         self.assertEqual(self.make(output), "", "everything was there")

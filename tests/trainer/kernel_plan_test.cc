@@ -141,6 +141,22 @@ TEST_F(Plans, OfSomethingElseAreRefusedNamingBoth) {
   EXPECT_EQ(refusal(plan), "kernels.default: best cannot use " + path_ + ": it has no level of rotary" + hint);
 }
 
+TEST_F(Plans, AreMadeByACommandWithTheOverridesThatTheyDependOn) {
+  LoadedConfig none = parse_trainer_config(
+      "run.yaml", config_with(11, "kernels: {default: best}"),
+      {"micro_batch=1", "model.norm_epsilon=2e-5", "run.seed=3", "precision={compute: bfloat16}", "run.device=cpu"});
+  try {
+    apply_kernel_plan(none, kHere);
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("; make a plan with: tools/strata plan run.yaml micro_batch=1 "
+                        "model.norm_epsilon=2e-5 'precision={compute: bfloat16}' run.device=cpu"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {
   LoadedConfig none = config("{default: best}");
   EXPECT_THROW(apply_kernel_plan(none, kHere), Error);

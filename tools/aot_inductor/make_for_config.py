@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Makes the packages that a configuration needs and that are nowhere yet: called by tools/strata packages and train."""
 import argparse
+import contextlib
+import fcntl
 import glob
 import importlib.metadata
 import os
@@ -106,6 +108,19 @@ def keys_that_exist(folders):
     return keys
 
 
+@contextlib.contextmanager
+def alone_in(folder):
+    """Commands started together take turns: what one of them compiles, the others find."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, ".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"strata: waiting for another command that compiles into {folder}", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--value", action="append", default=[], help="KEY=VALUE of the resolved configuration")
@@ -119,17 +134,27 @@ def main():
     formulas = sorted(path.replace("_programs.py", ".py") for path in glob.glob(arguments.root + "/kernels/*/*_programs.py"))
     version = importlib.metadata.version("torch").split("+")[0]
     requests = needed(formulas, values, arguments.architecture, version, arguments.ops)
-    present = keys_that_exist([arguments.built, arguments.output])
-    missing = [request for key, request in requests.items() if key not in present]
-    if not missing:
+
+    def missing():
+        present = keys_that_exist([arguments.built, arguments.output])
+        return [request for key, request in requests.items() if key not in present]
+
+    if missing():  # else nothing is written, where others may write alone
+        with alone_in(arguments.output):
+            compile_functions(formulas, missing(), arguments)
+
+
+def compile_functions(formulas, functions, arguments):
+    if not functions:
         return
-    print(f"strata: compiling {len(missing)} functions of level aot_inductor for {arguments.architecture} into "
+    print(f"strata: compiling {len(functions)} functions of level aot_inductor for {arguments.architecture} into "
           f"{arguments.output}: half a minute, and a second or two for each; once", file=sys.stderr)  # fmt: skip
     command = [sys.executable, "-W", "ignore", os.path.join(os.path.dirname(__file__), "make_packages.py"), *formulas]
-    for request in missing:
+    for request in functions:
         command += ["--function", request]
     done = subprocess.run([*command, "--architecture", arguments.architecture, "--output", arguments.output])
-    sys.exit(done.returncode)
+    if done.returncode:
+        sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,9 @@ def make_package(arguments, work):
     digest = hashlib.sha1("".join(line[0] for line in lines).encode()).hexdigest()[:12]
     os.makedirs(arguments.output, exist_ok=True)
     library = os.path.join(arguments.output, f"{arguments.architecture}-{digest}.so")
-    package.link(generated, work, library, on_gpu, site)
+    temporary = f"{library}.{os.getpid()}.tmp"  # whoever has the library open keeps its bytes
+    package.link(generated, work, temporary, on_gpu, site)
+    os.replace(temporary, library)
     package.write_text(library, lines)  # last: without it there is no package
 
 

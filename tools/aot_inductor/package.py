@@ -190,6 +190,7 @@ def write_text(library, lines):
     text += [f"sha1 {hashlib.sha1(content).hexdigest()}"]
     text += ["function\t" + "\t".join(line) for line in lines]
     path = library[: -len(".so")] + ".txt"
-    with open(path + ".new", "w") as file:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "w") as file:
         file.write("\n".join(text) + "\n")
-    os.replace(path + ".new", path)
+    os.replace(temporary, path)

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 // bench_images: how many JPEG files a second become augmented tensors, beside the decoding of libjpeg-turbo alone.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,7 +15,10 @@
 #include <vector>
 
 #include "configs/errors.h"
+#include "tools/append_text.h"
 #include "tools/bench/jpeg_pictures.h"
+#include "tools/quantile.h"
+#include "tools/temporary_folder.h"
 #include "trainer/data/encoded_images.h"
 #include "trainer/data/image_folder.h"
 #include "trainer/run_program.h"
@@ -34,28 +34,22 @@ struct Request {
 // A folder of pictures that is there as long as this is.
 class Pictures {
  public:
-  explicit Pictures(const Request& request)
-      : folder_(std::filesystem::temp_directory_path() / ("strata-bench-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_ / "class");
+  explicit Pictures(const Request& request) {
+    const std::filesystem::path folder = std::filesystem::path(folder_.path()) / "class";
+    std::filesystem::create_directories(folder);
     for (int64_t i = 0; i < request.images; ++i) {
       files_.push_back(tools::jpeg_picture(request.width, request.height, static_cast<uint64_t>(i)));
-      const std::string path = folder_ / "class" / (std::to_string(i) + ".jpg");
+      const std::string path = folder / (std::to_string(i) + ".jpg");
       std::ofstream file(path, std::ios::binary);
       if (!(file << files_.back()).flush()) throw Error(ExitCode::storage, path + ": cannot be written");
     }
   }
-  ~Pictures() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Pictures(const Pictures&) = delete;
-  Pictures& operator=(const Pictures&) = delete;
 
-  std::string folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path(); }
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  std::filesystem::path folder_;
+  tools::TemporaryFolder folder_;
   std::vector<std::string> files_;
 };
 
@@ -83,12 +77,8 @@ void decode_all(const std::vector<std::string>& files, int64_t threads) {
   }
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void run(const Request& request) {
+  using tools::median;
   const Pictures pictures(request);
   const trainer::EncodedImages images(std::make_unique<trainer::ImageFolder>(pictures.folder(), /*classes=*/1),
                                       {.size = request.size, .flip = true, .threads = request.threads});
@@ -115,10 +105,7 @@ void run(const Request& request) {
                                        {"share_of_libjpeg", median(shares)},
                                        {"share_of_libjpeg_by_cpu_time", median(computed_shares)}};
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
-  if (request.json.empty()) return;
-  std::ofstream file(request.json, std::ios::app);
-  file << json.dump() << "\n";
-  if (!file.flush()) throw Error(ExitCode::storage, request.json + ": cannot be written");
+  tools::append_text(request.json, json.dump() + "\n");
 }
 
 }  // namespace
@@ -136,6 +123,6 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--rounds", request.rounds, "that count")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_option("--json", request.json, "file that gets the result as a line of JSON");
+  app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
   return trainer::run_program(app, count, arguments, [&] { run(request); });
 }

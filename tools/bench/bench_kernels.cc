@@ -12,6 +12,7 @@
 
 #include "configs/errors.h"
 #include "kernels/device_name.h"
+#include "tools/append_text.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
@@ -39,27 +40,6 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A file that is asked for must be writable before anything is measured; what is measured is in it at once.
-class Output {
- public:
-  explicit Output(const std::string& path) : path_(path) {
-    if (!path.empty()) file_.open(path, std::ios::binary);
-    check();
-  }
-  void write(const std::string& text) {
-    if (!path_.empty()) file_ << text << std::flush;
-    check();
-  }
-
- private:
-  void check() const {
-    if (!path_.empty() && !file_) throw Error(ExitCode::storage, path_ + " cannot be written");
-  }
-
-  std::string path_;
-  std::ofstream file_;
-};
-
 ExitCode bench(const Options& options) {
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   std::vector<kernels::OpShape> shapes = device.is_cuda() ? common_shapes() : small_shapes();
@@ -74,7 +54,10 @@ ExitCode bench(const Options& options) {
   if (dtypes.empty()) dtypes = {"bf16"};
 
   Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
-  Output json(options.json), picture(options.picture);
+  // A file that is asked for must be writable before anything is measured.
+  append_text(options.json, "");
+  if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
+  append_text(options.picture, "");
   std::vector<Row> rows;
   bool all_agreed = true;
   for (const std::string& name : dtypes) {
@@ -91,7 +74,7 @@ ExitCode bench(const Options& options) {
         for (const Row& row : rows_of(measurement, origin.roofline)) {
           std::printf("%s\n", line_of(row).c_str());
           std::fflush(stdout);
-          json.write(json_lines({row}, origin));
+          append_text(options.json, json_lines({row}, origin));
           rows.push_back(row);
         }
       });
@@ -101,7 +84,7 @@ ExitCode bench(const Options& options) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
   });
-  picture.write(svg(rows, origin));
+  append_text(options.picture, svg(rows, origin));
   if (rows.empty())
     throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
   return all_agreed ? ExitCode::done : ExitCode::numerics;
@@ -120,7 +103,7 @@ int main(int argc, char** argv) {
   app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
-  app.add_option("--json", options.json, "file for one JSON object a row");
+  app.add_option("--json", options.json, "file to which a line of JSON a row is appended");
   app.add_option("--svg", options.picture, "file for a picture");
   return trainer::run_program(app, argc, argv, [&] { return tools::bench(options); });
 }

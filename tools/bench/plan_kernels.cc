@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan_kernels CONFIG: times every op of a model at its shapes at every level and writes what is best as a plan.
 #include <ATen/Context.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +20,8 @@
 #include "modules/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "trainer/checked_file.h"
+#include "trainer/digest.h"
 #include "trainer/kernel_plan.h"
 #include "trainer/run_program.h"
 #include "trainer/task.h"
@@ -33,8 +35,10 @@ using trainer::KernelPlan;
 using trainer::PlanRow;
 using trainer::UsedShape;
 
-// "plans/gpt2_124m-nvidia-h200.yaml"
-std::string default_path(const std::string& config, const std::string& device) {
+// "plans/gpt2_124m-nvidia-h200-0123abcd.yaml": one of another model, micro-batch, LibTorch or version of the kernels
+// has another name, so that what stands under this name fits.
+std::string default_path(const std::string& file, const trainer::TrainerConfig& config, at::Device on) {
+  const std::string device = kernels::device_name(on);
   std::string words;
   for (const char c : device) {
     if (std::isalnum(static_cast<unsigned char>(c))) {
@@ -44,7 +48,18 @@ std::string default_path(const std::string& config, const std::string& device) {
     }
   }
   while (words.ends_with('-')) words.pop_back();
-  return "plans/" + std::filesystem::path(config).stem().string() + "-" + words + ".yaml";
+  const std::string versions = model_version(config) + kernels::torch_version() + kernels::kernel_version();
+  return "plans/" + std::filesystem::path(file).stem().string() + "-" + words + "-" +
+         trainer::sha256(versions).substr(0, 8) + ".yaml";
+}
+
+// `wish`: --device, or nothing.
+at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
+  if (!wish.empty()) return at::Device(wish);
+  if (of_run == sharding::DeviceWish::cpu) return at::kCPU;
+  if (at::hasCUDA()) return at::Device("cuda:0");
+  if (of_run == sharding::DeviceWish::automatic) return at::kCPU;
+  throw Error(ExitCode::configuration, "run.device is cuda, and there is no GPU here that can be measured");
 }
 
 // What is fastest of each op, and what all of them take together.
@@ -169,9 +184,12 @@ void write(const std::string& path, const std::string& text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code problem;
   if (!folder.empty()) std::filesystem::create_directories(folder, problem);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) throw Error(ExitCode::storage, path + " cannot be written");
+  // A run that looks for a plan meanwhile finds none or a whole one.
+  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
+  trainer::OutputFile file(temporary);
+  file.write(text);
+  file.close();
+  trainer::rename_path(temporary, path);
 }
 
 }  // namespace
@@ -185,13 +203,14 @@ int main(int argc, char** argv) {
   bool print_path = false;
   app.add_option("CONFIG", config, "the configuration whose model is measured")->required();
   app.add_option("overrides", overrides, "a.b.c=value");
-  app.add_option("--output", output, "the plan's file; otherwise plans/CONFIG-DEVICE.yaml");
-  app.add_option("--device", name, "cpu or cuda:0; otherwise the GPU where there is one");
+  app.add_option("--output", output,
+                 "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
+  app.add_option("--device", name, "cpu or cuda:0; otherwise that of run.device");
   app.add_flag("--print-path", print_path, "only say what the plan's file would be");
   return trainer::run_program(app, argc, argv, [&] {
     const trainer::TrainerConfig loaded = trainer::load_trainer_config(config, overrides).config;
-    const at::Device device(name.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : name);
-    if (output.empty()) output = tools::default_path(config, kernels::device_name(device));
+    const at::Device device = tools::device_of(name, loaded.run.device);
+    if (output.empty()) output = tools::default_path(config, loaded, device);
     if (!print_path) tools::write(output, yaml(tools::make_plan(config, loaded, device)));
     std::printf("%s\n", output.c_str());
   });

@@ -11,6 +11,8 @@
 #include <chrono>
 #include <vector>
 
+#include "tools/quantile.h"
+
 namespace strata::tools {
 namespace {
 
@@ -29,11 +31,6 @@ constexpr int64_t kMostSets = 64;
 constexpr double kClock = 2e9;  // cycles per second that no GPU of today exceeds for long
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> samples) {
-  std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
-  return samples[samples.size() / 2];
-}
 
 // The calls wait behind a kernel that does nothing until all of them are queued: no gap between them is the host's.
 // What a queue holds, about a thousand kernels, they do not exceed.

@@ -15,6 +15,8 @@ namespace strata::hf {
 namespace {
 
 using modules::Pooling;
+using modules::VisionSize;
+using modules::VisionSizes;
 using modules::VisionTransformerConfig;
 using OrderedJson = nlohmann::ordered_json;
 
@@ -24,28 +26,30 @@ constexpr double kNormEpsilon = 1e-6;  // timm's models have this one, and no ke
 constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000, kMostLayers = 10'000;
 constexpr double kMostRatio = 1000;
 
-struct Sizes {
-  std::string_view name;
-  int64_t layers, width, heads;
-};
-constexpr std::array<Sizes, 4> kSizes = {
-    {{"tiny", 12, 192, 3}, {"small", 12, 384, 6}, {"base", 12, 768, 12}, {"large", 24, 1024, 16}}};
+// The first size that is named and `fits`; custom: none does.
+template <class Fits>
+VisionSize find_size(const Fits& fits) {
+  const auto all = names(VisionSize{});
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (fits(static_cast<VisionSize>(i), all[i])) return static_cast<VisionSize>(i);
+  }
+  return VisionSize::custom;
+}
 
 // vit_base_patch16_224, and its relatives of other patches and images.
 VisionTransformerConfig read_architecture(const JsonSection& json) {
-  static const std::regex pattern("vit_(tiny|small|base|large)_patch([1-9][0-9]{0,3})_([1-9][0-9]{0,4})");
+  static const std::regex pattern("(vit_(?:tiny|small|base|large)_patch)([1-9][0-9]{0,3})_([1-9][0-9]{0,4})");
   const std::string name = json.text("architecture");
   std::smatch found;
   if (!std::regex_match(name, found, pattern)) {
     throw json.refuse("architecture", "vit_{tiny,small,base,large}_patch<pixels>_<pixels>");
   }
   VisionTransformerConfig model;
-  for (const Sizes& sizes : kSizes) {
-    if (sizes.name != found[1].str()) continue;
-    model.layers = sizes.layers;
-    model.width = sizes.width;
-    model.heads = sizes.heads;
-  }
+  const VisionSizes sizes =
+      sizes_of(find_size([&](VisionSize, std::string_view other) { return other.starts_with(found[1].str()); }));
+  model.layers = sizes.layers;
+  model.width = sizes.width;
+  model.heads = sizes.heads;
   model.patch = std::stoll(found[2]);
   model.image_size = std::stoll(found[3]);
   model.classes = 1000;
@@ -196,12 +200,12 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
                                      {"pool_size", nullptr},
                                      {"first_conv", "patch_embed.proj"},
                                      {"classifier", "head"}};
-  std::string size = "base";
-  for (const Sizes& sizes : kSizes) {
-    if (sizes.layers == model.layers && sizes.width == model.width) size = sizes.name;
-  }
+  const VisionSize size = find_size([&](VisionSize other, std::string_view) {
+    return sizes_of(other).layers == model.layers && sizes_of(other).width == model.width;
+  });
   // The name matters little: all sizes are in model_args.
-  const OrderedJson json = {{"architecture", "vit_" + size + "_patch16_224"},
+  const VisionSize named = size == VisionSize::custom ? VisionSize::vit_base_patch16_224 : size;
+  const OrderedJson json = {{"architecture", names(named)[static_cast<size_t>(named)]},
                             {"num_classes", model.classes},
                             {"num_features", model.width},
                             {"global_pool", pooling},

@@ -41,13 +41,19 @@ take_config() {
 }
 
 bench_step() {
-  local arguments of_config ranks
+  local arguments of_config ranks temporary
   ranks_as_key "$@"
   take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
   make_ready
   check_config "${of_config[@]}"
   ranks=$(config_value run.ranks "${of_config[@]}")
-  run_ranks "$ranks" '' /nonexistent "$(binary tools/bench_step)" "${arguments[@]}"
+  plan_for_best "${of_config[@]}"
+  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
+  # Ranks that are ended by a signal leave their random data behind.
+  temporary=$(mktemp -d)
+  # shellcheck disable=SC2064
+  trap "rm -rf '$temporary'" EXIT
+  TMPDIR=$temporary run_ranks "$ranks" '' '' "$(binary tools/bench_step)" "${arguments[@]}"
 }
 
 command_profile() {
@@ -81,5 +87,5 @@ command_plan() {
   check_config "${of_config[@]}"
   make_packages all "${of_config[@]}"
   "$(binary tools/bench/plan_kernels)" "${arguments[@]}" || exit
-  say "a run uses it with kernels.default=best kernels.plan=FILE"
+  say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

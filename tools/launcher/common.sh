@@ -19,6 +19,17 @@ if [[ -z ${HOME:-} ]]; then
 fi
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 
+# alone_in FOLDER FUNCTION ARGUMENTS...: commands started together take turns. FUNCTION looks first what is there by then.
+alone_in() {
+  local folder=$1 lock
+  shift
+  { mkdir -p "$folder" && exec {lock}>"$folder/.lock"; } 2>/dev/null ||
+    stop 4 "the folder $folder cannot be made or written; name another one, or see who owns it"
+  flock -n "$lock" || { say "waiting for another command that writes into $folder" && flock "$lock"; }
+  "$@"
+  exec {lock}>&-
+}
+
 # ranks_as_key ARGUMENTS...: sets `arguments` to them, with --ranks N as run.ranks=N behind the others.
 ranks_as_key() {
   local ranks=()

@@ -2,6 +2,7 @@
 # prepare: text into token files, and the data of the quick starts.
 
 readonly BIBLE_SHA256=b5c4940bcfeee072c0935b5200d0f9d88a00a0199cb0961d16133458fcdfae5d
+readonly IMAGE_FILES=({train,t10k}-{images-idx3,labels-idx1}-ubyte.gz)
 
 command_prepare() {
   local what=${1:-}
@@ -35,15 +36,23 @@ output_option() {
   done
 }
 
+# has_text FOLDER, has_images FOLDER, has_graph FOLDER: is all of it there?
+has_text() { [[ -e $1/train.bin && -e $1/validation.bin ]]; }
+has_graph() { [[ -e $1/graph.npz ]]; }
+has_images() {
+  local name
+  for name in "${IMAGE_FILES[@]}"; do [[ -e $1/$name ]] || return 1; done
+}
+
 # The files are read as they are; copies, because other machines of a run may not have the package.
 prepare_fashion_mnist() {
   local output name installed=${STRATA_DATASETS:-/usr/share/datasets}/fashion-mnist
   output_option fashion-mnist data/fashion-mnist "$@"
-  for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte.gz; do
+  for name in "${IMAGE_FILES[@]}"; do
     [[ -e $output/$name ]] && continue
     [[ -e $installed/$name ]] || setup
     [[ -e $installed/$name ]] || stop 3 "the images come from the Debian package dataset-fashion-mnist, which is not installed: there is no $installed/$name"
-    mkdir -p "$output" && cp "$installed/$name" "$output/$name.part" && mv "$output/$name.part" "$output/$name" ||
+    mkdir -p "$output" && cp "$installed/$name" "$output/$name.$$.tmp" && mv "$output/$name.$$.tmp" "$output/$name" ||
       stop 4 "$output/$name cannot be written"
   done
   say "$output has the images of the Debian package dataset-fashion-mnist"
@@ -52,25 +61,37 @@ prepare_fashion_mnist() {
 prepare_graph() {
   local output installed=${STRATA_WORDNET:-/usr/share/wordnet}/data.noun
   output_option graph data/wordnet "$@"
-  if [[ -e $output/graph.npz ]]; then
+  if has_graph "$output"; then
     say "$output has the graph already"
     return
   fi
   setup
   [[ -e $installed ]] || stop 3 "the graph comes from the Debian package wordnet-base, which is not installed: there is no $installed"
+  alone_in "$output" make_graph "$installed" "$output"
+}
+
+make_graph() {
+  local installed=$1 output=$2
+  has_graph "$output" && return
   say "making the graph of WordNet's nouns in $output"
   python "$ROOT/tools/prepare_graph.py" --input "$installed" --output "$output/graph.npz" || exit
 }
 
 prepare_bible() {
-  local output text found
+  local output
   output_option bible data/bible "$@"
-  if [[ -e $output/train.bin && -e $output/validation.bin ]]; then
+  if has_text "$output"; then
     say "$output has the text already"
     return
   fi
   setup
   command -v bible >/dev/null || stop 3 "the text comes from the Debian package bible-kjv, which is not installed"
+  alone_in "$output" make_text "$output"
+}
+
+make_text() {
+  local output=$1 text found
+  has_text "$output" && return
   say "preparing the text of the Debian package bible-kjv in $output"
   text=$(mktemp -d)
   # shellcheck disable=SC2064

@@ -2,8 +2,9 @@
 # mpirun, called for the user, and what signals do to it.
 
 # run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns when all went well, exits with the code of the run otherwise.
+# FOLDER is where the run saves what it goes on from; with none, signals end the ranks at once.
 run_ranks() {
-  local ranks=$1 hosts=$2 folder=$3 flags cores here=$1
+  local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted=''
   shift 3
   command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
   cores=$(env -u OMP_NUM_THREADS nproc)
@@ -30,6 +31,7 @@ run_ranks() {
   local started code=0
   started=$(date +%s)
   watch_over mpirun "${flags[@]}" "$@" || code=$?
+  [[ -z $interrupted ]] || exit "$interrupted"
   case $code in
     0) return ;;
     75) say "stopped on request; the same command goes on from the last checkpoint" ;;
@@ -57,16 +59,22 @@ most_ranks_of_a_host() {
 }
 
 # watch_over MPIRUN...: runs it and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
-# 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once.
+# 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once, as the
+# first signal does where nothing is saved: `interrupted` is then the exit code.
 watch_over() {
-  local code=0 ended output asked='' interrupted='' errors reader
+  local code=0 ended output asked='' errors reader
   KILLED_RANK=''
   WORDS_OF_MPIRUN=$(mktemp)
   exec {errors}> >(forward_messages) {output}>&1
   reader=$!
   MPIRUN=''
-  trap 'ask_to_stop' TERM HUP
-  trap 'interrupt' INT
+  if [[ -n $folder ]]; then
+    trap 'ask_to_stop' TERM HUP
+    trap 'interrupt' INT
+  else
+    trap 'end_ranks 143' TERM HUP
+    trap 'end_ranks 130' INT
+  fi
   # Tells the number of mpirun's process, then its exit code: `wait` would return another one when signals come quickly.
   # mpirun has a session of its own, because the terminal's Ctrl-C must reach this shell only.
   exec {ended}< <(
@@ -81,7 +89,6 @@ watch_over() {
   read -r code <&"$ended" || code=137
   exec {ended}<&-
   trap - TERM HUP INT
-  [[ -n $interrupted ]] && code=130
   # All is passed on once the last writer has closed its end; one that a dead mpirun left behind is not waited for.
   for _ in {1..20}; do
     kill -0 "$reader" 2>/dev/null || break
@@ -107,7 +114,13 @@ interrupt() {
     say "Ctrl-C once more stops without saving"
     return 0
   fi
-  interrupted=1
+  end_ranks 130
+}
+
+# end_ranks CODE: now, without saving; the command ends with CODE.
+end_ranks() {
+  [[ -n $folder || -n $interrupted ]] || say "stopped: nothing was saved, the same command begins anew"
+  interrupted=$1
   [[ -n $MPIRUN ]] || return 0
   kill -TERM "$MPIRUN" 2>/dev/null || true
   for _ in {1..30}; do
@@ -149,7 +162,7 @@ forward_messages() {
 # say_why CODE FOLDER STARTED: the cause of a failed run. A rank that was killed could not write error.json; its launcher does.
 say_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
-  [[ -e $report && $(stat -c %Y "$report") -ge $3 ]] && return
+  [[ -n $2 && -e $report && $(stat -c %Y "$report") -ge $3 ]] && return
   [[ -n $KILLED_RANK ]] && read -r who where <<<"$KILLED_RANK" && who="rank $who" where=${where:+ on $where}
   if ((code > 128)); then
     signal=$(kill -l $((code - 128)))
@@ -163,7 +176,7 @@ say_why() {
     KILL) message+=': by somebody, or by the kernel because memory ran out (dmesg knows)' ;;
     SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
   esac
-  say "$message; the same command goes on from the last checkpoint"
+  say "$message${2:+; the same command goes on from the last checkpoint}"
   [[ -d $2 ]] || return 0
   [[ $who == 'a rank' ]] && who=null
   printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \

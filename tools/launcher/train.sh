@@ -15,8 +15,9 @@ command_train() {
         is_built || { setup && build; }
         exec "$(binary trainer/check)" --help-keys
         ;;
-      --hosts)
-        (($# > 1)) || stop 2 "--hosts wants a value: $(usage_of_train)"
+      --hosts | --hosts=)
+        # Of an empty variable, all ranks would run here.
+        [[ $1 == --hosts && -n ${2:-} ]] || stop 2 "--hosts wants a value that is not empty: $(usage_of_train)"
         hosts=$2
         shift
         ;;
@@ -57,18 +58,21 @@ command_train() {
   fi
 }
 
-# `best` without a plan: the one of this model and this device, measured now if it was not before.
+# `best` without a plan: the one of this model and this device, measured now if it was not before. Its name follows from
+# all that a plan must fit, so that the one that is there fits.
 plan_for_best() {
   made_plan=''
   [[ $(config_value kernels.default "$@") == best && -z $(config_value kernels.plan "$@") ]] || return 0
   made_plan=$("$(binary tools/bench/plan_kernels)" "$@" --print-path) || exit
-  if [[ -e $made_plan ]]; then
-    say "best is what $made_plan says"
-  else
-    say "best has no plan yet: measuring every level of this model's ops into $made_plan"
-    make_packages all "$@"
-    "$(binary tools/bench/plan_kernels)" "$@" --output "$made_plan" || exit
-  fi
+  [[ -e $made_plan ]] || alone_in "$(dirname "$made_plan")" measure_plan "$@"
+  say "best is what $made_plan says"
+}
+
+measure_plan() {
+  [[ -e $made_plan ]] && return
+  say "best has no plan yet: measuring every level of this model's ops into $made_plan"
+  make_packages all "$@"
+  "$(binary tools/bench/plan_kernels)" "$@" --output "$made_plan" >/dev/null || exit
 }
 
 check_config() { "$(binary trainer/check)" "$@" >/dev/null || exit; }
@@ -82,9 +86,9 @@ config_value() {
 
 # prepare_missing_data TEXT IMAGES GRAPH: the quick starts bring their own data.
 prepare_missing_data() {
-  if [[ $1 == data/bible/* && ! -e $1 ]]; then command_prepare bible --output data/bible; fi
-  if [[ $2 == data/fashion-mnist/* && ! -e $2 ]]; then command_prepare fashion-mnist --output data/fashion-mnist; fi
-  if [[ $3 == data/wordnet/* && ! -e $3 ]]; then command_prepare graph --output data/wordnet; fi
+  if [[ $1 == data/bible/train.bin ]] && ! has_text data/bible; then command_prepare bible --output data/bible; fi
+  if [[ $2 == data/fashion-mnist/* ]] && ! has_images data/fashion-mnist; then command_prepare fashion-mnist --output data/fashion-mnist; fi
+  if [[ $3 == data/wordnet/graph.npz ]] && ! has_graph data/wordnet; then command_prepare graph --output data/wordnet; fi
 }
 
 show_sample() {

@@ -80,7 +80,8 @@ Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count
 }
 
 at::ScalarType GraphTask::feature_type() const {
-  return scalar_type(config_.precision.compute_of(model_config_.has_projection() ? "root" : modules::graph_layer_name(0)));
+  return scalar_type(
+      config_.precision.compute_of(model_config_.has_projection() ? "root" : modules::graph_layer_name(0)));
 }
 
 Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The launcher around measurements: plans that are made for a run, and ranks that have nothing to go on from."""
+import os
+import signal
+import time
+import unittest
+
+from fake_archive import FakeArchive
+
+TMP = os.environ["TEST_TMPDIR"]
+
+# Two ranks with temporary files, which do nothing when a signal ends them.
+BENCH_STEP = r"""#!/bin/bash
+rank=$OMPI_COMM_WORLD_RANK folder=$(sed -n 's/^run.folder: //p' "$1")
+mkdir -p "$folder"
+echo "$@" >"$folder/arguments.$rank"
+echo "$TMPDIR" >"$folder/temporary.$rank"
+touch "$TMPDIR/data.$rank" "$folder/started.$rank"
+if [ "$rank" = 1 ] && grep -q '^act: die' "$1"; then
+  until [ -e "$folder/started.0" ]; do sleep 0.02; done
+  sleep 0.2
+  kill -KILL $$
+fi
+for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
+"""
+
+# The plan's name follows from the micro-batch; a plan is measured in half a second.
+PLAN_KERNELS = r"""#!/bin/bash
+micro_batch=4
+for word in "$@"; do case $word in micro_batch=*) micro_batch=${word#*=} ;; esac; done
+[ "${!#}" = --print-path ] && { echo "plans/config-$micro_batch.yaml"; exit; }
+echo measured >>measured
+sleep 0.5
+echo "levels:" >"${!#}"
+"""
+
+
+class LauncherBenchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.archive = FakeArchive(os.path.join(TMP, "archive"))
+        cls.archive.write("bin/bench_step", BENCH_STEP, 0o755)
+
+    def test_best_measures_a_plan_once(self):
+        self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)
+        python = {"STRATA_PYTHON": self.archive.write("fake/python", "#!/bin/sh\nexit 0\n", 0o755)}
+        config = self.archive.config(ranks=1, more=["run.device: cpu", "kernels.default: best"])
+        measured = lambda: self.archive.read("measured").count("measured")
+        # Two that are started together, and then others.
+        both = [self.archive.start("bench", "step", config, environment=python) for _ in range(2)]
+        for process in both:
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 0, errors)
+            self.assertIn("best is what plans/config-4.yaml says", errors)
+        self.assertEqual(measured(), 1)
+        for command, more, number, times in ((["train"], [], 4, 1), (["train"], ["micro_batch=8"], 8, 2), (["bench", "step"], ["micro_batch=8"], 8, 2)):
+            code, _, errors = self.archive.run(*command, config, *more, environment=python)
+            self.assertEqual(code, 0, errors)
+            self.assertTrue(self.archive.read("run/arguments.0").strip().endswith(f"kernels.plan=plans/config-{number}.yaml"))
+            self.assertEqual(measured(), times)
+        code, _, errors = self.archive.run("train", config, "kernels.plan=mine.yaml", environment=python)
+        self.assertEqual((code, measured()), (0, 2), errors)
+
+    def started_bench(self, act=""):
+        """`bench step` on two ranks that both have begun, and their folder of temporary files."""
+        process = self.archive.start("bench", "step", self.archive.config(seconds=20, act=act))
+        for rank in range(2):
+            self.archive.wait_for(f"run/started.{rank}")
+        return process, self.archive.read("run/temporary.0").strip()
+
+    def test_signals_end_what_cannot_be_resumed(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 143)):
+            process, temporary = self.started_bench()
+            self.assertTrue(os.path.exists(temporary + "/data.1"))
+            begin = time.monotonic()
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=20)
+            self.assertEqual(process.returncode, code, errors)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertIn("stopped: nothing was saved", errors)
+            self.assertNotIn("checkpoint", errors)
+            self.assertFalse(os.path.exists(temporary))
+
+    def test_killed_rank_of_what_cannot_be_resumed(self):
+        process, temporary = self.started_bench("die")
+        _, errors = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 137, errors)
+        self.assertIn("rank 1 was killed", errors)
+        self.assertNotIn("checkpoint", errors)
+        self.assertFalse(os.path.exists(temporary))
+        self.assertFalse(os.path.exists(self.archive.path("run/error.json")))
+
+
+if __name__ == "__main__":
+    unittest.main()

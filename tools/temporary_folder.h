@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// A new folder that is there as long as this is.
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "configs/errors.h"
+
+namespace strata::tools {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "strata-bench-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw Error(ExitCode::storage, path_ + ": cannot be made: " + std::strerror(errno));
+    }
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace strata::tools
