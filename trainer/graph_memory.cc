@@ -300,17 +300,19 @@ int64_t GraphMemory::bytes_of(const MatrixSize& matrix) const {
 int64_t GraphMemory::standing() const {
   const MatrixSize& graph = graph_.standing;
   if (graph.rows == 0) return 0;
+  const int64_t exchange =
+      graph_.sent == 0 ? 0 : ops_.tensor(graph_.sent, 8) + bytes_of({graph.rows, graph_.sent, graph_.sent});
   const int64_t labels = graph_.splits * ops_.tensor(graph.rows, 8), bytes = ops_.outside().bytes;
   const bool sampled = !config_.shares_samples();
   if (model_.projection == modules::InputProjection::sparse) {
-    return bytes_of(graph) + labels + bytes_of(graph_.features);
+    return bytes_of(graph) + exchange + labels + bytes_of(graph_.features);
   }
   const int64_t own = ops_.tensor((model_.has_projection() ? graph.rows : graph.columns) * model_.features, bytes);
   // Evaluation is of the whole graph, where neighbors are sampled too.
   const bool gathers = modules::takes_gathered_features(model_, /*layer=*/0, /*gathered_once=*/true);
   const int64_t times = model_.convolution == GraphConvolutionKind::sage ? 2 : 1;
   const int64_t gathered = gathers ? ops_.tensor(times * graph.rows * model_.features, bytes) : 0;
-  return bytes_of(graph) + labels + own + gathered + (sampled ? own : 0);
+  return bytes_of(graph) + exchange + labels + own + gathered + (sampled ? own : 0);
 }
 
 int64_t GraphMemory::batch() const {

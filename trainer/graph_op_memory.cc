@@ -139,13 +139,12 @@ GraphMemory::Value GraphMemory::targets_of(const Part& part, const Value& x, int
 GraphMemory::Value GraphMemory::with_halo(const Part& part, const Value& x, int64_t layer, int64_t width) {
   if (!exchanges_ || takes_features(layer)) return x;
   const MatrixSize matrix = graph_.of_layer(layer);
-  // As many nodes are sent as are received, or about as many.
-  const int64_t halo = matrix.columns - matrix.rows, own = matrix.rows * width;
-  const Memory all = make(part, matrix.columns * width);
-  make(part, halo * width);
+  const int64_t own = matrix.rows * width, all_rows = matrix.columns * width, sent = graph_.sent * width;
+  const Memory all = make(part, all_rows);
+  make(part, sent);
   const auto backward = [=, this, &part](const Gradients& gradients) {
-    const Memory grad = dense(part, gradients[0], own + halo * width);
-    const Memory back = make(part, halo * width), returned = make(part, own);
+    const Memory grad = dense(part, gradients[0], all_rows);
+    const Memory back = make(part, sent), returned = make(part, own);
     return Gradients{make(part, own)};
   };
   return tape_.record({x}, all, {}, /*learns=*/false, backward);

@@ -21,6 +21,7 @@ struct GraphSizes {
   std::vector<MatrixSize> layers = {};  // empty: nothing is known
   MatrixSize standing = {};             // of the nodes of a rank, which stays on the device; no rows: none does
   int64_t splits = 0;                   // whose labels stay there too
+  int64_t sent = 0;                     // nodes of a rank that others need, once for each of those
 
   MatrixSize of_layer(int64_t layer) const {
     if (layers.size() <= 1) return layers.empty() ? MatrixSize() : layers.front();

@@ -72,6 +72,7 @@ GraphSizes NodeClassification::graph_sizes() const {
   if (sampler_) sizes = sizes_of(sampled_batch(0, config_.micro_batch));
   sizes.standing = {own, sources, part.rows.columns.size(0), part.rows.values.defined()};
   sizes.splits = graph_.test.defined() ? 3 : 2;
+  sizes.sent = part.sent.size(0);
   if (sampler_) return sizes;
   sizes.nodes = model_config_.has_projection() ? own : sources;
   sizes.layers = {sizes.standing};
