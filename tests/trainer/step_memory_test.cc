@@ -375,9 +375,10 @@ TEST(LayerTrial, CountsWhatStands) {
     }
     const StepCosts costs = measure_layers(config, bootstrap());
     bootstrap().require_equal("costs", costs.text());
-    // On GPUs the prediction rounds up each tensor of a batch; sampled ones have a few bytes that it leaves out.
-    const int64_t rounding = on_gpu() ? config.micro_batches() * 3 * 64 * 512 : most / 1000;
-    EXPECT_NEAR(static_cast<double>(costs.standing), static_cast<double>(most), static_cast<double>(rounding)) << name;
+    // Of a trial each rank samples neighbors of its own; and on GPUs the prediction rounds up each tensor of a batch.
+    const bool samples = std::find(overrides.begin(), overrides.end(), sampled) != overrides.end();
+    const int64_t few = samples ? most / 100 : on_gpu() ? config.micro_batches() * 3 * 64 * 512 : 0;
+    EXPECT_LE(std::abs(costs.standing - most), few) << name << ": " << costs.standing << " of " << most;
   }
 }
 
