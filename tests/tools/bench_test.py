@@ -2,6 +2,7 @@
 """bench_kernels and plan_kernels on the CPU: what they write, and a run that follows a plan or refuses it."""
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
-IMAGES = os.path.abspath("tools/bench/bench_images")
+IMAGES, NEIGHBORS = os.path.abspath("tools/bench/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
 TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("trainer/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
@@ -80,6 +81,23 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((row["width"], row["height"], row["size"], row["threads"]), (90, 60, 32, 2))
         for key in ("bytes_per_image", "libjpeg_images_per_second", "augmented_images_per_second", "share_of_libjpeg"):
             self.assertGreater(row[key], 0, key)
+
+    def test_batches_of_neighbors_are_the_same_whoever_makes_them(self):
+        config = self.write_config("graph")
+        sampled = [NEIGHBORS, config, "data.neighbors=[3, 2]", "--steps", "8"]
+        sizes = []
+        for threads in ("1", "2"):
+            output, _ = self.run_program(*sampled, "--threads", threads)
+            values = dict(re.findall(r"([a-z][a-z /]*?) ([0-9.]+)(?:  |$)", output.strip()))
+            self.assertEqual(values["threads"], threads)
+            for rate in ("ms of a batch", "seeds/s", "edges/s"):
+                self.assertGreater(float(values[rate]), 0, rate)
+            sizes.append((values["nodes of a batch"], values["edges of a batch"]))
+        self.assertEqual(*sizes)
+        # Two nodes with 3 neighbors each, these 8 with 2 each; and each is a neighbor of its own.
+        self.assertLessEqual(float(sizes[0][1]), (2 * 3 + 2) + (8 * 2 + 8))
+        _, errors = self.run_program(NEIGHBORS, config, "batch=1", "micro_batch=1", expect=2)
+        self.assertIn("data.neighbors is not a list", errors)
 
     def test_times_each_level_and_direction_of_what_is_asked_for(self):
         rows = self.rows("--op", "swiglu", "--op", "adamw", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")

@@ -27,7 +27,8 @@ struct Request {
 };
 
 void run(const Request& request) {
-  const trainer::TrainerConfig config = trainer::load_trainer_config(request.config, request.overrides).config;
+  trainer::TrainerConfig config = trainer::load_trainer_config(request.config, request.overrides).config;
+  config.kernels = {};  // nothing is computed: best needs no plan
   if (config.data.fan_outs().empty()) {
     throw Error(ExitCode::configuration, "data.neighbors is not a list such as [15, 10, 5]: no neighbors are sampled");
   }
