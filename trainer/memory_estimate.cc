@@ -7,8 +7,6 @@
 namespace strata::trainer {
 namespace {
 
-int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
-
 int64_t bytes_of(const std::vector<Slots>& pools) {
   int64_t bytes = 0;
   for (const Slots& slots : pools) bytes += bytes_of(slots.type) * slots.count * slots.elements;

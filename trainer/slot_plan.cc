@@ -49,4 +49,11 @@ FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGro
   return is_sharded && reduces_once(config, group) ? config.precision.reduce_of(group.name) : FloatType::float32;
 }
 
+int64_t bytes_of_replica_sum(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
+  const FloatType reduce = config.precision.reduce_of(group.name);
+  if (shards == config.run.ranks || gradient_type(config, group) == reduce) return 0;
+  return bytes_of(reduce) * layout_of(group, shards).elements() / shards;
+}
+
 }  // namespace strata::trainer

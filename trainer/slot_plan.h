@@ -10,6 +10,8 @@
 
 namespace strata::trainer {
 
+inline int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
+
 // One pool: slots of the largest layer among those of its type.
 struct Slots {
   FloatType type = FloatType::float32;
@@ -28,5 +30,7 @@ bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGr
 bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group);
 // Of a rank's part of the gradient: as it was reduced, unless sums are kept in it.
 FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group);
+// Of the group's sum over replicas, until the backward has ended; 0 where it is the gradient itself.
+int64_t bytes_of_replica_sum(const TrainerConfig& config, const modules::ParameterGroup& group);
 
 }  // namespace strata::trainer

@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/step_memory.h"
 
+#include <map>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "modules/block_config.h"
+#include "modules/module_name.h"
 #include "modules/module_table.h"
+#include "modules/parameter_table.h"
 #include "trainer/block_memory.h"
 #include "trainer/graph_memory.h"
 #include "trainer/language_model_ends.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/op_memory.h"
+#include "trainer/slot_plan.h"
 #include "trainer/vision_transformer_ends.h"
 
 namespace strata::trainer {
 namespace {
+
+// Bytes, by group.
+std::map<std::string, int64_t> replica_sums(const TrainerConfig& config,
+                                            const std::vector<modules::ParameterGroup>& table) {
+  std::map<std::string, int64_t> sums;
+  for (const modules::ParameterGroup& group : table) sums[group.name] = bytes_of_replica_sum(config, group);
+  return sums;
+}
 
 template <class Ends, class Model>
 std::optional<StepMemory> follow(const TrainerConfig& config, const Model& model, const std::string& head_group,
@@ -32,8 +45,17 @@ std::optional<StepMemory> follow(const TrainerConfig& config, const Model& model
   for (size_t i = 0; i < layers; ++i) memory.layers.push_back(blocks.forward(i));
   memory.kept = ledger.now();
   ends.head(blocks.let_go_behind_layers());
-  for (size_t i = layers; i-- > 0;) blocks.backward(i);
+  // Sums over replicas begin where the backward of their group ends; that of the root when those of layers have ended.
+  const std::map<std::string, int64_t> sums = replica_sums(config, modules::parameter_table(model));
+  if (head_group != "root") ledger.take(sums.at(head_group));
+  for (size_t i = layers; i-- > 0;) {
+    blocks.backward(i);
+    ledger.take(sums.at(modules::block_name(static_cast<int64_t>(i))));
+  }
   ends.embed_backward();
+  for (size_t i = 0; i < layers; ++i) ledger.give(sums.at(modules::block_name(static_cast<int64_t>(i))));
+  ledger.at("the sum over replicas");
+  ledger.take(sums.at("root"));
   memory.most = ledger.most();
   memory.moment = ledger.moment();
   return memory;

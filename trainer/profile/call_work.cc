@@ -18,17 +18,15 @@ namespace {
 using kernels::Work;
 using modules::ParameterGroup;
 
-double bytes_of(FloatType type) { return type == FloatType::bfloat16 ? 2 : 4; }
-
 // Of an element that ops in layers, or those outside of them, read and write: a mean over their weights.
 double element_bytes(const std::vector<ParameterGroup>& table, const PrecisionConfig& precision, bool in_layers) {
   double bytes = 0, elements = 0;
   for (const ParameterGroup& group : table) {
     if (group.is_layer != in_layers) continue;
-    bytes += bytes_of(precision.compute_of(group.name)) * static_cast<double>(group.elements());
+    bytes += static_cast<double>(bytes_of(precision.compute_of(group.name)) * group.elements());
     elements += static_cast<double>(group.elements());
   }
-  return elements > 0 ? bytes / elements : bytes_of(precision.compute);
+  return elements > 0 ? bytes / elements : static_cast<double>(bytes_of(precision.compute));
 }
 
 bool is_of_optimizer(const std::string& op) { return op == "adamw" || op == "global_norm"; }
@@ -77,9 +75,9 @@ WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) 
   const auto shards = static_cast<double>(config.sharding.ranks_per_copy(config.run.ranks));
   for (const ParameterGroup& group : table) {
     const double elements = static_cast<double>(group.elements()) / shards;
-    const double gradient = bytes_of(gradient_type(config, group));
+    const auto gradient = static_cast<double>(bytes_of(gradient_type(config, group)));
     const FloatType compute = config.precision.compute_of(group.name);
-    const double compute_copy = compute == FloatType::float32 ? 0 : bytes_of(compute);
+    const double compute_copy = compute == FloatType::float32 ? 0 : static_cast<double>(bytes_of(compute));
     means.add({"adamw", false, false}, kernels::adamw_work(elements, gradient, compute_copy), 1);
     means.add({"global_norm", false, false}, {elements * gradient, 0}, 1);
   }
