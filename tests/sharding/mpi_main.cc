@@ -61,7 +61,10 @@ int main(int count, char** arguments) {
   }
   tests::bootstrap().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (tests::bootstrap().rank() > 0) delete listeners.Release(listeners.default_result_printer());
+  if (tests::bootstrap().rank() > 0) {  // all ranks have the same output and XML_OUTPUT_FILE
+    delete listeners.Release(listeners.default_result_printer());
+    delete listeners.Release(listeners.default_xml_generator());
+  }
   listeners.Append(new tests::TogetherListener);
   const int failed = RUN_ALL_TESTS();
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 0) {

@@ -55,6 +55,13 @@ class CountTest(unittest.TestCase):
         self.assertEqual((code, last), (0, "3 passed, 0 failed, 2 skipped"))
         self.assertIn("skipped: //tests:a Suite.left out (no GPU)", text)
 
+    def test_cases_that_cannot_be_read_do_not_pass(self):
+        self.target("a", suite(PASSED) + "junk")
+        self.target("b", suite(PASSED))
+        code, last, text = self.count()
+        self.assertEqual((code, last), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertIn("failed: //tests:a (its test.xml is damaged: junk after document element", text)
+
     def test_failures(self):
         self.target("a", suite(PASSED, FAILED, ERROR), "FAILED")
         code, last, text = self.count()

@@ -39,8 +39,12 @@ def add_target(totals, label, passed, xml_path):
     cases = []
     try:
         cases = list(ElementTree.parse(xml_path).iter("testcase")) if xml_path else []
-    except (OSError, ElementTree.ParseError):
+    except OSError:
         pass
+    except ElementTree.ParseError as error:
+        if passed:
+            totals.add("failed", label, f"its test.xml is damaged: {error}")
+            return
     failed_before = totals.count["failed"]
     for case in cases:
         suite = case.get("classname")
