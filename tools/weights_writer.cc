@@ -10,14 +10,13 @@
 #include "configs/errors.h"
 #include "trainer/checked_file.h"
 #include "trainer/safetensors.h"
+#include "trainer/weights_folder.h"
 
 namespace strata::tools {
 namespace {
 
 namespace fs = std::filesystem;
 using Weights = std::vector<Weight>;
-
-constexpr char kIndex[] = "model.safetensors.index.json";
 
 uint64_t bytes_of(const Weight& weight) {
   uint64_t bytes = sizeof(float);
@@ -73,7 +72,7 @@ void refuse_other_weights(const std::string& folder) {
   std::error_code problem;
   for (const auto& entry : fs::directory_iterator(folder, problem)) {
     const std::string name = entry.path().filename();
-    if (name != kIndex && !(name.starts_with("model") && name.ends_with(".safetensors"))) continue;
+    if (name != trainer::kWeightsIndex && !(name.starts_with("model") && name.ends_with(".safetensors"))) continue;
     throw Error(ExitCode::storage, folder + " has weights already: " + name + "; name another folder, or remove them");
   }
   if (problem) throw Error(ExitCode::storage, folder + " cannot be read: " + problem.message());
@@ -103,7 +102,7 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
   }
   for (const std::string& path : paths) trainer::rename_path(path + ".tmp", path);
   index["metadata"]["total_size"] = total;
-  if (files.size() > 1) trainer::replace_file(folder + "/" + kIndex, index.dump(2) + "\n");
+  if (files.size() > 1) trainer::replace_file(folder + "/" + trainer::kWeightsIndex, index.dump(2) + "\n");
   trainer::sync_folder(folder);
   return std::to_string(count) + " tensors, " + std::to_string(total) + " bytes in " +
          (files.size() == 1 ? paths[0] : folder);

@@ -4,8 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
-#include <fstream>
-
 #include "trainer/batch_feed.h"
 
 namespace strata::trainer {
@@ -30,15 +28,6 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }
   return result;
-}
-
-bool holds_evaluation(const std::string& metrics_file, int64_t step) {
-  const std::string begin = "{\"step\":" + std::to_string(step) + ",\"validation_loss\":";
-  std::ifstream file(metrics_file);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(begin)) return true;
-  }
-  return false;
 }
 
 }  // namespace strata::trainer

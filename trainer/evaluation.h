@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "sharding/communicator.h"
@@ -22,8 +21,5 @@ struct Evaluation {
 // `sign_of_life` is called after every micro-batch: all of them may take longer than a rank may be silent.
 Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
                     int64_t samples, const std::function<void()>& sign_of_life);
-
-// Whether a run's metrics.jsonl has the evaluation of this step.
-bool holds_evaluation(const std::string& metrics_file, int64_t step);
 
 }  // namespace strata::trainer

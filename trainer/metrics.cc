@@ -42,9 +42,10 @@ std::string formatted(const char* format, double number) {
   return text;
 }
 
+constexpr std::string_view kBegin = "{\"step\":";  // of every line
+
 // How much of metrics.jsonl speaks of steps up to this one: whole lines, the step is their first member.
 uint64_t bytes_until(const std::string& path, int64_t last_step) {
-  constexpr std::string_view kBegin = "{\"step\":";
   std::ifstream file(path);
   uint64_t kept = 0;
   for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1) {
@@ -119,6 +120,15 @@ void Metrics::step(const StepRecord& record) {
     milliseconds_since_line_ = 0;
   }
   console_.progress(record.step, options_.last_step);
+}
+
+bool Metrics::has_evaluation(int64_t step) const {
+  const std::string begin = std::string(kBegin) + std::to_string(step) + ",\"validation_loss\":";
+  std::ifstream file(options_.folder + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(begin)) return true;
+  }
+  return false;
 }
 
 void Metrics::evaluation(EvaluationRecord record) {

@@ -48,6 +48,8 @@ class Metrics {
   void step(const StepRecord& record);
   // The last one says besides which was the best, where there is data for a test.
   void evaluation(EvaluationRecord record);
+  // Whether metrics.jsonl has one of this step.
+  bool has_evaluation(int64_t step) const;
   void weights(int64_t step, std::string_view weights_sha256);
 
   // From where the run goes on, after what was found to be wrong with other checkpoints.

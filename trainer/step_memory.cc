@@ -48,12 +48,15 @@ std::optional<StepMemory> follow(const TrainerConfig& config, const Model& model
   // Sums over replicas begin where the backward of their group ends; that of the root when those of layers have ended.
   const std::map<std::string, int64_t> sums = replica_sums(config, modules::parameter_table(model));
   if (head_group != "root") ledger.take(sums.at(head_group));
+  int64_t of_layers = 0;
   for (size_t i = layers; i-- > 0;) {
     blocks.backward(i);
-    ledger.take(sums.at(modules::block_name(static_cast<int64_t>(i))));
+    const int64_t sum = sums.at(modules::block_name(static_cast<int64_t>(i)));
+    ledger.take(sum);
+    of_layers += sum;
   }
   ends.embed_backward();
-  for (size_t i = 0; i < layers; ++i) ledger.give(sums.at(modules::block_name(static_cast<int64_t>(i))));
+  ledger.give(of_layers);
   ledger.at("the sum over replicas");
   ledger.take(sums.at("root"));
   memory.most = ledger.most();

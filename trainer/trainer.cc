@@ -342,7 +342,7 @@ void Trainer::evaluate_samples(int64_t samples) {
 }
 
 bool Trainer::last_step_is_evaluated() const {
-  const bool known = ranks_.rank == 0 && holds_evaluation(config_.run.folder + "/metrics.jsonl", last_step_);
+  const bool known = metrics_ && metrics_->has_evaluation(last_step_);
   return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
 }
 

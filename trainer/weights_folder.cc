@@ -16,7 +16,6 @@ namespace strata::trainer {
 namespace {
 
 constexpr char kOneFile[] = "model.safetensors";
-constexpr char kIndex[] = "model.safetensors.index.json";
 // An index of 100,000 tensors has about this size. The tree of a hostile one costs up to 75 bytes a byte.
 constexpr uint64_t kLargestIndex = 10'000'000;
 
@@ -63,10 +62,10 @@ std::string what_is_no_float(const SafetensorsEntry& entry) {
 }
 
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
-  const std::string index = path_ + "/" + kIndex;
+  const std::string index = path_ + "/" + kWeightsIndex;
   if (!std::filesystem::exists(index)) {
     if (!std::filesystem::exists(path_ + "/" + kOneFile)) {
-      throw Error(ExitCode::storage, path_ + ": no weights here: expected " + kOneFile + " or " + kIndex);
+      throw Error(ExitCode::storage, path_ + ": no weights here: expected " + kOneFile + " or " + kWeightsIndex);
     }
     open(kOneFile);
     return;

@@ -14,6 +14,8 @@
 
 namespace strata::trainer {
 
+inline constexpr char kWeightsIndex[] = "model.safetensors.index.json";
+
 // Why the values of a tensor cannot be read as fp32; empty: they can.
 std::string what_is_no_float(const SafetensorsEntry& entry);
 
