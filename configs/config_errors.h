@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "configs/source.h"
 
 namespace strata::configs {

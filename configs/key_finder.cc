@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "configs/nearest_name.h"
+#include "base/nearest_name.h"
 
 namespace strata::configs {
 namespace {

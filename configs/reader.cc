@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/nearest_name.h"
 #include "configs/key_finder.h"
-#include "configs/nearest_name.h"
 
 namespace strata::configs {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "configs/printable.h"
+#include "base/printable.h"
 
 namespace strata::configs {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "configs/nearest_name.h"
+#include "base/nearest_name.h"
 #include "configs/number.h"
 
 namespace strata::configs {

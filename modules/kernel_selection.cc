@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/module_name.h"
 
 namespace strata::modules {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <variant>
 
-#include "configs/nearest_name.h"
+#include "base/nearest_name.h"
 #include "configs/range.h"
 #include "modules/block_config.h"
 #include "modules/graph_products.h"
@@ -155,16 +155,16 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
     const std::string layer = list + "." + text_of(*range);
     if (end == std::string::npos) {
       meant = layer;
-    } else if (const std::string part = configs::nearest_name(name.substr(end + 1), names); !part.empty()) {
+    } else if (const std::string part = nearest_name(name.substr(end + 1), names); !part.empty()) {
       meant = layer + "." + part;
     }
   } else {
-    meant = configs::nearest_name(name, names);
+    meant = nearest_name(name, names);
   }
   std::string known;
   for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
   return "expected a module of this model (" + known + "), alone or behind its layer (" + list + ".0), got '" + name +
-         "'" + configs::did_you_mean(meant);
+         "'" + did_you_mean(meant);
 }
 
 std::string head_group(const TransformerConfig& model) { return model.tied ? "root" : "head"; }

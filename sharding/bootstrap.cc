@@ -13,7 +13,8 @@
 #include <exception>
 #include <thread>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/text_lines.h"
 #include "sharding/failure.h"
 #include "sharding/gpu_watch.h"
 #include "sharding/local_communicator.h"
@@ -22,7 +23,6 @@
 #include "sharding/nccl_communicator.h"
 #include "sharding/nccl_environment.h"
 #include "sharding/plan_check.h"
-#include "sharding/text_lines.h"
 #include "sharding/visible_gpus.h"
 #include "sharding/watchdog.h"
 

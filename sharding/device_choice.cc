@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 

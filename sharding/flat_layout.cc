@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/mpi_thread.h"
 
 namespace strata::sharding {

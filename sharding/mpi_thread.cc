@@ -9,7 +9,7 @@
 #include <chrono>
 #include <sstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/failure.h"
 
 namespace strata::sharding {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/collective.h"
 #include "sharding/local_communicator.h"
 #include "sharding/window_memory.h"

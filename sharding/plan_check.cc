@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/text_lines.h"
 #include "sharding/collective.h"
-#include "sharding/text_lines.h"
 
 namespace strata::sharding {
 namespace {

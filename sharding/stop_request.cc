@@ -6,7 +6,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 namespace {

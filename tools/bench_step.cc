@@ -9,12 +9,12 @@
 #include <variant>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/append_text.h"
+#include "base/errors.h"
+#include "base/quantile.h"
 #include "configs/range.h"
 #include "modules/parameter_table.h"
 #include "sharding/bootstrap.h"
-#include "tools/append_text.h"
-#include "tools/quantile.h"
 #include "tools/random_data.h"
 #include "trainer/load_config.h"
 #include "trainer/memory_choice.h"
@@ -26,7 +26,6 @@
 namespace strata {
 namespace {
 
-using tools::quantile;
 using trainer::LoadedConfig;
 
 struct Request {
@@ -132,7 +131,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   for (const auto& [part, value] : json["breakdown"].items()) {
     std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
   }
-  tools::append_text(request.json, json.dump() + "\n");
+  append_text(request.json, json.dump() + "\n");
   return ExitCode::done;
 }
 

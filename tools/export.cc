@@ -11,17 +11,17 @@
 #include <variant>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "base/run_program.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
 #include "tools/weights_writer.h"
-#include "trainer/checked_file.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/data/labelled_images.h"
 #include "trainer/data/normalization.h"
 #include "trainer/load_config.h"
-#include "trainer/run_program.h"
 
 namespace strata {
 namespace {
@@ -129,10 +129,10 @@ std::string export_to_others(const Request& request, const Source& source) {
   }
   const std::string text = config_for(*model, config.data);
   const std::string written = write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes);
-  trainer::replace_file(request.folder + "/config.json", text);
+  replace_file(request.folder + "/config.json", text);
   const std::string tokenizer = request.run + "/tokenizer.json";  // where the data of the run had one
   if (std::filesystem::exists(tokenizer)) {
-    trainer::replace_file(request.folder + "/tokenizer.json", trainer::read_text_file(tokenizer, kLargestTokenizer));
+    replace_file(request.folder + "/tokenizer.json", read_text_file(tokenizer, kLargestTokenizer));
   }
   return written;
 }
@@ -172,5 +172,5 @@ int main(int count, char** arguments) {
   app.add_option("--file-bytes", request.file_bytes,
                  "above which the weights are spread over several files with an index")
       ->capture_default_str();
-  return strata::trainer::run_program(app, count, arguments, [&] { strata::export_weights(request); });
+  return run_program(app, count, arguments, [&] { strata::export_weights(request); });
 }

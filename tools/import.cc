@@ -12,15 +12,15 @@
 #include <variant>
 #include <vector>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "base/printable.h"
+#include "base/run_program.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
 #include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
-#include "trainer/checked_file.h"
-#include "trainer/run_program.h"
 #include "trainer/weights_folder.h"
 
 namespace strata {
@@ -57,7 +57,7 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
   }
   for (const std::string& name : folder.names()) {
     if (used.contains(name) || hf::is_redundant(name, tied)) continue;
-    problems += "\n  " + configs::printable(name) + " is no tensor of this model";
+    problems += "\n  " + printable(name) + " is no tensor of this model";
   }
   if (!problems.empty()) throw Error(ExitCode::storage, folder.path() + ":" + problems);
 }
@@ -128,12 +128,12 @@ std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, 
 
 void import_weights(const Request& request) {
   const std::string config_path = request.from + "/config.json";
-  hf::ImportedModel model = hf::read_config(trainer::read_text_file(config_path, kLargestConfig), config_path);
+  hf::ImportedModel model = hf::read_config(read_text_file(config_path, kLargestConfig), config_path);
   const WeightsFolder folder(request.from);
   const auto write = [&](auto& type) {
     const std::string written = write_weights(request.to, weights_for(type, folder, request), request.file_bytes);
     const std::string section = hf::model_section(type);
-    trainer::replace_file(request.to + "/model.yaml", section);
+    replace_file(request.to + "/model.yaml", section);
     std::printf("%s\nto train from them (%s/model.yaml has the first line):\n%scheckpoint: {initial_weights: %s}\n",
                 written.c_str(), request.to.c_str(), section.c_str(), request.to.c_str());
   };
@@ -159,5 +159,5 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--classes", request.classes, "of a vision transformer: other ones, the head starts as zeros")
       ->check(CLI::Range(2, 100'000'000));
-  return strata::trainer::run_program(app, count, arguments, [&] { strata::import_weights(request); });
+  return run_program(app, count, arguments, [&] { strata::import_weights(request); });
 }

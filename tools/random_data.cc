@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::tools {
 namespace {

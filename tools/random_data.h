@@ -3,7 +3,7 @@
 // the time of a step; how large a graph is does.
 #pragma once
 
-#include "tools/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::tools {

@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "configs/errors.h"
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
 #include "trainer/safetensors.h"
 #include "trainer/weights_folder.h"
 
@@ -55,7 +55,7 @@ void write_file(const std::string& path, const Weights& weights) {
     header.entries.push_back({.name = weight.name, .dtype = "F32", .shape = weight.shape});
     by_name[weight.name] = &weight;
   }
-  trainer::OutputFile file(path);
+  OutputFile file(path);
   file.write(place_safetensors(header));
   for (const auto& entry : header.entries) {
     const at::Tensor values = by_name.at(entry.name)->values();
@@ -100,10 +100,10 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
       total += bytes_of(weight);
     }
   }
-  for (const std::string& path : paths) trainer::rename_path(path + ".tmp", path);
+  for (const std::string& path : paths) rename_path(path + ".tmp", path);
   index["metadata"]["total_size"] = total;
-  if (files.size() > 1) trainer::replace_file(folder + "/" + trainer::kWeightsIndex, index.dump(2) + "\n");
-  trainer::sync_folder(folder);
+  if (files.size() > 1) replace_file(folder + "/" + trainer::kWeightsIndex, index.dump(2) + "\n");
+  sync_folder(folder);
   return std::to_string(count) + " tensors, " + std::to_string(total) + " bytes in " +
          (files.size() == 1 ? paths[0] : folder);
 }

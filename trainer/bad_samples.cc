@@ -4,7 +4,7 @@
 #include <optional>
 #include <sstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 

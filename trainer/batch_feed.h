@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/worker_thread.h"
 #include "sharding/gpu_watch.h"
 #include "trainer/graph_feed.h"
 #include "trainer/task.h"
-#include "trainer/worker_thread.h"
 
 namespace strata::trainer {
 

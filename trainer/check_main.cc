@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "configs/config_errors.h"
-#include "configs/nearest_name.h"
 #include "modules/parameter_table.h"
 #include "trainer/load_config.h"
 #include "trainer/peak_memory.h"
@@ -115,8 +115,7 @@ void print_one(const LoadedConfig& loaded, const std::string& key) {
     }
     known.push_back(line.path);
   }
-  throw Error(ExitCode::configuration,
-              "check: no key " + key + configs::did_you_mean(configs::nearest_name(key, known)));
+  throw Error(ExitCode::configuration, "check: no key " + key + did_you_mean(nearest_name(key, known)));
 }
 
 void run(const std::vector<std::string>& words) {

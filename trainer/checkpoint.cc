@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

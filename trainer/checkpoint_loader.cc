@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "configs/errors.h"
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
 #include "trainer/safetensors.h"
 
 namespace strata::trainer {

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
+#include "base/digest.h"
+#include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/checkpoint.h"
-#include "trainer/digest.h"
 #include "trainer/safetensors.h"
 
 namespace strata::trainer {
@@ -180,7 +180,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     if (const std::string problem = cover_problem(manifest); !problem.empty()) refuse(problem);
     return manifest;
   } catch (const Error& error) {
-    refuse(path + ": " + configs::printable(error.what()));
+    refuse(path + ": " + printable(error.what()));
   }
 }
 

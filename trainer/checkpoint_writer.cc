@@ -12,8 +12,8 @@
 #include <random>
 #include <utility>
 
-#include "configs/errors.h"
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/safetensors.h"
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
 
 namespace strata::trainer {
 namespace {

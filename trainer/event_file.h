@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/append_file.h"
+#include "base/append_file.h"
 
 namespace strata::trainer {
 

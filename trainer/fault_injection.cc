@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 

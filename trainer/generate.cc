@@ -16,7 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/run_program.h"
 #include "kernels/linear/linear.h"
 #include "modules/parameter_table.h"
 #include "modules/rotary_tables.h"
@@ -24,7 +25,6 @@
 #include "sharding/visible_gpus.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/load_config.h"
-#include "trainer/run_program.h"
 
 namespace strata::trainer {
 namespace {
@@ -199,5 +199,5 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
-  return trainer::run_program(app, count, arguments, [&] { trainer::generate(request); });
+  return run_program(app, count, arguments, [&] { trainer::generate(request); });
 }

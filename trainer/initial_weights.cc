@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "configs/errors.h"
-#include "configs/nearest_name.h"
-#include "configs/printable.h"
+#include "base/errors.h"
+#include "base/nearest_name.h"
+#include "base/printable.h"
 #include "trainer/weights_folder.h"
 
 namespace strata::trainer {
@@ -34,14 +34,14 @@ std::string differences(const WeightsFolder& folder, const ShardedModel& model) 
       known.insert(entry.name);
       const SafetensorsEntry* stored = folder.find(entry.name);
       if (stored == nullptr) {
-        add(entry.name + ": missing" + configs::did_you_mean(configs::nearest_name(entry.name, names)));
+        add(entry.name + ": missing" + did_you_mean(nearest_name(entry.name, names)));
       } else if (stored->shape != entry.shape) {
         add(entry.name + ": " + shape_text(stored->shape) + " there, the model has " + shape_text(entry.shape));
       }
     }
   }
   for (const std::string& name : names) {
-    if (!known.contains(name)) add(configs::printable(name) + ": the model has no such parameter");
+    if (!known.contains(name)) add(printable(name) + ": the model has no such parameter");
   }
   if (count > kMostLines) text += "\n  and " + std::to_string(count - kMostLines) + " more";
   return text;

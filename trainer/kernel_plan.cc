@@ -5,11 +5,11 @@
 #include <set>
 #include <variant>
 
+#include "base/digest.h"
+#include "base/errors.h"
 #include "configs/document.h"
-#include "configs/errors.h"
 #include "configs/reader.h"
 #include "modules/kernel_selection.h"
-#include "trainer/digest.h"
 #include "trainer/used_shapes.h"
 
 namespace strata::trainer {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/level_table.h"
 #include "sharding/bootstrap.h"
 #include "sharding/failure.h"

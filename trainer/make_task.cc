@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <concepts>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/graph_partition.h"
 #include "trainer/data/npz_graph.h"
 #include "trainer/data/synthetic_graph.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <variant>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/parameter_table.h"
 #include "trainer/layer_costs.h"
 #include "trainer/layer_trial.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/append_file.h"
+#include "base/append_file.h"
 #include "trainer/best_evaluation.h"
 #include "trainer/console.h"
 #include "trainer/event_file.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/sharded_parameter_group.h"
 
 namespace strata::trainer {

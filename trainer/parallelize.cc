@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/all_threads.h"
+#include "base/errors.h"
 #include "kernels/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
 #include "sharding/run_in_backward.h"
-#include "trainer/data/all_threads.h"
 #include "trainer/group_layout.h"
 #include "trainer/scalar_type.h"
 #include "trainer/slot_plan.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/resume.h"
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/load_config.h"
 

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "configs/errors.h"
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

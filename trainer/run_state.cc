@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/checkpoint_manifest.h"
 
 namespace strata::trainer {

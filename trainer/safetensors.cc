@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

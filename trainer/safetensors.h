@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
 
 namespace strata::trainer {
 

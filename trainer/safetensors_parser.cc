@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
+#include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/safetensors.h"
 
 namespace strata::trainer {
@@ -159,7 +159,7 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path) {
   const auto expect = [&](bool holds, const std::string& what) {
-    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + configs::printable(what));
+    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + printable(what));
   };
   expect(json.starts_with('{'), "the header does not begin with '{'");
   const size_t end = json.find_last_not_of(' ');

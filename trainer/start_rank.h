@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/bootstrap.h"
 #include "trainer/load_config.h"
 

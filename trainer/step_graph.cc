@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

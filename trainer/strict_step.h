@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/device_memory.h"
 
 namespace strata::trainer {

@@ -16,10 +16,10 @@
 #include <map>
 #include <numeric>
 
+#include "base/permutation.h"
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"
-#include "trainer/data/permutation.h"
 #include "trainer/device_memory.h"
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata::trainer {
 namespace {
@@ -39,7 +39,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> file_of;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     if (!file.is_string() || !is_plain_file_name(file.get<std::string>())) {
-      throw refuse("'" + configs::printable(tensor) + "' lies in " + configs::printable(file.dump()) +
+      throw refuse("'" + printable(tensor) + "' lies in " + printable(file.dump()) +
                    ", expected the name of a .safetensors file in the same folder");
     }
     file_of[tensor] = file.get<std::string>();
@@ -58,7 +58,7 @@ std::optional<at::ScalarType> float_type(const std::string& dtype) {
 
 std::string what_is_no_float(const SafetensorsEntry& entry) {
   if (float_type(entry.dtype)) return "";
-  return configs::printable(entry.name) + " is " + entry.dtype + ", expected F32, BF16 or F16";
+  return printable(entry.name) + " is " + entry.dtype + ", expected F32, BF16 or F16";
 }
 
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
@@ -79,13 +79,12 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   for (const auto& [tensor, file] : file_of) {
     const auto place = places_.find(tensor);
     if (place == places_.end() || files[place->second.file] != file) {
-      throw Error(ExitCode::storage, index + ": '" + configs::printable(tensor) + "' is not in " + file);
+      throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' is not in " + file);
     }
   }
   for (const auto& [tensor, place] : places_) {
     if (file_of.contains(tensor)) continue;
-    throw Error(ExitCode::storage,
-                index + ": '" + configs::printable(tensor) + "' of " + files[place.file] + " is not listed");
+    throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' of " + files[place.file] + " is not listed");
   }
 }
 
@@ -93,8 +92,7 @@ void WeightsFolder::open(const std::string& file) {
   files_.push_back(std::make_unique<SafetensorsFile>(path_ + "/" + file));
   for (const SafetensorsEntry& entry : files_.back()->header().entries) {
     if (places_.emplace(entry.name, Place{files_.size() - 1, &entry}).second) continue;
-    throw Error(ExitCode::storage,
-                path_ + "/" + file + ": '" + configs::printable(entry.name) + "' is in another file too");
+    throw Error(ExitCode::storage, path_ + "/" + file + ": '" + printable(entry.name) + "' is in another file too");
   }
 }
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trainer/digest.h"
+#include "base/digest.h"
 
 namespace strata::trainer {
 

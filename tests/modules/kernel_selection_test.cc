@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/modules/kernels_lines.h"
 
 namespace strata::modules {

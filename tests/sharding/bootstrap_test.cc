@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {

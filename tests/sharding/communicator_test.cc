@@ -11,7 +11,7 @@
 
 #include <numeric>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/mpi_thread.h"
 #include "tests/sharding/mpi_main.h"
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/bootstrap.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::sharding {
 namespace {

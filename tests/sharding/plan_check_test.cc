@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "sharding/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/safetensors.h"
 
 int main() {

@@ -7,11 +7,11 @@
 #include <fstream>
 #include <random>
 
-#include "configs/errors.h"
+#include "base/digest.h"
+#include "base/errors.h"
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
 #include "trainer/checkpoint_loader.h"
-#include "trainer/digest.h"
 
 namespace strata::trainer {
 namespace {

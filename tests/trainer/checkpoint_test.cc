@@ -9,13 +9,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "configs/errors.h"
+#include "base/digest.h"
+#include "base/errors.h"
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
 #include "tests/trainer/virtual_ranks.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/digest.h"
 
 namespace strata::trainer {
 namespace {

@@ -50,7 +50,7 @@ def write_tokens(path, count):
 
 
 def mix(x, y=None):
-    """As trainer/data/permutation.h has it, on 64 bits."""
+    """As base/permutation.h has it, on 64 bits."""
     mask = 2**64 - 1
     if y is not None:
         return mix(mix((x + 0x9E3779B97F4A7C15) & mask) ^ y)

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/kernel_selection.h"
 #include "tests/trainer/config_texts.h"
 

@@ -7,7 +7,8 @@
 #include <functional>
 #include <random>
 
-#include "configs/errors.h"
+#include "base/digest.h"
+#include "base/errors.h"
 #include "tests/trainer/config_texts.h"
 #include "tests/trainer/data/token_files.h"
 #include "tests/trainer/small_model.h"
@@ -15,7 +16,6 @@
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/data/token_corpus.h"
 #include "trainer/data/token_file.h"
-#include "trainer/digest.h"
 #include "trainer/safetensors.h"
 
 namespace strata::trainer {

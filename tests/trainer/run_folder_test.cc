@@ -14,7 +14,7 @@
 #include <fstream>
 #include <functional>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/test_files.h"
 
 namespace strata::trainer {

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <new>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/test_files.h"
 
 namespace {

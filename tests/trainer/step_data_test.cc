@@ -10,7 +10,7 @@
 
 #include <cstdlib>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/batch_feed.h"
 #include "trainer/packed_batches.h"

@@ -14,14 +14,14 @@
 #include <thread>
 #include <vector>
 
-#include "configs/errors.h"
-#include "tools/append_text.h"
+#include "base/append_text.h"
+#include "base/errors.h"
+#include "base/quantile.h"
+#include "base/run_program.h"
+#include "base/temporary_folder.h"
 #include "tools/bench/jpeg_pictures.h"
-#include "tools/quantile.h"
-#include "tools/temporary_folder.h"
 #include "trainer/data/encoded_images.h"
 #include "trainer/data/image_folder.h"
-#include "trainer/run_program.h"
 
 namespace strata {
 namespace {
@@ -49,7 +49,7 @@ class Pictures {
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  tools::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::vector<std::string> files_;
 };
 
@@ -78,7 +78,6 @@ void decode_all(const std::vector<std::string>& files, int64_t threads) {
 }
 
 void run(const Request& request) {
-  using tools::median;
   const Pictures pictures(request);
   const trainer::EncodedImages images(std::make_unique<trainer::ImageFolder>(pictures.folder(), /*classes=*/1),
                                       {.size = request.size, .flip = true, .threads = request.threads});
@@ -105,7 +104,7 @@ void run(const Request& request) {
                                        {"share_of_libjpeg", median(shares)},
                                        {"share_of_libjpeg_by_cpu_time", median(computed_shares)}};
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
-  tools::append_text(request.json, json.dump() + "\n");
+  append_text(request.json, json.dump() + "\n");
 }
 
 }  // namespace
@@ -124,5 +123,5 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--rounds", request.rounds, "that count")->capture_default_str()->check(CLI::Range(1, 1000));
   app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
-  return trainer::run_program(app, count, arguments, [&] { run(request); });
+  return run_program(app, count, arguments, [&] { run(request); });
 }

@@ -10,14 +10,14 @@
 #include <tuple>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/append_text.h"
+#include "base/errors.h"
+#include "base/run_program.h"
 #include "kernels/device_name.h"
-#include "tools/append_text.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
 #include "trainer/load_config.h"
-#include "trainer/run_program.h"
 #include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
@@ -105,5 +105,5 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
   app.add_option("--json", options.json, "file to which a line of JSON a row is appended");
   app.add_option("--svg", options.picture, "file for a picture");
-  return trainer::run_program(app, argc, argv, [&] { return tools::bench(options); });
+  return run_program(app, argc, argv, [&] { return tools::bench(options); });
 }

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/run_program.h"
 #include "trainer/load_config.h"
-#include "trainer/run_program.h"
 #include "trainer/task.h"
 
 namespace strata {
@@ -71,5 +71,5 @@ int main(int count, char** arguments) {
   app.add_option("--steps", request.steps, "whose batches are made")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  return trainer::run_program(app, count, arguments, [&] { run(request); });
+  return run_program(app, count, arguments, [&] { run(request); });
 }

@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/checked_file.h"
+#include "base/digest.h"
+#include "base/errors.h"
+#include "base/run_program.h"
 #include "kernels/device_name.h"
 #include "modules/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
-#include "trainer/checked_file.h"
-#include "trainer/digest.h"
 #include "trainer/kernel_plan.h"
-#include "trainer/run_program.h"
 #include "trainer/task.h"
 #include "trainer/used_shapes.h"
 
@@ -49,8 +49,8 @@ std::string default_path(const std::string& file, const trainer::TrainerConfig& 
   }
   while (words.ends_with('-')) words.pop_back();
   const std::string versions = model_version(config) + kernels::torch_version() + kernels::kernel_version();
-  return "plans/" + std::filesystem::path(file).stem().string() + "-" + words + "-" +
-         trainer::sha256(versions).substr(0, 8) + ".yaml";
+  return "plans/" + std::filesystem::path(file).stem().string() + "-" + words + "-" + sha256(versions).substr(0, 8) +
+         ".yaml";
 }
 
 // `wish`: --device, or nothing.
@@ -186,10 +186,10 @@ void write(const std::string& path, const std::string& text) {
   if (!folder.empty()) std::filesystem::create_directories(folder, problem);
   // A run that looks for a plan meanwhile finds none or a whole one.
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  trainer::OutputFile file(temporary);
+  OutputFile file(temporary);
   file.write(text);
   file.close();
-  trainer::rename_path(temporary, path);
+  rename_path(temporary, path);
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
                  "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
   app.add_option("--device", name, "cpu or cuda:0; otherwise that of run.device");
   app.add_flag("--print-path", print_path, "only say what the plan's file would be");
-  return trainer::run_program(app, argc, argv, [&] {
+  return run_program(app, argc, argv, [&] {
     const trainer::TrainerConfig loaded = trainer::load_trainer_config(config, overrides).config;
     const at::Device device = tools::device_of(name, loaded.run.device);
     if (output.empty()) output = tools::default_path(config, loaded, device);

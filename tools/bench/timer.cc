@@ -11,7 +11,7 @@
 #include <chrono>
 #include <vector>
 
-#include "tools/quantile.h"
+#include "base/quantile.h"
 
 namespace strata::tools {
 namespace {

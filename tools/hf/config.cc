@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/timm.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::hf {
 

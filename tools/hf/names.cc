@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/module_name.h"
 #include "modules/parameter_table.h"
 

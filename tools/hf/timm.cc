@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "modules/parameter_table.h"
 
 namespace strata::hf {

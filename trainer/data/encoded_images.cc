@@ -13,11 +13,11 @@
 #include <thread>
 #include <utility>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
+#include "base/errors.h"
+#include "base/permutation.h"
+#include "base/printable.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/image_view.h"
-#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {
@@ -90,7 +90,7 @@ ImageBatch EncodedImages::read(const std::vector<Choice>& choices) const {
 void EncodedImages::note_bad(int64_t image, const std::string& reason) const {
   const std::lock_guard lock(mutex_);
   // The end of a line would make two images of one.
-  if (bad_.insert(image).second) bad_to_tell_.push_back(configs::printable(files_->name(image)) + ": " + reason);
+  if (bad_.insert(image).second) bad_to_tell_.push_back(printable(files_->name(image)) + ": " + reason);
 }
 
 std::vector<std::string> EncodedImages::take_bad_images() const {

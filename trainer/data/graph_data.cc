@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/hex_digits.h"
+#include "base/permutation.h"
 #include "trainer/data/fail.h"
-#include "trainer/data/hex_digits.h"
-#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {

@@ -15,7 +15,7 @@
 #include <tuple>
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

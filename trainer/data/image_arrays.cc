@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/idx_file.h"
 #include "trainer/data/labelled_images.h"

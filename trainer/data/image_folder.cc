@@ -15,11 +15,11 @@
 #include <string_view>
 #include <utility>
 
-#include "configs/printable.h"
+#include "base/hex_digits.h"
+#include "base/permutation.h"
+#include "base/printable.h"
 #include "trainer/data/decode_image.h"
 #include "trainer/data/fail.h"
-#include "trainer/data/hex_digits.h"
-#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {
@@ -89,7 +89,7 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
     });
   };
   list(name);
-  if (files_.size() == before) fail(root_ + "/" + configs::printable(name), "has no images; each class needs some");
+  if (files_.size() == before) fail(root_ + "/" + printable(name), "has no images; each class needs some");
   // Folder by folder, as os.walk() sorted by Python does it, and the names in each.
   const auto key = [](const File& file) {
     const size_t slash = file.path.rfind('/');
@@ -138,8 +138,8 @@ void check_same_classes(const ImageFolder& training, const ImageFolder& validati
       second == validation.classes().end() || (first != training.classes().end() && *first < *second);
   const ImageFolder& with = in_training ? training : validation;
   const ImageFolder& without = in_training ? validation : training;
-  fail(without.root(), "has no folder of the class '" + configs::printable(in_training ? *first : *second) +
-                           "', which is in " + with.root() + "; expected the same classes in both");
+  fail(without.root(), "has no folder of the class '" + printable(in_training ? *first : *second) + "', which is in " +
+                           with.root() + "; expected the same classes in both");
 }
 
 }  // namespace strata::trainer

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/data/draws.h"
+#include "base/draws.h"
 
 namespace strata::trainer {
 namespace {

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/draws.h"
 #include "trainer/data/decode_image.h"
-#include "trainer/data/draws.h"
 
 namespace strata::trainer {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "configs/errors.h"
-#include "trainer/data/hex_digits.h"
-#include "trainer/data/permutation.h"
+#include "base/errors.h"
+#include "base/hex_digits.h"
+#include "base/permutation.h"
 
 namespace strata::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
-#include "trainer/data/all_threads.h"
-#include "trainer/data/permutation.h"
+#include "base/all_threads.h"
+#include "base/permutation.h"
 
 namespace strata::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

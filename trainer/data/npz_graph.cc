@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/npz_file.h"
 

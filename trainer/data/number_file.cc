@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/zip_file.h"
 

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <vector>
 
-#include "trainer/data/permutation.h"
+#include "base/permutation.h"
 
 namespace strata::trainer {
 namespace {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "configs/errors.h"
-#include "configs/printable.h"
+#include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata::trainer {
 namespace {
@@ -96,8 +96,7 @@ std::optional<TarMember> TarReader::next() {
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // where the locale has no word for it
     if (name == nullptr || *name == '\0') fail("holds a file without a name" + after);
     member_ = {name, archive_entry_size(entry)};
-    if (configs::printable(member_.name) != member_.name)
-      fail("holds a name with control characters: " + configs::printable(name));
+    if (printable(member_.name) != member_.name) fail("holds a name with control characters: " + printable(name));
     if (leads_out(member_.name)) fail("holds '" + member_.name + "', a name that leads out of its folder");
     if (const char* kind = kind_of(entry)) fail("holds '" + member_.name + "', which is " + kind);
     const int64_t left = bytes_ - archive_read_header_position(archive_.get()) - kBlock;

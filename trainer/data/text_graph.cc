@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/number_file.h"
 

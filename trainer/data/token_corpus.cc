@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "configs/errors.h"
-#include "trainer/data/hex_digits.h"
+#include "base/errors.h"
+#include "base/hex_digits.h"
+#include "base/permutation.h"
 #include "trainer/data/matching_files.h"
-#include "trainer/data/permutation.h"
 
 // B samples, T tokens of a sequence
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/fail.h"
 
 namespace strata::trainer {

@@ -7,11 +7,11 @@
 #include <set>
 #include <string_view>
 
+#include "base/hex_digits.h"
+#include "base/permutation.h"
 #include "trainer/data/decode_image.h"
 #include "trainer/data/fail.h"
-#include "trainer/data/hex_digits.h"
 #include "trainer/data/matching_files.h"
-#include "trainer/data/permutation.h"
 
 namespace strata::trainer {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
 namespace strata::trainer {
 namespace {

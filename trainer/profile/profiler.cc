@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
 #include "trainer/profile/collective_waits.h"
 #include "trainer/profile/files.h"
 

@@ -8,12 +8,12 @@
 
 #include <utility>
 
-#include "configs/errors.h"
+#include "base/errors.h"
+#include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
 #include "modules/module_name.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/data/permutation.h"
 #include "trainer/scalar_type.h"
 
 namespace strata::trainer {

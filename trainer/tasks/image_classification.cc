@@ -14,11 +14,11 @@
 #include <cstdio>
 #include <variant>
 
+#include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/kernel_selection.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/image_mixing.h"
-#include "trainer/data/permutation.h"
 #include "trainer/image_data.h"
 
 namespace strata::trainer {

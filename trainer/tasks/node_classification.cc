@@ -7,10 +7,10 @@
 
 #include <utility>
 
+#include "base/permutation.h"
 #include "modules/kernel_selection.h"
 #include "trainer/data/graph_rows.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/data/permutation.h"
 #include "trainer/halo_exchange.h"
 
 namespace strata::trainer {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/encoded_images.h"
 #include "trainer/data/image_folder.h"
 #include "trainer/data/labelled_images.h"

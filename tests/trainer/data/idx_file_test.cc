@@ -6,7 +6,7 @@
 #include <numeric>
 #include <regex>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tools/weights_writer.h"
 #include "trainer/data/encoded_images.h"
 #include "trainer/data/image_folder.h"

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <set>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/data/idx_files.h"
 
 namespace strata::trainer {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/web_dataset.h"
 
 int main(int count, char** arguments) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/npz_graph.h"
 #include "trainer/data/text_graph.h"
 

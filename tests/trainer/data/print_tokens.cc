@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/token_file.h"
 
 int main(int, char** arguments) try {

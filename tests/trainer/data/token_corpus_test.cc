@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/data/token_files.h"
 
 namespace strata::trainer {

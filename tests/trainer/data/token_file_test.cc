@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "tests/trainer/data/token_files.h"
 
 namespace strata::trainer {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 #include "trainer/data/web_dataset.h"
 
 namespace strata::trainer {

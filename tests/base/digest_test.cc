@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/digest.h"
+#include "base/digest.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <bit>
 #include <random>
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 TEST(Digest, Sha256OfKnownTexts) {  // FIPS 180-2, appendix B
@@ -77,4 +77,4 @@ TEST(Digest, WeightsAreHashedByNameShapeAndSum) {
 }
 
 }  // namespace
-}  // namespace strata::trainer
+}  // namespace strata

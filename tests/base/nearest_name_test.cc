@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "configs/nearest_name.h"
+#include "base/nearest_name.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-namespace strata::configs {
+namespace strata {
 namespace {
 
 TEST(NearestName, CountsInsertedDeletedReplacedAndSwappedLetters) {
@@ -53,4 +53,4 @@ TEST(NearestName, WhatOthersCallAKey) {
 }
 
 }  // namespace
-}  // namespace strata::configs
+}  // namespace strata

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/append_file.h"
+#include "base/append_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <utility>
 
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
 
-namespace strata::trainer {
+namespace strata {
 
 AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
     : path_(path), end_(keep), warn_(std::move(warn)) {
@@ -43,4 +43,4 @@ void AppendFile::fail(const char* call) {
   warn_ = nullptr;
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "configs/printable.h"
+#include "base/printable.h"
 
 #include <algorithm>
 
-namespace strata::configs {
+namespace strata {
 
 std::string printable(std::string text) {
   std::replace_if(
@@ -11,4 +11,4 @@ std::string printable(std::string text) {
   return text;
 }
 
-}  // namespace strata::configs
+}  // namespace strata

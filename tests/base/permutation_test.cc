@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/permutation.h"
+#include "base/permutation.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 std::vector<int64_t> order(uint64_t key, int64_t size) {
@@ -61,4 +61,4 @@ TEST(Permutation, NeighborsDoNotStayNeighbors) {
 }
 
 }  // namespace
-}  // namespace strata::trainer
+}  // namespace strata

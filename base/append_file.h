@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace strata::trainer {
+namespace strata {
 
 class AppendFile {
  public:
@@ -32,4 +32,4 @@ class AppendFile {
   int file_;
 };
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -4,8 +4,8 @@
 
 #include <string>
 
-namespace strata::configs {
+namespace strata {
 
 std::string printable(std::string text);
 
-}  // namespace strata::configs
+}  // namespace strata

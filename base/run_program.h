@@ -10,9 +10,9 @@
 #include <string>
 #include <type_traits>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
-namespace strata::trainer {
+namespace strata {
 
 // `work` may return an exit code.
 template <class Work>
@@ -42,4 +42,4 @@ int run_program(CLI::App& app, int count, char** arguments, Work work) {
   }
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -11,7 +11,7 @@
 
 struct evp_md_ctx_st;  // of OpenSSL
 
-namespace strata::trainer {
+namespace strata {
 
 class Sha256 {
  public:
@@ -52,4 +52,4 @@ struct ParameterContent {
 // The hash of the list sorted by name: the same for any number of ranks.
 std::string weights_sha256(std::vector<ParameterContent> parameters);
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/checked_file.h"
+#include "base/checked_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 constexpr size_t kBuffer = 1 << 20;  // a checkpoint has hundreds of tensors of a few hundred bytes: one call for many
@@ -152,4 +152,4 @@ void replace_file(const std::string& path, std::string_view text) {
   sync_folder(folder.empty() ? "." : folder);
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-namespace strata::trainer {
+namespace strata {
 
 // What it costs to begin and end a thread for each piece is not the thread alone: OpenMP begins and ends a team of
 // threads with it, 6 ms on a host of 16 cores.
@@ -67,4 +67,4 @@ class WorkerThread {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <string>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
-namespace strata::tools {
+namespace strata {
 
 // Makes the file when it does not exist. Without a path nothing is done.
 inline void append_text(const std::string& path, const std::string& text) {
@@ -17,4 +17,4 @@ inline void append_text(const std::string& path, const std::string& text) {
   if (!file.flush()) throw Error(ExitCode::storage, path + ": cannot be written");
 }
 
-}  // namespace strata::tools
+}  // namespace strata

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace strata::sharding {
+namespace strata {
 
 // A line break at the end begins no line.
 inline std::vector<std::string> lines_of(const std::string& text) {
@@ -18,4 +18,4 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-}  // namespace strata::sharding
+}  // namespace strata

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace strata::trainer {
+namespace strata {
 
 // A hash of 64 bits in which every bit of the input changes half of the output: the finalizer of SplitMix64
 // (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014; constants: Stafford's variant 13).
@@ -20,4 +20,4 @@ constexpr uint64_t mix(uint64_t a, uint64_t b) { return mix(mix(a + 0x9e3779b97f
 // Where `index` goes in the permutation of [0, size) that `key` selects. Requires 0 <= index < size.
 int64_t permuted(uint64_t key, int64_t index, int64_t size);
 
-}  // namespace strata::trainer
+}  // namespace strata

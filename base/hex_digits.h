@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-namespace strata::trainer {
+namespace strata {
 
 inline std::string hex_digits(uint64_t number) {
   char digits[17];
@@ -14,4 +14,4 @@ inline std::string hex_digits(uint64_t number) {
   return digits;
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

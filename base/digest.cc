@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/digest.h"
+#include "base/digest.h"
 
 #include <openssl/evp.h>
 
@@ -7,9 +7,9 @@
 #include <bit>
 #include <new>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 void check(bool done) {
@@ -80,4 +80,4 @@ std::string weights_sha256(std::vector<ParameterContent> parameters) {
   return sha256(text);
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

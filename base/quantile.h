@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace strata::tools {
+namespace strata {
 
 // `share` of the others are below it: 0.5 is the median, of an even number of values the upper one.
 inline double quantile(std::vector<double> values, double share) {
@@ -18,4 +18,4 @@ inline double quantile(std::vector<double> values, double share) {
 
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
-}  // namespace strata::tools
+}  // namespace strata

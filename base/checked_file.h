@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/digest.h"
+#include "base/digest.h"
 
-namespace strata::trainer {
+namespace strata {
 
 // A new file, hashed while it is written. It is on the disk when close() has returned; without close() it is
 // unfinished.
@@ -69,4 +69,4 @@ void rename_path(const std::string& from, const std::string& to);
 // Readers see the old file or the new one, also after a crash.
 void replace_file(const std::string& path, std::string_view text);
 
-}  // namespace strata::trainer
+}  // namespace strata

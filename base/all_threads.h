@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace strata::trainer {
+namespace strata {
 
 // body(begin, end) for parts of [0, count) of at least `fewest`, at the same time; on this thread alone where a
 // c10::ParallelGuard says that others do the same. at::parallel_for runs on one thread in code that is not compiled
@@ -23,4 +23,4 @@ void on_all_threads(int64_t count, int64_t fewest, const Body& body) {
   body(0, count / threads);
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

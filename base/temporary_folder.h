@@ -9,9 +9,9 @@
 #include <string>
 #include <system_error>
 
-#include "configs/errors.h"
+#include "base/errors.h"
 
-namespace strata::tools {
+namespace strata {
 
 class TemporaryFolder {
  public:
@@ -33,4 +33,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace strata::tools
+}  // namespace strata

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace strata::configs {
+namespace strata {
 
 // Letters to insert, delete, replace or swap with their neighbor; upper and lower case are the same.
 int edit_distance(std::string_view a, std::string_view b);
@@ -24,4 +24,4 @@ bool is_called(std::string_view word, std::string_view name);
 // "; did you mean 'name'?", or nothing for an empty name.
 std::string did_you_mean(std::string_view name);
 
-}  // namespace strata::configs
+}  // namespace strata

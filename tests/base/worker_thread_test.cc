@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Work is done in order, by one thread, all of it before the end; what it throws arrives with its future.
-#include "trainer/worker_thread.h"
+#include "base/worker_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 TEST(WorkerThread, DoesItsWorkInOrderOnOneThread) {
@@ -41,4 +41,4 @@ TEST(WorkerThread, GivesResultsAndErrors) {
 }
 
 }  // namespace
-}  // namespace strata::trainer
+}  // namespace strata

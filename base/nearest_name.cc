@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "configs/nearest_name.h"
+#include "base/nearest_name.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-namespace strata::configs {
+namespace strata {
 namespace {
 
 constexpr size_t kLongest = 64;  // no name is longer; hostile keys of megabytes are not compared
@@ -91,4 +91,4 @@ std::string did_you_mean(std::string_view name) {
   return name.empty() ? "" : "; did you mean '" + std::string(name) + "'?";
 }
 
-}  // namespace strata::configs
+}  // namespace strata

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/permutation.h"
+#include "base/permutation.h"
 
 #include <bit>
 
-namespace strata::trainer {
+namespace strata {
 namespace {
 
 // Four rounds make a Feistel network a pseudorandom permutation that resists chosen questions (Luby and Rackoff, 1988);
@@ -36,4 +36,4 @@ int64_t permuted(uint64_t key, int64_t index, int64_t size) {
   return static_cast<int64_t>(x);
 }
 
-}  // namespace strata::trainer
+}  // namespace strata

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <numbers>
 
-#include "trainer/data/permutation.h"
+#include "base/permutation.h"
 
-namespace strata::trainer {
+namespace strata {
 
 class Draws {
  public:
@@ -25,4 +25,4 @@ class Draws {
   uint64_t key_, next_ = 0;
 };
 
-}  // namespace strata::trainer
+}  // namespace strata
