@@ -6,7 +6,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "modules/block_config.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/block_config.h"
+#include "modules/config/kernel_selection.h"
 #include "modules/layer.h"
 #include "modules/parameters.h"
 

@@ -2,9 +2,9 @@
 // The first layer of a vision transformer: an image cut into square patches, each projected to a token.
 #pragma once
 
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/config/model_config.h"
 #include "modules/linear.h"
-#include "modules/model_config.h"
 
 namespace strata::modules {
 

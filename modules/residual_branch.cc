@@ -5,7 +5,7 @@
 #include <ATen/ops/ones.h>
 
 #include "kernels/weight_gradient.h"
-#include "modules/stochastic_depth.h"
+#include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {
 

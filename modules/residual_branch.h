@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "modules/block_config.h"
+#include "modules/config/block_config.h"
+#include "modules/config/kernel_selection.h"
 #include "modules/dropout.h"
-#include "modules/kernel_selection.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {

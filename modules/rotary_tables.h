@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 
 namespace strata::modules {
 

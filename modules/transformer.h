@@ -5,10 +5,10 @@
 #include <functional>
 #include <vector>
 
+#include "modules/config/kernel_selection.h"
+#include "modules/config/model_config.h"
 #include "modules/dropout.h"
-#include "modules/kernel_selection.h"
 #include "modules/layer.h"
-#include "modules/model_config.h"
 #include "modules/norm.h"
 #include "modules/transformer_block.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "modules/transformer_block.h"
 
+#include "modules/config/module_name.h"
 #include "modules/made_again.h"
-#include "modules/module_name.h"
 
 namespace strata::modules {
 

@@ -13,7 +13,7 @@
 #include "base/errors.h"
 #include "base/quantile.h"
 #include "configs/range.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "sharding/bootstrap.h"
 #include "tools/random_data.h"
 #include "trainer/load_config.h"

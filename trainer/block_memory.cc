@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "modules/stochastic_depth.h"
+#include "modules/config/stochastic_depth.h"
 
 namespace strata::trainer {
 

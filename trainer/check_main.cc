@@ -9,7 +9,7 @@
 
 #include "base/nearest_name.h"
 #include "configs/config_errors.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/load_config.h"
 #include "trainer/peak_memory.h"
 

@@ -19,7 +19,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "kernels/linear/linear.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 #include "sharding/visible_gpus.h"

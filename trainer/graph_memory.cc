@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "modules/graph_products.h"
+#include "modules/config/graph_products.h"
 
 namespace strata::trainer {
 namespace {

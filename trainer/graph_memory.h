@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/neighbor_aggregate/reduction.h"
-#include "modules/graph_network_config.h"
+#include "modules/config/graph_network_config.h"
 #include "trainer/graph_sizes.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/memory_tape.h"

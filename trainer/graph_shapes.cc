@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/graph_shapes.h"
 
-#include "modules/graph_products.h"
-#include "modules/module_name.h"
+#include "modules/config/graph_products.h"
+#include "modules/config/module_name.h"
 
 namespace strata::trainer {
 namespace {

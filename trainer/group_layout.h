@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "sharding/flat_layout.h"
 
 namespace strata::trainer {

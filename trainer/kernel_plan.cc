@@ -9,7 +9,7 @@
 #include "base/errors.h"
 #include "configs/document.h"
 #include "configs/reader.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/used_shapes.h"
 
 namespace strata::trainer {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/kernels_config.h"
+#include "modules/config/kernels_config.h"
 #include "trainer/load_config.h"
 
 namespace strata::trainer {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kernels/linear_cross_entropy/head_chunks.h"
-#include "modules/module_table.h"
+#include "modules/config/module_table.h"
 
 namespace strata::trainer {
 

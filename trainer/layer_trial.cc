@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "modules/kernel_selection.h"
-#include "modules/module_name.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/config/module_name.h"
 #include "modules/recompute.h"
 #include "sharding/device_mesh.h"
 #include "sharding/failure.h"

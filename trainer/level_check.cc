@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kernels/levels.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/used_modules.h"
 #include "trainer/used_shapes.h"
 

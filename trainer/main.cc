@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "modules/level_table.h"
+#include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"
 #include "sharding/failure.h"
 #include "sharding/stop_request.h"

@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "base/errors.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/layer_costs.h"
 #include "trainer/layer_trial.h"
 #include "trainer/out_of_memory.h"

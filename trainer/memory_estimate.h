@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/op_memory.h"
 
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 namespace strata::trainer {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "modules/block_config.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/block_config.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/trainer_config.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "sharding/device_mesh.h"
 #include "sharding/fully_shard.h"
 #include "sharding/sharded_parameter_group.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/graph_sizes.h"
 #include "trainer/memory_estimate.h"
 #include "trainer/trainer_config.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 namespace strata::trainer {
 namespace {

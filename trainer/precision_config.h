@@ -10,8 +10,8 @@
 
 #include "configs/checks.h"
 #include "configs/range.h"
-#include "modules/kernels_config.h"
-#include "modules/module_table.h"
+#include "modules/config/kernels_config.h"
+#include "modules/config/module_table.h"
 
 namespace strata::trainer {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {

@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "modules/block_config.h"
-#include "modules/module_name.h"
-#include "modules/module_table.h"
-#include "modules/parameter_table.h"
+#include "modules/config/block_config.h"
+#include "modules/config/module_name.h"
+#include "modules/config/module_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/block_memory.h"
 #include "trainer/graph_memory.h"
 #include "trainer/language_model_ends.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "modules/graph_step.h"
+#include "modules/config/parameter_table.h"
+#include "modules/graph/graph_step.h"
 #include "modules/layer.h"
-#include "modules/parameter_table.h"
 #include "modules/parameters.h"
 #include "sharding/communicator.h"
 #include "trainer/graph_sizes.h"

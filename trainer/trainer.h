@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/device_mesh.h"
 #include "trainer/bad_samples.h"

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "modules/kernels_check.h"
+#include "modules/config/kernels_check.h"
 #include "trainer/used_modules.h"
 
 namespace strata::trainer {

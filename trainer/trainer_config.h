@@ -12,8 +12,8 @@
 
 #include "configs/limits.h"
 #include "configs/range.h"
-#include "modules/kernels_config.h"
-#include "modules/model_config.h"
+#include "modules/config/kernels_config.h"
+#include "modules/config/model_config.h"
 #include "sharding/device_choice.h"
 #include "sharding/sharding_config.h"
 #include "trainer/graph_data_config.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "modules/module_table.h"
+#include "modules/config/module_table.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {

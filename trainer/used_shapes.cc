@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
-#include "modules/block_config.h"
-#include "modules/parameter_table.h"
+#include "modules/config/block_config.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/graph_shapes.h"
 
 namespace strata::trainer {

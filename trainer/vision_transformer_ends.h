@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 #include "trainer/memory_ledger.h"
 #include "trainer/op_memory.h"
 #include "trainer/trainer_config.h"

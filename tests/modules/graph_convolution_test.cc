@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Graph convolutions against those of PyG with the same weights: outputs, gradients, and how parameters start.
-#include "modules/graph_convolution.h"
+#include "modules/graph/graph_convolution.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "modules/config/parameter_table.h"
 #include "modules/initialization.h"
-#include "modules/parameter_table.h"
 #include "tests/modules/pyg_reference.h"
 #include "trainer/data/graph_rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Poolings against global_mean_pool, global_add_pool and AttentionalAggregation of PyG with the same weights: outputs
 // and gradients, at every level that runs on CPUs.
-#include "modules/graph_pooling.h"
+#include "modules/graph/graph_pooling.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which level runs where, resolved from the `kernels:` section.
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "modules/kernels_config.h"
+#include "modules/config/kernels_config.h"
 
 namespace strata::modules {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The table of levels that a run logs.
-#include "modules/level_table.h"
+#include "modules/config/level_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which modules a name in a configuration means.
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Every parameter belongs to a module, which is gathered with it.
-#include "modules/module_table.h"
+#include "modules/config/module_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 
 namespace strata::modules {
 namespace {

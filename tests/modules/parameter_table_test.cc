@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 
 #include <gtest/gtest.h>
 

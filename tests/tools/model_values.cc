@@ -17,7 +17,7 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear/linear.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 #include "modules/vision_transformer.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/errors.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "tests/trainer/config_texts.h"
 
 namespace strata::trainer {

@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "sharding/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "sharding/local_communicator.h"
 #include "trainer/load_config.h"
 #include "trainer/task.h"

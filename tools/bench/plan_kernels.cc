@@ -20,7 +20,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "kernels/device_name.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/kernel_plan.h"

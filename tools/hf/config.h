@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 
 namespace strata::hf {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/errors.h"
-#include "modules/module_name.h"
-#include "modules/parameter_table.h"
+#include "modules/config/module_name.h"
+#include "modules/config/parameter_table.h"
 
 namespace strata::hf {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 
 namespace strata::hf {
 namespace {

@@ -2,7 +2,7 @@
 // The sparse matrix that a kind of graph convolution multiplies with.
 #pragma once
 
-#include "modules/graph_network_config.h"
+#include "modules/config/graph_network_config.h"
 #include "trainer/data/graph_data.h"
 
 namespace strata::trainer {

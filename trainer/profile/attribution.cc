@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 namespace strata::trainer::profile {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 #include "trainer/slot_plan.h"
 #include "trainer/used_shapes.h"
 

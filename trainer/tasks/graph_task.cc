@@ -11,8 +11,8 @@
 #include "base/errors.h"
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/kernel_selection.h"
-#include "modules/module_name.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/config/module_name.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/scalar_type.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "kernels/level.h"
-#include "modules/graph_network.h"
+#include "modules/graph/graph_network.h"
 #include "trainer/data/graph_data.h"
 #include "trainer/task.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/image_mixing.h"
 #include "trainer/image_data.h"

@@ -10,7 +10,7 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/permutation.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/data/graph_rows.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/halo_exchange.h"

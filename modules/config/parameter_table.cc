@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "modules/parameter_table.h"
+#include "modules/config/parameter_table.h"
 
 #include <cmath>
 
-#include "modules/block_config.h"
-#include "modules/graph_products.h"
-#include "modules/module_name.h"
+#include "modules/config/block_config.h"
+#include "modules/config/graph_products.h"
+#include "modules/config/module_name.h"
 
 namespace strata::modules {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/graph_convolution.h"
+#include "modules/graph/graph_convolution.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
@@ -14,8 +14,8 @@
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/weight_gradient.h"
-#include "modules/graph_products.h"
-#include "modules/module_name.h"
+#include "modules/config/graph_products.h"
+#include "modules/config/module_name.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of a head
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "configs/checks.h"
-#include "modules/kernels_config.h"
-#include "modules/module_table.h"
+#include "modules/config/kernels_config.h"
+#include "modules/config/module_table.h"
 
 namespace strata::modules {
 

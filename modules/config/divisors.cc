@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/divisors.h"
+#include "modules/config/divisors.h"
 
 namespace strata::modules {
 namespace {

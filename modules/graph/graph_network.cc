@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/graph_network.h"
+#include "modules/graph/graph_network.h"
 
 #include <ATen/ops/add.h>
 
@@ -9,10 +9,10 @@
 #include "kernels/linear/linear.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/weight_gradient.h"
+#include "modules/config/module_name.h"
 #include "modules/dropout.h"
-#include "modules/graph_convolution.h"
+#include "modules/graph/graph_convolution.h"
 #include "modules/made_again.h"
-#include "modules/module_name.h"
 #include "modules/norm.h"
 
 namespace strata::modules {

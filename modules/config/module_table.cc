@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/module_table.h"
+#include "modules/config/module_table.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,10 +7,10 @@
 
 #include "base/nearest_name.h"
 #include "configs/range.h"
-#include "modules/block_config.h"
-#include "modules/graph_products.h"
-#include "modules/module_name.h"
-#include "modules/stochastic_depth.h"
+#include "modules/config/block_config.h"
+#include "modules/config/graph_products.h"
+#include "modules/config/module_name.h"
+#include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {
 namespace {

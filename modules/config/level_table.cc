@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/level_table.h"
+#include "modules/config/level_table.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "modules/kernel_selection.h"
-#include "modules/module_name.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/config/module_name.h"
 
 namespace strata::modules {
 namespace {

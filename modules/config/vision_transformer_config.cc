@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "modules/vision_transformer_config.h"
+#include "modules/config/vision_transformer_config.h"
 
 #include <utility>
 
-#include "modules/divisors.h"
+#include "modules/config/divisors.h"
 
 namespace strata::modules {
 

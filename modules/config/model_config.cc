@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 
 #include <string>
 #include <utility>
 
-#include "modules/divisors.h"
+#include "modules/config/divisors.h"
 
 namespace strata::modules {
 namespace {

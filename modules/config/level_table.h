@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "modules/kernels_config.h"
-#include "modules/module_table.h"
+#include "modules/config/kernels_config.h"
+#include "modules/config/module_table.h"
 
 namespace strata::modules {
 

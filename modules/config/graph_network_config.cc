@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "modules/graph_network_config.h"
+#include "modules/config/graph_network_config.h"
 
 #include <string>
 
-#include "modules/divisors.h"
+#include "modules/config/divisors.h"
 
 namespace strata::modules {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/block_config.h"
+#include "modules/config/block_config.h"
 
 namespace strata::modules {
 

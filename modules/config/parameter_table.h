@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 
 namespace strata::modules {
 

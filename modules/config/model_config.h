@@ -9,8 +9,8 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
-#include "modules/graph_network_config.h"
-#include "modules/vision_transformer_config.h"
+#include "modules/config/graph_network_config.h"
+#include "modules/config/vision_transformer_config.h"
 
 namespace strata::modules {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 #include <charconv>
 #include <utility>

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "modules/block_config.h"
+#include "modules/config/block_config.h"
 
 namespace strata::modules {
 

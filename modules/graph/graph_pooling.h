@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "kernels/neighbor_aggregate/reduction.h"
-#include "modules/graph_network_config.h"
-#include "modules/graph_step.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/graph_network_config.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/graph/graph_step.h"
 #include "modules/linear.h"
 #include "modules/parameters.h"
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "modules/graph_convolution.h"
-#include "modules/graph_network_config.h"
-#include "modules/graph_pooling.h"
-#include "modules/graph_step.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/graph_network_config.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/graph/graph_convolution.h"
+#include "modules/graph/graph_pooling.h"
+#include "modules/graph/graph_step.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
 #include "modules/parameters.h"

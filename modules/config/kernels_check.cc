@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/kernels_check.h"
+#include "modules/config/kernels_check.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 namespace strata::modules {
 namespace {

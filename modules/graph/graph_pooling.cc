@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/graph_pooling.h"
+#include "modules/graph/graph_pooling.h"
 
 #include <ATen/ops/zeros.h>
 

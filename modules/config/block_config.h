@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/activation/activation_kind.h"
-#include "modules/model_config.h"
+#include "modules/config/model_config.h"
 
 namespace strata::modules {
 

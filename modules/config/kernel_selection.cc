@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "modules/kernel_selection.h"
+#include "modules/config/kernel_selection.h"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "base/errors.h"
-#include "modules/module_name.h"
+#include "modules/config/module_name.h"
 
 namespace strata::modules {
 namespace {

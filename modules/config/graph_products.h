@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/neighbor_aggregate/reduction.h"
-#include "modules/graph_network_config.h"
+#include "modules/config/graph_network_config.h"
 
 namespace strata::modules {
 

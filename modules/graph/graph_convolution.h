@@ -6,9 +6,9 @@
 
 #include "kernels/activation/activation_kind.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
-#include "modules/graph_network_config.h"
-#include "modules/graph_step.h"
-#include "modules/kernel_selection.h"
+#include "modules/config/graph_network_config.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/graph/graph_step.h"
 #include "modules/parameters.h"
 
 namespace strata::modules {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "kernels/level.h"
-#include "modules/kernels_config.h"
+#include "modules/config/kernels_config.h"
 
 namespace strata::modules {
 
