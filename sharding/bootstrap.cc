@@ -15,16 +15,16 @@
 
 #include "base/errors.h"
 #include "base/text_lines.h"
-#include "sharding/failure.h"
-#include "sharding/gpu_watch.h"
-#include "sharding/local_communicator.h"
-#include "sharding/mpi_communicator.h"
-#include "sharding/mpi_thread.h"
-#include "sharding/nccl_communicator.h"
-#include "sharding/nccl_environment.h"
-#include "sharding/plan_check.h"
-#include "sharding/visible_gpus.h"
-#include "sharding/watchdog.h"
+#include "sharding/communication/local_communicator.h"
+#include "sharding/communication/mpi_communicator.h"
+#include "sharding/communication/mpi_thread.h"
+#include "sharding/communication/nccl_communicator.h"
+#include "sharding/communication/nccl_environment.h"
+#include "sharding/communication/plan_check.h"
+#include "sharding/process/failure.h"
+#include "sharding/process/gpu_watch.h"
+#include "sharding/process/visible_gpus.h"
+#include "sharding/process/watchdog.h"
 
 namespace strata::sharding {
 namespace {

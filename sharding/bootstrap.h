@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sharding/communicator.h"
-#include "sharding/device_choice.h"
-#include "sharding/host_group.h"
-#include "sharding/sharding_config.h"
+#include "sharding/communication/communicator.h"
+#include "sharding/communication/host_group.h"
+#include "sharding/config/device_choice.h"
+#include "sharding/config/sharding_config.h"
 
 namespace strata::sharding {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/worker_thread.h"
-#include "sharding/gpu_watch.h"
+#include "sharding/process/gpu_watch.h"
 #include "trainer/graph_feed.h"
 #include "trainer/task.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "sharding/window_memory.h"
+#include "sharding/communication/window_memory.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/resident_memory.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 #include "trainer/parallelize.h"
 #include "trainer/task.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "modules/layer.h"
-#include "sharding/communicator.h"
-#include "sharding/sharded_parameter_group.h"
+#include "sharding/communication/communicator.h"
+#include "sharding/parameters/sharded_parameter_group.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {

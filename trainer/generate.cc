@@ -22,7 +22,7 @@
 #include "modules/config/parameter_table.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
-#include "sharding/visible_gpus.h"
+#include "sharding/process/visible_gpus.h"
 #include "trainer/checkpoint_loader.h"
 #include "trainer/load_config.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "sharding/gpu_watch.h"
+#include "sharding/process/gpu_watch.h"
 #include "trainer/packed_batches.h"
 
 namespace strata::trainer {

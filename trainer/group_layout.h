@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "modules/config/parameter_table.h"
-#include "sharding/flat_layout.h"
+#include "sharding/parameters/flat_layout.h"
 
 namespace strata::trainer {
 

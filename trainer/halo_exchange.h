@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "kernels/level.h"
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 #include "trainer/data/graph_partition.h"
 
 namespace strata::trainer {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "sharding/sharded_parameter_group.h"
+#include "sharding/parameters/sharded_parameter_group.h"
 
 namespace strata::trainer {
 

@@ -9,7 +9,7 @@
 #include "kernels/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
-#include "sharding/run_in_backward.h"
+#include "sharding/parameters/run_in_backward.h"
 #include "trainer/group_layout.h"
 #include "trainer/scalar_type.h"
 #include "trainer/slot_plan.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "modules/config/parameter_table.h"
-#include "sharding/device_mesh.h"
-#include "sharding/fully_shard.h"
-#include "sharding/sharded_parameter_group.h"
-#include "sharding/slot_pool.h"
+#include "sharding/parameters/device_mesh.h"
+#include "sharding/parameters/fully_shard.h"
+#include "sharding/parameters/sharded_parameter_group.h"
+#include "sharding/parameters/slot_pool.h"
 #include "trainer/task.h"
 #include "trainer/trainer_config.h"
 

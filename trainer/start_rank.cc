@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "kernels/device_name.h"
-#include "sharding/failure.h"
+#include "sharding/process/failure.h"
 #include "trainer/kernel_plan.h"
 #include "trainer/level_check.h"
 

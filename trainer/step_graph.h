@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "sharding/gpu_watch.h"
+#include "sharding/process/gpu_watch.h"
 #include "trainer/trainer_config.h"
 
 namespace strata::trainer {

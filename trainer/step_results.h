@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "sharding/gpu_watch.h"
+#include "sharding/process/gpu_watch.h"
 
 namespace strata::trainer {
 

@@ -16,7 +16,7 @@
 #include "modules/graph/graph_step.h"
 #include "modules/layer.h"
 #include "modules/parameters.h"
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 #include "trainer/graph_sizes.h"
 #include "trainer/trainer_config.h"
 

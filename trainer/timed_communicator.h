@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 #include "trainer/phase_timer.h"
 
 namespace strata::trainer {

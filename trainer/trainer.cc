@@ -18,8 +18,8 @@
 
 #include "base/permutation.h"
 #include "kernels/global_norm/global_norm.h"
-#include "sharding/failure.h"
-#include "sharding/stop_request.h"
+#include "sharding/process/failure.h"
+#include "sharding/process/stop_request.h"
 #include "trainer/device_memory.h"
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"

@@ -12,7 +12,7 @@
 #include "base/errors.h"
 #include "modules/config/kernel_selection.h"
 #include "sharding/bootstrap.h"
-#include "sharding/device_mesh.h"
+#include "sharding/parameters/device_mesh.h"
 #include "trainer/bad_samples.h"
 #include "trainer/batch_feed.h"
 #include "trainer/checkpoint_writer.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 #include "trainer/parallelize.h"
 
 namespace strata::trainer {

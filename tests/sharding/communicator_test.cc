@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every collective against a plain computation, on any number of ranks, of tensors on CPUs or on GPUs.
-#include "sharding/communicator.h"
+#include "sharding/communication/communicator.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 #include <numeric>
 
 #include "base/errors.h"
-#include "sharding/mpi_thread.h"
+#include "sharding/communication/mpi_thread.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {

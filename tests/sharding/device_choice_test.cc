@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which GPU each rank gets, and every reason why a job is refused before its first collective.
-#include "sharding/device_choice.h"
+#include "sharding/config/device_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/device_mesh.h"
+#include "sharding/parameters/device_mesh.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>

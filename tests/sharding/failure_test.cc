@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/failure.h"
+#include "sharding/process/failure.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -17,8 +17,8 @@
 
 #include "base/errors.h"
 #include "sharding/bootstrap.h"
-#include "sharding/failure.h"
-#include "sharding/stop_request.h"
+#include "sharding/process/failure.h"
+#include "sharding/process/stop_request.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/flat_layout.h"
+#include "sharding/parameters/flat_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The decorator around layers of its own, with recomputation inside of it, against the same layers without any.
-#include "sharding/fully_shard.h"
+#include "sharding/parameters/fully_shard.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -11,7 +11,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/weight_gradient.h"
 #include "modules/recompute.h"
-#include "sharding/device_mesh.h"
+#include "sharding/parameters/device_mesh.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {

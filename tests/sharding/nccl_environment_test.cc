@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // NCCL_SOCKET_IFNAME in all its forms, against the interfaces of a host.
-#include "sharding/nccl_environment.h"
+#include "sharding/communication/nccl_environment.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Plans that differ without anything hanging: what only the comparison at a step's end can find.
-#include "sharding/plan_check.h"
+#include "sharding/communication/plan_check.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "base/errors.h"
-#include "sharding/local_communicator.h"
+#include "sharding/communication/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
 
 namespace strata::sharding {

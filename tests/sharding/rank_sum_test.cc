@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/rank_sum.h"
+#include "sharding/communication/rank_sum.h"
 
 #include <c10/util/BFloat16.h>
 #include <gtest/gtest.h>

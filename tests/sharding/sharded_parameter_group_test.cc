@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // In which order a group of hybrid sharding starts its collectives and waits for them, on one rank that plays all.
-#include "sharding/sharded_parameter_group.h"
+#include "sharding/parameters/sharded_parameter_group.h"
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>

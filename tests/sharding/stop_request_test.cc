@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/stop_request.h"
+#include "sharding/process/stop_request.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

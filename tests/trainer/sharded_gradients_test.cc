@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "sharding/local_communicator.h"
+#include "sharding/communication/local_communicator.h"
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "modules/config/parameter_table.h"
-#include "sharding/local_communicator.h"
+#include "sharding/communication/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
 #include "trainer/load_config.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "modules/config/parameter_table.h"
-#include "sharding/local_communicator.h"
+#include "sharding/communication/local_communicator.h"
 #include "trainer/load_config.h"
 #include "trainer/task.h"
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/communication/host_group.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "base/errors.h"
+#include "sharding/communication/mpi_thread.h"
+
+namespace strata::sharding {
+namespace {
+
+constexpr int kTagBits = 20;  // of MPI's 31; the others number the group
+constexpr int kGroups = 1 << (31 - kTagBits);
+constexpr size_t kFirstBytes = 1024;  // of every text goes with its size: one round trip for nearly all
+
+struct First {
+  uint64_t bytes = 0;
+  char text[kFirstBytes - sizeof(uint64_t)];
+};
+
+std::string name_of(const std::vector<int>& members) {
+  if (members.size() > 1 && members.back() - members.front() + 1 == static_cast<int>(members.size()))
+    return "ranks " + std::to_string(members.front()) + "-" + std::to_string(members.back());
+  std::string text = members.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
+  return text;
+}
+
+}  // namespace
+
+HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
+    : thread_(std::move(thread)), members_(static_cast<size_t>(thread_->size())), rank_(thread_->rank()) {
+  std::iota(members_.begin(), members_.end(), 0);
+}
+
+// Tag 0 of group 0 is the watchdogs'.
+int HostGroup::tag(unsigned kind) const {
+  return static_cast<int>(static_cast<unsigned>(id_) << kTagBits | (kind + 1));
+}
+
+std::vector<std::string> HostGroup::gather(const std::string& text, std::string_view purpose) const {
+  if (size() == 1) return {text};
+  const std::string mine = std::string(purpose) + '\0' + text;
+  std::vector<std::string> texts(members_.size());
+  thread_->run({"", name_ + ": " + std::string(purpose), /*meeting=*/true}, [&] {
+    std::vector<First> firsts(members_.size());
+    First& own = firsts[static_cast<size_t>(rank_)];
+    own.bytes = mine.size();
+    const size_t sent = std::min(mine.size(), sizeof(own.text));
+    std::memcpy(own.text, mine.data(), sent);
+    MpiThread::Exchange exchange(*thread_);
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i] == members_[static_cast<size_t>(rank_)]) continue;
+      exchange.receive(members_[i], tag(0), &firsts[i], sizeof(First));
+      exchange.send(members_[i], tag(0), &own, sizeof(First));
+    }
+    exchange.complete();
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const size_t first = std::min<size_t>(firsts[i].bytes, sizeof(own.text));
+      texts[i].assign(firsts[i].text, first);
+      texts[i].resize(firsts[i].bytes);
+      if (static_cast<int>(i) == rank_) continue;
+      exchange.receive(members_[i], tag(0), texts[i].data() + first, texts[i].size() - first);
+      exchange.send(members_[i], tag(0), mine.data() + sent, mine.size() - sent);
+    }
+    exchange.complete();
+  });
+  texts[static_cast<size_t>(rank_)] = mine;
+  check_purposes(texts);
+  for (auto& one : texts) one.erase(0, one.find('\0') + 1);
+  return texts;
+}
+
+void HostGroup::check_purposes(const std::vector<std::string>& texts) const {
+  std::map<std::string, std::vector<int>> purposes;
+  for (size_t i = 0; i < texts.size(); ++i) purposes[texts[i].substr(0, texts[i].find('\0'))].push_back(members_[i]);
+  if (purposes.size() == 1) return;
+  std::string sides;
+  for (const auto& [purpose, ranks] : purposes)
+    sides += (sides.empty() ? "" : ", ") + name_of(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
+  throw Error(ExitCode::communication, name_ + " do not do the same: " + sides);
+}
+
+HostGroup HostGroup::split(int color) const {
+  if (size() == 1) return *this;
+  const auto answers =
+      gather(std::to_string(color) + " " + std::to_string(thread_->highest_group()), "split of a group");
+  HostGroup part = *this;
+  part.members_.clear();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const size_t space = answers[i].find(' ');
+    part.id_ = std::max(part.id_, std::stoi(answers[i].substr(space + 1)) + 1);
+    if (std::stoi(answers[i].substr(0, space)) != color) continue;
+    if (static_cast<int>(i) == rank_) part.rank_ = static_cast<int>(part.members_.size());
+    part.members_.push_back(members_[i]);
+  }
+  // Any two ranks that meet in two groups know them by two numbers: each is above all that its members used before.
+  if (part.id_ >= kGroups)
+    throw Error(ExitCode::communication, "more than " + std::to_string(kGroups) + " groups of ranks");
+  thread_->use_group(part.id_);
+  // The number tells groups of the same ranks apart.
+  part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";
+  return part;
+}
+
+}  // namespace strata::sharding

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/communication/mpi_communicator.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "sharding/communication/collective.h"
+#include "sharding/communication/local_communicator.h"
+#include "sharding/communication/mpi_thread.h"
+#include "sharding/communication/rank_sum.h"
+
+namespace strata::sharding {
+namespace {
+
+constexpr int64_t kRoundBytes = 1 << 18;   // of one rank's part that are received while the round before is summed
+constexpr int64_t kDirectBytes = 1 << 13;  // up to here, sending all to all beats two rounds of messages
+
+// What a job needs to know of its group. Parts of a flat buffer: rank i owns elements [offsets[i], offsets[i + 1]).
+struct Job {
+  HostGroup group;
+  int tag;
+  c10::ScalarType dtype;
+  int64_t element_bytes;
+
+  int size() const { return group.size(); }
+  MpiThread& thread() const { return *group.thread(); }
+  template <typename Body>
+  void for_each_peer(Body body) const {
+    // Starting behind the own rank, so that not all ranks send to rank 0 first.
+    for (int i = 1; i < size(); ++i) {
+      const int peer = (group.rank() + i) % size();
+      body(peer, group.members()[static_cast<size_t>(peer)]);
+    }
+  }
+};
+
+std::vector<int64_t> even_parts(int64_t count, int ranks) {
+  std::vector<int64_t> offsets;
+  for (int i = 0; i <= ranks; ++i) offsets.push_back(count * i / ranks);
+  return offsets;
+}
+
+std::vector<int64_t> offsets_of(const std::vector<int64_t>& counts) {
+  std::vector<int64_t> offsets = {0};
+  for (const int64_t count : counts) offsets.push_back(offsets.back() + count);
+  return offsets;
+}
+
+// Every rank receives the parts of all others into `whole`, where its own part already is.
+void exchange_parts(const Job& job, std::byte* whole, const std::vector<int64_t>& offsets) {
+  MpiThread::Exchange exchange(job.thread());
+  auto part = [&](int rank) { return whole + offsets[static_cast<size_t>(rank)] * job.element_bytes; };
+  auto bytes = [&](int rank) {
+    return static_cast<size_t>((offsets[static_cast<size_t>(rank) + 1] - offsets[static_cast<size_t>(rank)]) *
+                               job.element_bytes);
+  };
+  const int own = job.group.rank();
+  job.for_each_peer([&](int peer, int rank) { exchange.receive(rank, job.tag, part(peer), bytes(peer)); });
+  job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, part(own), bytes(own)); });
+  exchange.complete();
+}
+
+// output <- the sum over ranks of the part of `input` that this rank owns. Messages go in rounds: while one is summed,
+// the next is under way, and the memory for what was received stays small.
+void reduce_parts(const Job& job, const std::byte* input, const std::vector<int64_t>& offsets, std::byte* output) {
+  const int own = job.group.rank();
+  const int64_t step = kRoundBytes / job.element_bytes;
+  int64_t largest = 0;
+  for (int i = 0; i < job.size(); ++i)
+    largest = std::max(largest, offsets[static_cast<size_t>(i) + 1] - offsets[static_cast<size_t>(i)]);
+  const int64_t rounds = (largest + step - 1) / step;
+  std::byte* const staging = job.thread().staging(static_cast<size_t>(2 * job.size() * step * job.element_bytes));
+  auto received = [&](int64_t round, int peer) {
+    return staging + ((round % 2) * job.size() + peer) * step * job.element_bytes;
+  };
+  struct Piece {
+    int64_t begin, count;
+  };
+  auto piece = [&](int64_t round, int rank) {
+    const int64_t begin = offsets[static_cast<size_t>(rank)] + round * step;
+    return Piece{begin, std::clamp<int64_t>(offsets[static_cast<size_t>(rank) + 1] - begin, 0, step)};
+  };
+  MpiThread::Exchange exchanges[2] = {MpiThread::Exchange(job.thread()), MpiThread::Exchange(job.thread())};
+  auto start = [&](int64_t round) {
+    if (round >= rounds) return;
+    MpiThread::Exchange& exchange = exchanges[round % 2];
+    job.for_each_peer([&](int peer, int rank) {
+      exchange.receive(rank, job.tag, received(round, peer),
+                       static_cast<size_t>(piece(round, own).count * job.element_bytes));
+    });
+    job.for_each_peer([&](int peer, int rank) {
+      const Piece theirs = piece(round, peer);
+      exchange.send(rank, job.tag, input + theirs.begin * job.element_bytes,
+                    static_cast<size_t>(theirs.count * job.element_bytes));
+    });
+  };
+  std::vector<const void*> parts(static_cast<size_t>(job.size()));
+  start(0);
+  for (int64_t round = 0; round < rounds; ++round) {
+    start(round + 1);
+    exchanges[round % 2].complete();
+    const Piece mine = piece(round, own);
+    for (int peer = 0; peer < job.size(); ++peer)
+      parts[static_cast<size_t>(peer)] = peer == own ? input + mine.begin * job.element_bytes : received(round, peer);
+    sum_in_rank_order(job.dtype, parts, output + round * step * job.element_bytes, mine.count);
+  }
+}
+
+// Everybody sends everything to everybody and sums: one round of messages.
+void reduce_directly(const Job& job, std::byte* data, int64_t count) {
+  const size_t bytes = static_cast<size_t>(count * job.element_bytes);
+  std::byte* const staging = job.thread().staging(bytes * static_cast<size_t>(job.size()));
+  MpiThread::Exchange exchange(job.thread());
+  std::vector<const void*> parts(static_cast<size_t>(job.size()), data);
+  job.for_each_peer([&](int peer, int rank) {
+    std::byte* const theirs = staging + static_cast<size_t>(peer) * bytes;
+    parts[static_cast<size_t>(peer)] = theirs;
+    exchange.receive(rank, job.tag, theirs, bytes);
+  });
+  job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, data, bytes); });
+  exchange.complete();
+  sum_in_rank_order(job.dtype, parts, data, count);
+}
+
+std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+}  // namespace
+
+MpiCommunicator::MpiCommunicator(HostGroup group) : group_(std::move(group)) {
+  TORCH_CHECK(group_.thread(), "a communicator over MPI needs MPI");
+}
+
+template <typename Body>
+PendingCollective MpiCommunicator::start(const Collective& collective, Body body) {
+  ++sequence_;
+  // Collectives that do not fit together have different tags: they hang and are reported, and no memory is overwritten.
+  const unsigned kind =
+      1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % ((1u << 20) - 2));
+  const Job job{group_, group_.tag(kind), collective.dtype, static_cast<int64_t>(c10::elementSize(collective.dtype))};
+  return PendingCollective(group_.thread()->submit(
+      {group_.name() + ", collective " + std::to_string(sequence_), collective.text()}, [job, body] { body(job); }));
+}
+
+PendingCollective MpiCommunicator::all_gather(Tensor output, const Tensor& input, std::string_view label) {
+  const Collective collective = all_gather_of(output, input, size(), label);
+  return start(collective, [output, input](const Job& job) {
+    std::byte* const own = bytes_of(output) + job.group.rank() * input.numel() * job.element_bytes;
+    if (own != bytes_of(input)) std::copy_n(bytes_of(input), input.numel() * job.element_bytes, own);
+    exchange_parts(job, bytes_of(output), even_parts(output.numel(), job.size()));
+  });
+}
+
+PendingCollective MpiCommunicator::reduce_scatter(Tensor output, const Tensor& input, std::string_view label) {
+  const Collective collective = reduce_scatter_of(output, input, size(), label);
+  return start(collective, [output, input](const Job& job) {
+    reduce_parts(job, bytes_of(input), even_parts(input.numel(), job.size()), bytes_of(output));
+  });
+}
+
+PendingCollective MpiCommunicator::all_reduce(Tensor tensor, std::string_view label) {
+  const Collective collective = all_reduce_of(tensor, label);
+  return start(collective, [tensor](const Job& job) {
+    if (tensor.numel() * job.element_bytes <= kDirectBytes)
+      return reduce_directly(job, bytes_of(tensor), tensor.numel());
+    const auto offsets = even_parts(tensor.numel(), job.size());
+    std::byte* const own = bytes_of(tensor) + offsets[static_cast<size_t>(job.group.rank())] * job.element_bytes;
+    reduce_parts(job, bytes_of(tensor), offsets, own);
+    exchange_parts(job, bytes_of(tensor), offsets);
+  });
+}
+
+PendingCollective MpiCommunicator::broadcast(Tensor tensor, int root, std::string_view label) {
+  const Collective collective = broadcast_of(tensor, root, size(), label);
+  return start(collective, [tensor, root](const Job& job) {
+    const size_t bytes = static_cast<size_t>(tensor.numel() * job.element_bytes);
+    MpiThread::Exchange exchange(job.thread());
+    if (job.group.rank() == root)
+      job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, bytes_of(tensor), bytes); });
+    else
+      exchange.receive(job.group.members()[static_cast<size_t>(root)], job.tag, bytes_of(tensor), bytes);
+    exchange.complete();
+  });
+}
+
+PendingCollective MpiCommunicator::all_to_all(Tensor output, const std::vector<int64_t>& output_counts,
+                                              const Tensor& input, const std::vector<int64_t>& input_counts,
+                                              std::string_view label) {
+  const Collective collective = all_to_all_of(output, output_counts, input, input_counts, size(), label);
+  const int own = rank();
+  TORCH_CHECK(output_counts[static_cast<size_t>(own)] == input_counts[static_cast<size_t>(own)], "all_to_all of ",
+              label, ": rank ", own, " sends itself ", input_counts[static_cast<size_t>(own)],
+              " elements and receives ", output_counts[static_cast<size_t>(own)]);
+  return start(collective,
+               [output, input, to = offsets_of(output_counts), from = offsets_of(input_counts)](const Job& job) {
+                 MpiThread::Exchange exchange(job.thread());
+                 auto bytes = [&](const std::vector<int64_t>& offsets, size_t i) {
+                   return static_cast<size_t>((offsets[i + 1] - offsets[i]) * job.element_bytes);
+                 };
+                 job.for_each_peer([&](int peer, int rank) {
+                   const auto i = static_cast<size_t>(peer);
+                   exchange.receive(rank, job.tag, bytes_of(output) + to[i] * job.element_bytes, bytes(to, i));
+                 });
+                 job.for_each_peer([&](int peer, int rank) {
+                   const auto i = static_cast<size_t>(peer);
+                   exchange.send(rank, job.tag, bytes_of(input) + from[i] * job.element_bytes, bytes(from, i));
+                 });
+                 const auto i = static_cast<size_t>(job.group.rank());
+                 std::copy_n(bytes_of(input) + from[i] * job.element_bytes, bytes(from, i),
+                             bytes_of(output) + to[i] * job.element_bytes);
+                 exchange.complete();
+               });
+}
+
+Tensor MpiCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {
+  return at::zeros({elements}, options);
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
+  HostGroup part = group_.split(color);
+  if (part.size() == 1) return std::make_unique<LocalCommunicator>();
+  return std::make_unique<MpiCommunicator>(std::move(part));
+}
+
+}  // namespace strata::sharding

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/parameters/flat_layout.h"
+
+#include <algorithm>
+
+#include "base/errors.h"
+
+namespace strata::sharding {
+namespace {
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+int64_t product(const std::vector<int64_t>& shape) {
+  int64_t result = 1;
+  for (int64_t size : shape) result *= size;
+  return result;
+}
+
+}  // namespace
+
+FlatLayout::FlatLayout(const std::vector<FlatParameter>& parameters, int64_t ranks) : ranks_(ranks) {
+  if (ranks < 1) {
+    throw Error(ExitCode::internal, "flat layout: expected at least 1 rank, got " + std::to_string(ranks));
+  }
+  int64_t offset = 0;
+  for (bool decayed : {true, false}) {
+    for (const FlatParameter& parameter : parameters) {
+      if (parameter.decayed != decayed) continue;
+      const int64_t elements = product(parameter.shape);
+      entries_.push_back({parameter.name, parameter.shape, offset, elements});
+      offset = round_up(offset + elements, kAlignment);
+    }
+    if (decayed) decay_end_ = offset;
+  }
+  elements_ = round_up(offset, kAlignment * ranks);
+}
+
+int64_t FlatLayout::decayed_in_shard(int64_t rank) const {
+  return std::clamp<int64_t>(decay_end_ - shard_begin(rank), 0, shard_elements());
+}
+
+}  // namespace strata::sharding

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/parameters/fully_shard.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "sharding/parameters/run_in_backward.h"
+
+namespace strata::sharding {
+
+std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& inputs, const Function& layer) {
+  ShardedParameterGroup& group = *groups_[index];
+  group.start_unshard();
+  const size_t ahead = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
+  for (size_t next = index + 1; next < ahead; ++next) groups_[next]->start_unshard();
+  group.wait_for_unshard();
+
+  std::vector<Tensor> outputs = layer(run_in_backward(inputs, [this, index] { after_backward(index); }));
+  outputs = run_in_backward(std::move(outputs), [this, index] { before_backward(index); });
+
+  // A backward begins with the last layer: giving its parameters away now would gather them twice.
+  const bool backward_follows = c10::GradMode::is_enabled() && index + 1 == groups_.size();
+  if (options_.reshard_after_forward && !backward_follows) group.reshard();
+  return outputs;
+}
+
+void ShardedLayers::start_forward() {
+  if (!groups_.empty()) groups_.front()->start_unshard();
+}
+
+void ShardedLayers::before_backward(size_t index) {
+  groups_[index]->start_unshard();
+  const size_t ahead = std::min(index, static_cast<size_t>(options_.prefetch));
+  for (size_t distance = 1; distance <= ahead; ++distance) groups_[index - distance]->start_unshard();
+  groups_[index]->wait_for_unshard();
+}
+
+void ShardedLayers::after_backward(size_t index) {
+  groups_[index]->reshard();
+  groups_[index]->start_reduce(last_micro_batch_);
+  reduced_[index] = true;
+}
+
+void ShardedLayers::finish_backward() {
+  for (size_t index = groups_.size(); index-- > 0;) {
+    if (!reduced_[index]) after_backward(index);
+    reduced_[index] = false;
+  }
+  if (!last_micro_batch_) return;
+  for (size_t index = groups_.size(); index-- > 0;) groups_[index]->wait_for_reduce();
+}
+
+}  // namespace strata::sharding

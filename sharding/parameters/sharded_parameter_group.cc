@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/parameters/sharded_parameter_group.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/Storage.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace strata::sharding {
+namespace {
+
+// A flat tensor whose storage has no memory of its own: its data pointer is set to a slot and taken away again.
+Tensor tensor_without_data(int64_t elements, at::TensorOptions options) {
+  const size_t bytes = static_cast<size_t>(elements) * options.dtype().itemsize();
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, options.device()),
+                       /*allocator=*/nullptr, /*resizable=*/false);
+  return at::empty({0}, options).set_(std::move(storage), 0, {elements}, {1});
+}
+
+void point_at(const Tensor& flat, void* data) { flat.storage().set_data_ptr_noswap(at::DataPtr(data, flat.device())); }
+
+std::vector<Tensor> views_of(const Tensor& flat, const FlatLayout& layout) {
+  std::vector<Tensor> views;
+  for (const auto& entry : layout.entries()) {
+    views.push_back(flat.narrow(0, entry.offset, entry.elements).view(entry.shape).detach());
+  }
+  return views;
+}
+
+// The gaps that alignment leaves between tensors and at the end hold zeros in every gradient buffer that is reduced.
+void clear_gaps(const Tensor& flat, const FlatLayout& layout) {
+  int64_t end = 0;
+  for (const auto& entry : layout.entries()) {
+    if (entry.offset > end) flat.narrow(0, end, entry.offset - end).zero_();
+    end = entry.offset + entry.elements;
+  }
+  if (layout.elements() > end) flat.narrow(0, end, layout.elements() - end).zero_();
+}
+
+}  // namespace
+
+ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,
+                                             Communicator& replicate_group, SlotPool* weight_slots,
+                                             SlotPool* gradient_slots)
+    : options_(std::move(options)),
+      layout_(layout),
+      shard_group_(shard_group),
+      replicate_group_(replicate_group),
+      weight_slots_(weight_slots),
+      gradient_slots_(gradient_slots),
+      written_(layout.entries().size()) {
+  const int64_t ranks = shard_group_.size();
+  TORCH_CHECK(layout_.ranks() == ranks, options_.name, ": a layout for ", layout_.ranks(), " ranks, a group of ",
+              ranks);
+  const auto master_options = at::TensorOptions(at::kFloat).device(options_.device);
+  const auto compute_options = master_options.dtype(options_.precision.compute);
+  const int64_t shard_elements = layout_.shard_elements();
+  const bool copied = options_.precision.compute != at::kFloat;
+  master_ =
+      copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
+  const bool as_reduced = sharded() && options_.reduce_once_per_step;
+  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? options_.precision.reduce : at::kFloat));
+  if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
+
+  if (sharded()) {
+    full_ = tensor_without_data(layout_.elements(), compute_options);
+    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(options_.precision.reduce));
+  } else {
+    full_ = compute_copy_.defined() ? compute_copy_ : master_;
+    full_gradient_ = gradient_;
+  }
+  parameters_ = views_of(full_, layout_);
+  for (Tensor& parameter : parameters_) parameter.requires_grad_(true);
+  gradients_ = views_of(full_gradient_, layout_);
+}
+
+void ShardedParameterGroup::start_unshard() {
+  if (!sharded() || weight_slot_ >= 0) return;
+  weight_slot_ = weight_slots_->take();
+  const Tensor slot = weight_slots_->buffer(weight_slot_).narrow(0, 0, layout_.elements());
+  const Tensor& shard = compute_copy_.defined() ? compute_copy_ : master_;
+  unsharding_ = shard_group_.all_gather(slot, shard, options_.name);
+  point_at(full_, slot.data_ptr());
+}
+
+void ShardedParameterGroup::wait_for_unshard() { unsharding_.wait(); }
+
+void ShardedParameterGroup::reshard() {
+  if (weight_slot_ < 0) return;
+  unsharding_.wait();
+  point_at(full_, nullptr);
+  weight_slots_->release(weight_slot_);
+  weight_slot_ = -1;
+}
+
+void ShardedParameterGroup::begin_step() {
+  std::fill(written_.begin(), written_.end(), false);
+  gradient_holds_sum_ = false;
+}
+
+void ShardedParameterGroup::open_gradients() {
+  if (!sharded() || gradient_slot_ >= 0) return;
+  wait_for_reduce();  // of the micro-batch before
+  gradient_slot_ = gradient_slots_->take();
+  point_at(full_gradient_, gradient_slots_->buffer(gradient_slot_).data_ptr());
+  std::fill(written_.begin(), written_.end(), false);
+  clear_gaps(full_gradient_, layout_);
+}
+
+ShardedParameterGroup::GradientView ShardedParameterGroup::claim_gradient(size_t index) {
+  open_gradients();
+  const bool add = written_[index];
+  written_[index] = true;
+  return {gradients_[index], add};
+}
+
+void ShardedParameterGroup::clear_unwritten() {
+  for (size_t i = 0; i < written_.size(); ++i) {
+    if (!written_[i]) gradients_[i].zero_();
+  }
+}
+
+void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
+  const bool accumulates_in_full = !sharded() || options_.reduce_once_per_step;
+  if (accumulates_in_full && !last_micro_batch) return;
+  open_gradients();
+  clear_unwritten();
+  if (before_reduce_) before_reduce_(*this);
+  reduces_last_micro_batch_ = last_micro_batch;
+  if (!sharded()) {
+    start_reduce_over_replicas();
+    return;
+  }
+  const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
+  const bool straight = !gradient_holds_sum_ && options_.precision.reduce == gradient_.scalar_type();
+  reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
+  reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
+  point_at(full_gradient_, nullptr);
+  gradient_slots_->release_after(gradient_slot_, [this] { finish_reduce_scatter(); });
+  gradient_slot_ = -1;
+}
+
+void ShardedParameterGroup::wait_for_reduce() {
+  finish_reduce_scatter();
+  finish_reduce_over_replicas();
+}
+
+void ShardedParameterGroup::finish_reduce_scatter() {
+  if (!reduced_.defined()) return;
+  reducing_.wait();
+  if (gradient_holds_sum_) {
+    gradient_.add_(reduced_);
+  } else if (!reduced_.is_same(gradient_)) {
+    gradient_.copy_(reduced_);
+  }
+  gradient_holds_sum_ = true;
+  reduced_.reset();
+  if (reduces_last_micro_batch_) start_reduce_over_replicas();
+}
+
+void ShardedParameterGroup::start_reduce_over_replicas() {
+  if (replicate_group_.size() == 1) return;
+  replica_sum_ = gradient_.to(options_.precision.reduce);  // the gradient itself when it has that type
+  reducing_over_replicas_ = replicate_group_.all_reduce(replica_sum_, options_.name);
+}
+
+void ShardedParameterGroup::finish_reduce_over_replicas() {
+  if (!replica_sum_.defined()) return;
+  reducing_over_replicas_.wait();
+  if (!replica_sum_.is_same(gradient_)) gradient_.copy_(replica_sum_);
+  replica_sum_.reset();
+}
+
+void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {
+  const int64_t shard_begin = layout_.shard_begin(shard_rank()), shard_end = shard_begin + layout_.shard_elements();
+  for (const auto& entry : layout_.entries()) {
+    const int64_t begin = std::max(entry.offset, shard_begin);
+    const int64_t end = std::min(entry.offset + entry.elements, shard_end);
+    if (begin < end) visit(entry, begin - entry.offset, begin - shard_begin, end - begin);
+  }
+}
+
+int64_t ShardedParameterGroup::bytes() const {
+  int64_t sum = static_cast<int64_t>(master_.nbytes() + gradient_.nbytes());
+  if (compute_copy_.defined()) sum += static_cast<int64_t>(compute_copy_.nbytes());
+  return sum;
+}
+
+}  // namespace strata::sharding

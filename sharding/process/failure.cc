@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/process/failure.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace strata::sharding {
+namespace {
+
+// Read by signal handlers: plain memory that is written before it is announced, no allocation, no locks.
+constexpr size_t kPathBytes = 4096;
+char report_path[kPathBytes];     // <folder>/error.json
+char temporary_path[kPathBytes];  // the file that is linked to report_path
+std::atomic<bool> has_folder{false};
+std::atomic<int> report_rank{0};
+std::atomic<int64_t> report_step{0};
+std::atomic<const char*> report_phase{"start"};
+
+// Rank 0, where it fails alike, has spoken by then, and the others are ended by its exit.
+constexpr std::chrono::seconds kBeforeOthersSpeak(1);
+
+std::string text_of(int error) { return std::error_code(error, std::generic_category()).message(); }
+
+bool write_all(int file, const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = write(file, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// link(2) fails where error.json exists, and nobody ever sees half a file. 0, or the errno of what failed.
+// Async-signal-safe.
+int write_first(const char* temporary, const char* path, const char* text, size_t bytes) {
+  const int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return errno;
+  int error = write_all(file, text, bytes) && fsync(file) == 0 ? 0 : errno;
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && link(temporary, path) != 0) error = errno;
+  unlink(temporary);
+  return error;
+}
+
+// A line of text put together in a fixed buffer, as signal handlers must.
+class FixedText {
+ public:
+  FixedText& operator<<(const char* text) {
+    while (*text != '\0' && size_ + 1 < sizeof(text_)) text_[size_++] = *text++;
+    return *this;
+  }
+  FixedText& operator<<(int64_t number) {
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+    digits[at] = '\0';
+    uint64_t left = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+    do {
+      digits[--at] = static_cast<char>('0' + left % 10);
+      left /= 10;
+    } while (left != 0);
+    if (number < 0) digits[--at] = '-';
+    return *this << &digits[at];
+  }
+  const char* data() const { return text_; }
+  size_t size() const { return size_; }
+
+ private:
+  char text_[1024];
+  size_t size_ = 0;
+};
+
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+      return "invalid memory access (SIGSEGV)";
+    case SIGABRT:
+      return "abort (SIGABRT)";
+    case SIGFPE:
+      return "arithmetic error (SIGFPE)";
+    case SIGBUS:
+      return "access beyond the end of a mapped file (SIGBUS)";
+    case SIGILL:
+      return "illegal instruction (SIGILL)";
+  }
+  return "signal";
+}
+
+void report_crash(int signal) {
+  const int64_t rank = report_rank, step = report_step;
+  const char* phase = report_phase;
+  FixedText line;
+  line << "rank " << rank << ": " << name_of(signal) << " in step " << step << ", " << phase << "\n";
+  write_all(STDERR_FILENO, line.data(), line.size());
+  void* frames[64];
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+  if (has_folder) {
+    FixedText json;  // names and phases are our own literals: nothing in them needs escaping
+    json << "{\"code\": " << int64_t{128} + signal << ", \"rank\": " << rank << ", \"step\": " << step
+         << ", \"phase\": \"" << phase << "\", \"message\": \"" << name_of(signal)
+         << "\", \"hint\": \"the backtrace is on the standard error of this rank\"}\n";
+    write_first(temporary_path, report_path, json.data(), json.size());
+  }
+  raise(signal);  // SA_RESETHAND: this time it ends the process
+}
+
+// Of any rank.
+bool has_report() { return has_folder && access(report_path, F_OK) == 0; }
+
+}  // namespace
+
+bool report_failure(const std::string& folder, const Failure& failure) {
+  const nlohmann::ordered_json json = {{"code", static_cast<int>(failure.code)},
+                                       {"rank", failure.rank},
+                                       {"step", failure.step},
+                                       {"phase", failure.phase},
+                                       {"message", failure.message},
+                                       {"hint", failure.hint}};
+  // Texts may hold bytes of foreign files: what is not UTF-8 is replaced.
+  const std::string text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string path = folder + "/error.json";
+  const std::string temporary = path + "." + std::to_string(failure.rank) + "." + std::to_string(getpid()) + ".tmp";
+  const int error = write_first(temporary.c_str(), path.c_str(), text.data(), text.size());
+  if (error != 0 && error != EEXIST)
+    std::fprintf(stderr, "cannot write %s: %s\n", path.c_str(), text_of(error).c_str());
+  return error == 0;
+}
+
+void remove_stale_report(const std::string& folder) {
+  const std::string path = folder + "/error.json";
+  if (unlink(path.c_str()) != 0 && errno != ENOENT)
+    throw Error(ExitCode::storage, "cannot remove " + path + " of an earlier run: " + text_of(errno));
+}
+
+void set_report_folder(const std::string& folder) {
+  has_folder = false;
+  const std::string path = folder + "/error.json", temporary = path + ".crash." + std::to_string(getpid()) + ".tmp";
+  if (temporary.size() >= kPathBytes)
+    throw Error(ExitCode::storage, "the path of the run's folder is too long: " + folder);
+  std::memcpy(report_path, path.c_str(), path.size() + 1);
+  std::memcpy(temporary_path, temporary.c_str(), temporary.size() + 1);
+  has_folder = true;
+}
+
+void set_report_rank(int rank) { report_rank = rank; }
+
+void set_position(int64_t step, const char* phase) {
+  report_step = step;
+  report_phase = phase;
+}
+
+Failure failure_here(ExitCode code, const std::string& message, const std::string& hint) {
+  return {code, report_rank, report_step, report_phase.load(), message, hint};
+}
+
+bool report_failure(const Failure& failure) {
+  if (!has_folder) return false;
+  const std::string path = report_path;
+  return report_failure(path.substr(0, path.rfind('/')), failure);
+}
+
+void tell_failure(const Failure& failure) {
+  if (!report_failure(failure)) {
+    if (failure.rank > 0 && !has_report()) std::this_thread::sleep_for(kBeforeOthersSpeak);
+    if (has_report()) return;
+  }
+  std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
+               failure.phase.c_str(), failure.message.c_str());
+}
+
+void install_crash_handlers() {
+  // A stack that overflowed cannot run a handler: the main thread gets another one.
+  static char stack[1 << 16];
+  const stack_t alternative = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
+  sigaltstack(&alternative, nullptr);
+  void* frame;
+  backtrace(&frame, 1);  // loads libgcc now: the first call allocates, which a handler must not
+  struct sigaction action = {};
+  action.sa_handler = report_crash;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) sigaction(signal, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+}  // namespace strata::sharding

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/process/gpu_watch.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace strata::sharding {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(20);  // what it costs is one question about the oldest event
+
+}  // namespace
+
+GpuEvent::GpuEvent() {
+  C10_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));
+}
+
+GpuEvent::~GpuEvent() { cudaEventDestroy(event_); }
+
+void GpuEvent::record(cudaStream_t stream) { C10_CUDA_CHECK(cudaEventRecord(event_, stream)); }
+
+void GpuEvent::hold_back(cudaStream_t stream) const { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
+
+void GpuEvent::wait_on_host() const { C10_CUDA_CHECK(cudaEventSynchronize(event_)); }
+
+GpuWatch::GpuWatch(Watchdog& watchdog)
+    : watchdog_(watchdog),
+      free_(std::make_shared<std::vector<std::unique_ptr<GpuEvent>>>()),
+      free_mutex_(std::make_shared<std::mutex>()) {
+  C10_CUDA_CHECK(cudaGetDevice(&device_));
+  thread_ = std::thread([this] { look(); });
+}
+
+GpuWatch::~GpuWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  for (const Queued& one : queued_) watchdog_.end(one.name);
+}
+
+std::shared_ptr<GpuEvent> GpuWatch::take_event() {
+  std::unique_ptr<GpuEvent> event;
+  {
+    const std::lock_guard lock(*free_mutex_);
+    if (!free_->empty()) {
+      event = std::move(free_->back());
+      free_->pop_back();
+    }
+  }
+  if (!event) event = std::make_unique<GpuEvent>();
+  // Whoever lets go of it last gives it back, also after the end of this.
+  return {event.release(), [free = free_, mutex = free_mutex_](GpuEvent* used) {
+            const std::lock_guard lock(*mutex);
+            free->emplace_back(used);
+          }};
+}
+
+void GpuWatch::end_at(int64_t name, std::shared_ptr<GpuEvent> event) {
+  const std::lock_guard lock(mutex_);
+  queued_.push_back({name, std::move(event)});
+}
+
+int64_t GpuWatch::add_check(Check check) {
+  const std::lock_guard lock(mutex_);
+  checks_.emplace_back(next_check_, std::move(check));
+  return next_check_++;
+}
+
+void GpuWatch::remove_check(int64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(checks_, [id](const auto& one) { return one.first == id; });
+}
+
+void GpuWatch::look() {
+  pthread_setname_np(pthread_self(), "gpu watch");
+  cudaSetDevice(device_);
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    changed_.wait_for(lock, kLook);
+    look_once();
+  }
+}
+
+void GpuWatch::look_once() {
+  while (!queued_.empty()) {
+    const cudaError_t state = cudaEventQuery(queued_.front().event->get());
+    if (state == cudaErrorNotReady) break;
+    if (state != cudaSuccess) {
+      watchdog_.fail(std::string("the GPU reports an error: ") + cudaGetErrorString(state) + " (seen while " +
+                         watchdog_.waits_for().text() + " was under way)",
+                     "run it again with CUDA_LAUNCH_BLOCKING=1 to find the kernel");
+    }
+    watchdog_.end(queued_.front().name);
+    queued_.pop_front();
+  }
+  for (const auto& [id, check] : checks_) {
+    const std::string wrong = check();
+    if (!wrong.empty()) watchdog_.fail(wrong, "NCCL_DEBUG=WARN says more");
+  }
+}
+
+}  // namespace strata::sharding

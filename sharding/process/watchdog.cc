@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "sharding/process/watchdog.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "sharding/process/failure.h"
+
+namespace strata::sharding {
+namespace {
+
+constexpr double kTick = 0.1;           // seconds between two looks
+constexpr double kLongestTick = 0.5;    // what one look may add: a run that was suspended as a whole has not hung
+constexpr double kAnswerSeconds = 0.5;  // for the others to say what they do
+constexpr double kLookSeconds = 0.3;    // the same, while a collective may still end well
+constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang as well
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", seconds);
+  return text;
+}
+
+std::string named(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+// Who holds this up. A rank that does not answer is the cause; else one that waits for nobody and has not come; else
+// one that waits for something else.
+std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::PeerState>& peers) {
+  std::vector<int> silent, absent;
+  std::string elsewhere;
+  for (const auto& peer : peers) {
+    if (!peer.answered)
+      silent.push_back(peer.rank);
+    else if (peer.wait == Watchdog::Wait())
+      absent.push_back(peer.rank);
+    else if (peer.wait != wait)
+      elsewhere +=
+          (elsewhere.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " waits in " + peer.wait.text();
+  }
+  if (wait.place == Watchdog::kStart) return "a rank did not start, has ended, or cannot be reached";
+  if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
+  if (!absent.empty()) return named(absent) + " did not arrive (busy or hung)";
+  if (!elsewhere.empty()) return elsewhere;
+  return peers.empty() ? "the other ranks could not be asked" : "all ranks have arrived: the transport hangs";
+}
+
+}  // namespace
+
+Watchdog::Watchdog(double timeout_seconds) : timeout_(timeout_seconds), thread_([this] { watch(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Watchdog::connect(Peers peers) {
+  const std::lock_guard lock(mutex_);
+  peers_ = std::move(peers);
+}
+
+int64_t Watchdog::begin(Wait wait) {
+  const std::lock_guard lock(mutex_);
+  watched_.emplace(next_id_, Watched{std::move(wait)});
+  return next_id_++;
+}
+
+void Watchdog::end(int64_t id) {
+  const std::lock_guard lock(mutex_);
+  watched_.erase(id);
+}
+
+void Watchdog::progress() {
+  const std::lock_guard lock(mutex_);
+  since_progress_ = 0;
+}
+
+void Watchdog::rest() {
+  const std::lock_guard lock(mutex_);
+  since_progress_ = -1;
+}
+
+void Watchdog::fail(const std::string& message, const std::string& hint) { end_run(message, hint, {}); }
+
+Watchdog::PeerState Watchdog::state() const {
+  const std::lock_guard lock(mutex_);
+  return {.rank = -1,
+          .answered = true,
+          .wait = watched_.empty() ? Wait() : watched_.begin()->second.wait,
+          .where = {},
+          .begun = next_id_};
+}
+
+void Watchdog::watch() {
+  using Clock = std::chrono::steady_clock;
+  auto last = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    changed_.wait_for(lock, std::chrono::duration<double>(std::min(kTick, timeout_ / 4)));
+    const auto now = Clock::now();
+    const double passed = std::min(std::chrono::duration<double>(now - last).count(), kLongestTick);
+    last = now;
+    for (auto& [id, watched] : watched_) {
+      watched.seconds += passed;
+      const Watched copy = watched;
+      if (copy.seconds > timeout_) {
+        lock.unlock();
+        const auto states = ask(kAnswerSeconds);
+        end_run(
+            copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
+                diagnosis(copy.wait, states),
+            copy.wait.place == kStart
+                ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
+                  "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
+                  "close their ports"
+                : "see what the named rank did last; raise run.timeout if it was only slow",
+            states);
+      }
+      if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
+        watched.next_look *= 2;
+        lock.unlock();
+        look_for_mismatch(copy.wait);
+        lock.lock();
+        break;  // the map may have changed meanwhile
+      }
+    }
+    if (since_progress_ >= 0) since_progress_ += passed;
+    if (since_progress_ > timeout_ && watched_.empty()) {
+      const double seconds = since_progress_;
+      lock.unlock();
+      end_run("the training loop of this rank gave no sign of life for " + seconds_text(seconds),
+              "see what this rank did last; raise run.timeout if it was only slow", {});
+    }
+  }
+}
+
+void Watchdog::look_for_mismatch(const Wait& wait) {
+  if (wait.place.empty() && !wait.meeting) return;
+  const auto states = ask(kLookSeconds);
+  if (waits_for() != wait) return;
+  if (wait.meeting) look_for_cycle(states);
+  if (wait.place.empty()) return;
+  for (const auto& peer : states) {
+    if (peer.wait.place != wait.place || peer.wait.what == wait.what) continue;
+    end_run("ranks do not do the same at " + wait.place + ": rank " + std::to_string(peer.rank) + " starts " +
+                peer.wait.what + ", rank " + std::to_string(failure_here(ExitCode::communication, "").rank) +
+                " starts " + wait.what,
+            "all ranks must start the same collectives in the same order", states);
+  }
+}
+
+// Meetings in different groups can wait for each other in a ring. When every rank is in a meeting, and in the same one
+// as at the look before, none of them will end: a rank that answers has looked for its messages in between.
+void Watchdog::look_for_cycle(std::vector<PeerState> states) {
+  PeerState own = state();
+  own.rank = failure_here(ExitCode::communication, "").rank;
+  states.push_back(own);
+  std::sort(states.begin(), states.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::vector<int64_t> begun;
+  std::string sides;
+  for (const auto& peer : states) {
+    if (peer.answered && peer.wait.meeting) begun.push_back(peer.begun);
+    sides += (sides.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " is in " + peer.wait.text();
+  }
+  const bool together =
+      std::all_of(states.begin(), states.end(), [&](const auto& one) { return one.wait == own.wait; });
+  const bool stalled = begun.size() == states.size() && !together;
+  if (stalled && begun == stalled_) {
+    end_run("ranks of different groups wait for each other: " + sides,
+            "all ranks must start the collectives of their groups in the same order", states);
+  }
+  stalled_ = stalled ? begun : std::vector<int64_t>();
+}
+
+std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
+  std::function<std::vector<PeerState>(double)> ask_peers;
+  {
+    const std::lock_guard lock(mutex_);
+    ask_peers = peers_.ask;
+  }
+  return ask_peers ? ask_peers(seconds) : std::vector<PeerState>();
+}
+
+void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {
+  const Failure failure = failure_here(ExitCode::communication, message, hint);
+  report_failure(failure);
+  std::string lines = "rank " + std::to_string(failure.rank) + ", step " + std::to_string(failure.step) + ", " +
+                      failure.phase + ": " + message + "\n";
+  for (const auto& state : states) {
+    lines += "  rank " + std::to_string(state.rank) + ": ";
+    if (!state.answered)
+      lines += "no answer\n";
+    else
+      lines +=
+          (state.wait == Wait() ? "waits for nobody, " : "waits for " + state.wait.text() + ", ") + state.where + "\n";
+  }
+  if (write(STDERR_FILENO, lines.data(), lines.size()) < 0) _exit(static_cast<int>(failure.code));
+  std::function<void(int)> abort;
+  {
+    const std::lock_guard lock(mutex_);
+    abort = peers_.abort;
+  }
+  if (abort) {
+    std::thread([abort, code = failure.code] { abort(static_cast<int>(code)); }).detach();
+    std::this_thread::sleep_for(std::chrono::duration<double>(kAbortSeconds));
+  }
+  _exit(static_cast<int>(failure.code));
+}
+
+}  // namespace strata::sharding
