@@ -18,10 +18,10 @@
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
 #include "tools/weights_writer.h"
-#include "trainer/checkpoint_loader.h"
-#include "trainer/data/labelled_images.h"
-#include "trainer/data/normalization.h"
-#include "trainer/load_config.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/config/load_config.h"
+#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/normalization.h"
 
 namespace strata {
 namespace {

@@ -21,7 +21,7 @@
 #include "tools/hf/timm.h"
 #include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
-#include "trainer/weights_folder.h"
+#include "trainer/checkpoint/weights_folder.h"
 
 namespace strata {
 namespace {

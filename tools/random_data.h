@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/temporary_folder.h"
-#include "trainer/trainer_config.h"
+#include "trainer/config/trainer_config.h"
 
 namespace strata::tools {
 

@@ -9,8 +9,8 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
-#include "trainer/safetensors.h"
-#include "trainer/weights_folder.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/weights_folder.h"
 
 namespace strata::tools {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/nearest_name.h"
 #include "configs/config_errors.h"
 #include "modules/config/parameter_table.h"
-#include "trainer/load_config.h"
-#include "trainer/peak_memory.h"
+#include "trainer/config/load_config.h"
+#include "trainer/memory/peak_memory.h"
 
 namespace strata::trainer {
 namespace {

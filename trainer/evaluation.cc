@@ -4,7 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
-#include "trainer/batch_feed.h"
+#include "trainer/feed/batch_feed.h"
 
 namespace strata::trainer {
 

@@ -8,7 +8,7 @@
 
 #include "sharding/communication/communicator.h"
 #include "trainer/parallelize.h"
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 

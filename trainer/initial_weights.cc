@@ -6,7 +6,7 @@
 #include "base/errors.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
-#include "trainer/weights_folder.h"
+#include "trainer/checkpoint/weights_folder.h"
 
 namespace strata::trainer {
 namespace {

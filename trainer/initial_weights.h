@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/parallelize.h"
 
 namespace strata::trainer {

@@ -21,13 +21,13 @@
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "sharding/process/failure.h"
-#include "trainer/allocation_meter.h"
-#include "trainer/batch_feed.h"
-#include "trainer/packed_batches.h"
+#include "trainer/config/used_modules.h"
+#include "trainer/feed/batch_feed.h"
+#include "trainer/feed/packed_batches.h"
+#include "trainer/memory/allocation_meter.h"
+#include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
-#include "trainer/peak_memory.h"
-#include "trainer/task.h"
-#include "trainer/used_modules.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {

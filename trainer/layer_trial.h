@@ -4,8 +4,8 @@
 #pragma once
 
 #include "sharding/bootstrap.h"
-#include "trainer/layer_costs.h"
-#include "trainer/trainer_config.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/memory/layer_costs.h"
 
 namespace strata::trainer {
 

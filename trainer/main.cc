@@ -14,13 +14,13 @@
 #include "sharding/bootstrap.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
+#include "trainer/config/used_modules.h"
+#include "trainer/memory/peak_memory.h"
 #include "trainer/memory_choice.h"
-#include "trainer/peak_memory.h"
-#include "trainer/run_folder.h"
+#include "trainer/report/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/trainer.h"
-#include "trainer/used_modules.h"
 
 namespace strata::trainer {
 namespace {

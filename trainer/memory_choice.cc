@@ -12,10 +12,10 @@
 
 #include "base/errors.h"
 #include "modules/config/parameter_table.h"
-#include "trainer/layer_costs.h"
 #include "trainer/layer_trial.h"
-#include "trainer/out_of_memory.h"
-#include "trainer/peak_memory.h"
+#include "trainer/memory/layer_costs.h"
+#include "trainer/memory/out_of_memory.h"
+#include "trainer/memory/peak_memory.h"
 
 namespace strata::trainer {
 namespace {

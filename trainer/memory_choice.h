@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sharding/bootstrap.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 

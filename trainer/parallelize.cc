@@ -10,9 +10,9 @@
 #include "modules/initialization.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"
-#include "trainer/group_layout.h"
-#include "trainer/scalar_type.h"
-#include "trainer/slot_plan.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/memory/group_layout.h"
+#include "trainer/memory/slot_plan.h"
 
 namespace strata::trainer {
 namespace {

@@ -15,8 +15,8 @@
 #include "sharding/parameters/fully_shard.h"
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "sharding/parameters/slot_pool.h"
-#include "trainer/task.h"
-#include "trainer/trainer_config.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 

@@ -2,8 +2,8 @@
 #include "trainer/resume.h"
 
 #include "base/errors.h"
-#include "trainer/checkpoint_loader.h"
-#include "trainer/load_config.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 

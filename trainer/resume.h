@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/config/trainer_config.h"
 #include "trainer/run_state.h"
-#include "trainer/trainer_config.h"
 
 namespace strata::trainer {
 

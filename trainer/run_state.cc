@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
-#include "trainer/checkpoint_manifest.h"
+#include "trainer/checkpoint/checkpoint_manifest.h"
 
 namespace strata::trainer {
 

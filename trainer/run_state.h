@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/optimizer.h"
 #include "trainer/parallelize.h"
 

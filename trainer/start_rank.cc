@@ -17,8 +17,8 @@
 
 #include "kernels/device_name.h"
 #include "sharding/process/failure.h"
-#include "trainer/kernel_plan.h"
-#include "trainer/level_check.h"
+#include "trainer/levels/kernel_plan.h"
+#include "trainer/levels/level_check.h"
 
 namespace strata::trainer {
 namespace {

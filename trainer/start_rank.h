@@ -6,7 +6,7 @@
 
 #include "base/errors.h"
 #include "sharding/bootstrap.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sharding/process/gpu_watch.h"
-#include "trainer/trainer_config.h"
+#include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/errors.h"
-#include "trainer/device_memory.h"
+#include "trainer/memory/device_memory.h"
 
 namespace strata::trainer {
 

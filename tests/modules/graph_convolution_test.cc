@@ -19,7 +19,7 @@
 #include "modules/config/parameter_table.h"
 #include "modules/initialization.h"
 #include "tests/modules/pyg_reference.h"
-#include "trainer/data/graph_rows.h"
+#include "trainer/data/graphs/graph_rows.h"
 
 namespace strata::modules {
 namespace {

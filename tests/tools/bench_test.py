@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
 IMAGES, NEIGHBORS = os.path.abspath("tools/bench/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
-TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("trainer/generate"), os.path.abspath("tools/levels")
+TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
 CONFIG = """

@@ -22,8 +22,8 @@
 #include "modules/transformer.h"
 #include "modules/vision_transformer.h"
 #include "tools/weights_writer.h"
-#include "trainer/load_config.h"
-#include "trainer/weights_folder.h"
+#include "trainer/checkpoint/weights_folder.h"
+#include "trainer/config/load_config.h"
 
 namespace strata {
 namespace {

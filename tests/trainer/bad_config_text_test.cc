@@ -7,7 +7,7 @@
 
 #include "configs/config_errors.h"
 #include "tests/trainer/config_texts.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 namespace {

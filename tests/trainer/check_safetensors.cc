@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 int main() {
   for (std::string path; std::getline(std::cin, path);) {

@@ -11,7 +11,7 @@
 #include "base/errors.h"
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
-#include "trainer/checkpoint_loader.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
 
 namespace strata::trainer {
 namespace {

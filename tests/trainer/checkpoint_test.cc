@@ -14,8 +14,8 @@
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
 #include "tests/trainer/virtual_ranks.h"
-#include "trainer/checkpoint_loader.h"
-#include "trainer/checkpoint_writer.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {
 namespace {

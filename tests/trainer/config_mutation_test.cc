@@ -10,7 +10,7 @@
 #include "configs/config_errors.h"
 #include "configs/document.h"
 #include "tests/trainer/test_files.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 namespace {

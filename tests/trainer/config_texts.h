@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "configs/config_errors.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Plans: written and read again, applied where no line names a level, refused where they are of something else.
-#include "trainer/kernel_plan.h"
+#include "trainer/levels/kernel_plan.h"
 
 #include <gtest/gtest.h>
 

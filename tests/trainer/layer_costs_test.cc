@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which layers compute again for a given memory: by hand for four layers, and against all ways for random costs.
-#include "trainer/layer_costs.h"
+#include "trainer/memory/layer_costs.h"
 
 #include <gtest/gtest.h>
 

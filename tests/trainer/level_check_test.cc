@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A level that an op of the run does not have on the device is refused at the line that asks for it, and no other is.
-#include "trainer/level_check.h"
+#include "trainer/levels/level_check.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 #include <gtest/gtest.h>
 

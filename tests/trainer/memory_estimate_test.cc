@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory_estimate.h"
+#include "trainer/memory/memory_estimate.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "tests/trainer/config_texts.h"
-#include "trainer/load_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a run tells: lines, numbers that read back to the same bits, and files that are cut back when it resumes.
-#include "trainer/metrics.h"
+#include "trainer/report/metrics.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -13,10 +13,10 @@
 #include "tests/trainer/data/token_files.h"
 #include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
-#include "trainer/checkpoint_manifest.h"
-#include "trainer/data/token_corpus.h"
-#include "trainer/data/token_file.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/checkpoint_manifest.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/data/text/token_corpus.h"
+#include "trainer/data/text/token_file.h"
 
 namespace strata::trainer {
 namespace {

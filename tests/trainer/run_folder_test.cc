@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A run starts only in a folder that it can write and that is its own.
-#include "trainer/run_folder.h"
+#include "trainer/report/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The strict reader: what the writer makes it accepts, and what hostile files hold it refuses without following it.
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -15,11 +15,11 @@
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
-#include "trainer/data/image_mixing.h"
-#include "trainer/load_config.h"
-#include "trainer/memory_estimate.h"
+#include "trainer/config/load_config.h"
+#include "trainer/data/images/image_mixing.h"
+#include "trainer/memory/memory_estimate.h"
 #include "trainer/parallelize.h"
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {

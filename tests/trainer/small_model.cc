@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "tests/trainer/virtual_ranks.h"
-#include "trainer/checkpoint_writer.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace strata::trainer {
 

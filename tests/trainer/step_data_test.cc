@@ -12,8 +12,8 @@
 
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
-#include "trainer/batch_feed.h"
-#include "trainer/packed_batches.h"
+#include "trainer/feed/batch_feed.h"
+#include "trainer/feed/packed_batches.h"
 #include "trainer/step_results.h"
 #include "trainer/strict_step.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a step allocates, counted by the allocator, against what is predicted for it: by layer exactly, at most within
 // 3 %. On CPUs or on GPUs.
-#include "trainer/step_memory.h"
+#include "trainer/memory/step_memory.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/full.h>
@@ -20,14 +20,14 @@
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
-#include "trainer/allocation_meter.h"
-#include "trainer/batch_feed.h"
-#include "trainer/layer_costs.h"
+#include "trainer/config/load_config.h"
+#include "trainer/feed/batch_feed.h"
 #include "trainer/layer_trial.h"
-#include "trainer/load_config.h"
+#include "trainer/memory/allocation_meter.h"
+#include "trainer/memory/layer_costs.h"
+#include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
-#include "trainer/peak_memory.h"
-#include "trainer/task.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {

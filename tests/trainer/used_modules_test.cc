@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each op that a model computes is that of one module, whose line in `kernels.modules` chooses its level.
-#include "trainer/used_modules.h"
+#include "trainer/config/used_modules.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/record_function.h>
@@ -15,9 +15,9 @@
 #include "sharding/communication/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
-#include "trainer/load_config.h"
-#include "trainer/task.h"
-#include "trainer/used_shapes.h"
+#include "trainer/config/load_config.h"
+#include "trainer/levels/used_shapes.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {

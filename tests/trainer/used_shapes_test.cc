@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The shapes that are planned and profiled are of the ops that a graph network calls: as many, for graphs as large.
-#include "trainer/used_shapes.h"
+#include "trainer/levels/used_shapes.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/record_function.h>
@@ -11,8 +11,8 @@
 
 #include "modules/config/parameter_table.h"
 #include "sharding/communication/local_communicator.h"
-#include "trainer/load_config.h"
-#include "trainer/task.h"
+#include "trainer/config/load_config.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace strata::trainer {
 

@@ -3,7 +3,7 @@
 // would.
 #include <cstdio>
 
-#include "trainer/event_file.h"
+#include "trainer/report/event_file.h"
 
 int main(int, char** arguments) {
   using strata::trainer::EventFile;

@@ -20,8 +20,8 @@
 #include "base/run_program.h"
 #include "base/temporary_folder.h"
 #include "tools/bench/jpeg_pictures.h"
-#include "trainer/data/encoded_images.h"
-#include "trainer/data/image_folder.h"
+#include "trainer/data/images/encoded_images.h"
+#include "trainer/data/images/image_folder.h"
 
 namespace strata {
 namespace {

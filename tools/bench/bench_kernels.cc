@@ -17,9 +17,9 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"
-#include "trainer/load_config.h"
-#include "trainer/task.h"
-#include "trainer/used_shapes.h"
+#include "trainer/config/load_config.h"
+#include "trainer/levels/used_shapes.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::tools {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/errors.h"
 #include "base/run_program.h"
-#include "trainer/load_config.h"
-#include "trainer/task.h"
+#include "trainer/config/load_config.h"
+#include "trainer/tasks/task.h"
 
 namespace strata {
 namespace {

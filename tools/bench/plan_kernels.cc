@@ -23,9 +23,9 @@
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
-#include "trainer/kernel_plan.h"
-#include "trainer/task.h"
-#include "trainer/used_shapes.h"
+#include "trainer/levels/kernel_plan.h"
+#include "trainer/levels/used_shapes.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::tools {
 namespace {

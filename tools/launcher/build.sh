@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The build, left out when nothing has changed: asking Bazel costs 1 s, looking at the files 20 ms.
 
-readonly PROGRAMS=(trainer/check trainer/train trainer/generate tools/bench_step tools/export tools/import tools/levels tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_neighbors tools/bench/plan_kernels)
+readonly PROGRAMS=(trainer/check trainer/train tools/generate tools/bench_step tools/export tools/import tools/levels tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_neighbors tools/bench/plan_kernels)
 
 bazel() { (cd "$ROOT" && command bazel "$@"); }
 

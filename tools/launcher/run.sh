@@ -27,7 +27,7 @@ sample() {
   local run=$1 arguments=() prompt='' has_prompt='' tokenizer ids
   tokenizer=$run/tokenizer.json
   if [[ ! -e $tokenizer ]]; then
-    "$(binary trainer/generate)" "$@"
+    "$(binary tools/generate)" "$@"
     return
   fi
   while (($#)); do
@@ -39,12 +39,12 @@ sample() {
     shift || break
   done
   if [[ -z $has_prompt ]]; then
-    "$(binary trainer/generate)" "${arguments[@]}"
+    "$(binary tools/generate)" "${arguments[@]}"
     return
   fi
   ids=$(python "$ROOT/tools/bpe_text.py" encode "$tokenizer" "$prompt") || exit
   # shellcheck disable=SC2086
-  ids=$("$(binary trainer/generate)" "${arguments[@]}" --prompt-ids $ids) || exit
+  ids=$("$(binary tools/generate)" "${arguments[@]}" --prompt-ids $ids) || exit
   python "$ROOT/tools/bpe_text.py" decode "$tokenizer" <<<"$ids"
 }
 

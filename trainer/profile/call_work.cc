@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "modules/config/parameter_table.h"
-#include "trainer/slot_plan.h"
-#include "trainer/used_shapes.h"
+#include "trainer/levels/used_shapes.h"
+#include "trainer/memory/slot_plan.h"
 
 namespace strata::trainer::profile {
 namespace {

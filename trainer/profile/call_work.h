@@ -2,9 +2,9 @@
 // What the calls of each op of a configuration must read, write and compute at least.
 #pragma once
 
-#include "trainer/graph_sizes.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/data/graphs/graph_sizes.h"
 #include "trainer/profile/summary.h"
-#include "trainer/trainer_config.h"
 
 namespace strata::trainer::profile {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/data/graph_partition.h"
-#include "trainer/data/graph_rows.h"
+#include "trainer/data/graphs/graph_partition.h"
+#include "trainer/data/graphs/graph_rows.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {

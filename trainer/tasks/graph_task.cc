@@ -13,8 +13,8 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
+#include "trainer/config/scalar_type.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/scalar_type.h"
 
 namespace strata::trainer {
 namespace {

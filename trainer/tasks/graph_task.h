@@ -6,8 +6,8 @@
 
 #include "kernels/level.h"
 #include "modules/graph/graph_network.h"
-#include "trainer/data/graph_data.h"
-#include "trainer/task.h"
+#include "trainer/data/graphs/graph_data.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 

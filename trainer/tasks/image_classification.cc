@@ -17,9 +17,9 @@
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/config/kernel_selection.h"
+#include "trainer/config/image_data.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/data/image_mixing.h"
-#include "trainer/image_data.h"
+#include "trainer/data/images/image_mixing.h"
 
 namespace strata::trainer {
 namespace {

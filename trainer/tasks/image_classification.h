@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "modules/vision_transformer.h"
-#include "trainer/task.h"
 #include "trainer/tasks/open_images.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 

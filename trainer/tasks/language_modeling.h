@@ -7,8 +7,8 @@
 
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
-#include "trainer/data/token_corpus.h"
-#include "trainer/task.h"
+#include "trainer/data/text/token_corpus.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 

@@ -9,9 +9,9 @@
 
 #include "base/permutation.h"
 #include "modules/config/kernel_selection.h"
-#include "trainer/data/graph_rows.h"
+#include "trainer/data/graphs/graph_rows.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/halo_exchange.h"
+#include "trainer/tasks/halo_exchange.h"
 
 namespace strata::trainer {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/data/graph_partition.h"
-#include "trainer/data/neighbor_sampler.h"
+#include "trainer/data/graphs/graph_partition.h"
+#include "trainer/data/graphs/neighbor_sampler.h"
 #include "trainer/tasks/graph_task.h"
 
 namespace strata::trainer {

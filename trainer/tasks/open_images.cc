@@ -8,10 +8,10 @@
 #include <variant>
 
 #include "base/errors.h"
-#include "trainer/data/encoded_images.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/labelled_images.h"
-#include "trainer/data/web_dataset.h"
+#include "trainer/data/images/encoded_images.h"
+#include "trainer/data/images/image_folder.h"
+#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/web_dataset.h"
 
 namespace strata::trainer {
 namespace {

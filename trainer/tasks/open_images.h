@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/data/image_set.h"
-#include "trainer/data/normalization.h"
-#include "trainer/trainer_config.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/data/images/image_set.h"
+#include "trainer/data/images/normalization.h"
 
 namespace strata::trainer {
 

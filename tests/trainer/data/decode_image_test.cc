@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/decode_image.h"
+#include "trainer/data/images/decode_image.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/graph_partition.h"
+#include "trainer/data/graphs/graph_partition.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -12,7 +12,7 @@
 #include <set>
 #include <vector>
 
-#include "trainer/data/synthetic_graph.h"
+#include "trainer/data/graphs/synthetic_graph.h"
 
 namespace strata::trainer {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/idx_file.h"
+#include "trainer/data/images/idx_file.h"
 
 #include <gtest/gtest.h>
 

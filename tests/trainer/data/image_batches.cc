@@ -9,9 +9,9 @@
 
 #include "base/errors.h"
 #include "tools/weights_writer.h"
-#include "trainer/data/encoded_images.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/web_dataset.h"
+#include "trainer/data/images/encoded_images.h"
+#include "trainer/data/images/image_folder.h"
+#include "trainer/data/images/web_dataset.h"
 
 namespace strata::trainer {
 namespace {

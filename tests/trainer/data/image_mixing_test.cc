@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/image_mixing.h"
+#include "trainer/data/images/image_mixing.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/labelled_images.h"
+#include "trainer/data/images/labelled_images.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/errors.h"
-#include "trainer/data/web_dataset.h"
+#include "trainer/data/images/web_dataset.h"
 
 int main(int count, char** arguments) {
   using namespace strata;

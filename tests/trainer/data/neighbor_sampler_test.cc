@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/neighbor_sampler.h"
+#include "trainer/data/graphs/neighbor_sampler.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -14,8 +14,8 @@
 #include <map>
 #include <set>
 
-#include "trainer/data/graph_rows.h"
-#include "trainer/data/synthetic_graph.h"
+#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/synthetic_graph.h"
 
 namespace strata::trainer {
 namespace {

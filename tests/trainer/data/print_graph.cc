@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "trainer/data/npz_graph.h"
-#include "trainer/data/text_graph.h"
+#include "trainer/data/graphs/npz_graph.h"
+#include "trainer/data/graphs/text_graph.h"
 
 namespace strata::trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "trainer/data/token_file.h"
+#include "trainer/data/text/token_file.h"
 
 int main(int, char** arguments) try {
   const strata::trainer::TokenFile file(arguments[1]);

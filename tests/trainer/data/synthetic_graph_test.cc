@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/synthetic_graph.h"
+#include "trainer/data/graphs/synthetic_graph.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/diff.h>

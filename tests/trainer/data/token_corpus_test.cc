@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/token_corpus.h"
+#include "trainer/data/text/token_corpus.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

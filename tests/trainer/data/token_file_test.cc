@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/token_file.h"
+#include "trainer/data/text/token_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "trainer/data/web_dataset.h"
+#include "trainer/data/images/web_dataset.h"
 
 namespace strata::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/used_shapes.h"
+#include "trainer/levels/used_shapes.h"
 
 namespace strata::trainer::profile {
 namespace {

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// generate RUN: samples from the newest checkpoint of a language model; text for byte tokens, ids for others.
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/multinomial.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
+#include <c10/core/GradMode.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/run_program.h"
+#include "kernels/linear/linear.h"
+#include "modules/config/parameter_table.h"
+#include "modules/rotary_tables.h"
+#include "modules/transformer.h"
+#include "sharding/process/visible_gpus.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/config/load_config.h"
+
+namespace strata::trainer {
+namespace {
+
+struct Request {
+  std::string run;
+  std::optional<std::string> prompt;
+  std::vector<int64_t> prompt_ids;
+  int64_t tokens = 300;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  uint64_t seed = 1;
+  std::optional<int64_t> step;
+  std::string device = "auto";
+};
+
+// Is there on every device and at every length, whatever levels the run was trained at.
+constexpr kernels::Level kLevel = kernels::Level::aten;
+
+// The first GPU, or the CPU: what is sampled is the same but for rounding.
+at::Device choose_device(const std::string& wish) {
+  using sharding::DeviceWish;
+  const auto known = names(DeviceWish{});
+  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
+  sharding::RankDevices here{.host = "this machine"};
+  if (found != DeviceWish::cpu) {
+    sharding::VisibleGpus visible = sharding::visible_gpus();
+    here.problem = std::move(visible.problem);
+    if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};
+  }
+  const sharding::DeviceChoice choice = sharding::choose_devices(found, {here});
+  return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+// The weights of a checkpoint by name, in full and without gradients.
+std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config, const FoundCheckpoint& found,
+                                               at::Device device) {
+  std::map<std::string, at::Tensor> weights;
+  std::vector<TensorPiece> pieces;
+  for (const auto& group : modules::parameter_table(config)) {
+    for (const auto& parameter : group.parameters) {
+      const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
+      pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});
+      weights[parameter.name] = flat.view(parameter.shape);
+    }
+  }
+  read_pieces(found, pieces);
+  return weights;
+}
+
+const modules::TransformerConfig& language_model(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model) return *model;
+  throw Error(ExitCode::configuration, "samples come from language models, and this run trains a model of type " +
+                                           std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+}
+
+// One more token at a time, from the last `sequence` ones.
+class Sampler {
+ public:
+  Sampler(const TrainerConfig& config, const FoundCheckpoint& found, at::Device device)
+      : device_(device),
+        config_(language_model(config)),
+        weights_(load_weights(config_, found, device)),
+        model_(config_, modules::KernelsConfig{.default_level = kLevel},
+               [this](const std::string& name) { return weights_.at(name); }) {
+    if (config_.family != modules::Family::llama) return;
+    rotary_ = modules::rotary_tables(config_, config_.sequence);
+    rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
+  }
+
+  int64_t next(const std::vector<int64_t>& ids, const Request& request) const {
+    const auto length = std::min<int64_t>(static_cast<int64_t>(ids.size()), config_.sequence);
+    const at::Tensor input =
+        at::tensor(at::ArrayRef<int64_t>(ids).slice(ids.size() - static_cast<size_t>(length)), at::kLong).unsqueeze(0);
+    modules::StepContext context;
+    if (rotary_.cosine.defined()) {
+      context.rotary_cosine = rotary_.cosine.narrow(0, 0, length);
+      context.rotary_sine = rotary_.sine.narrow(0, 0, length);
+    }
+    const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
+    const at::Tensor logits =
+        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, kLevel).squeeze(0).cpu();
+    if (request.temperature == 0) return logits.argmax().item<int64_t>();
+    const int64_t candidates = request.top_k > 0 ? std::min(request.top_k, logits.size(0)) : logits.size(0);
+    const auto [values, indices] = at::topk(logits, candidates);
+    const at::Tensor chosen = at::multinomial(at::softmax(values.div(request.temperature), 0), 1);
+    return indices.index_select(0, chosen).item<int64_t>();
+  }
+
+  void require_ids(const std::vector<int64_t>& ids) const {
+    for (const int64_t id : ids) {
+      if (id >= 0 && id < config_.vocabulary) continue;
+      throw Error(ExitCode::data, "token " + std::to_string(id) + " of the prompt is outside of the vocabulary of " +
+                                      std::to_string(config_.vocabulary));
+    }
+  }
+
+  int64_t vocabulary() const { return config_.vocabulary; }
+
+ private:
+  at::Device device_;
+  modules::TransformerConfig config_;
+  std::map<std::string, at::Tensor> weights_;
+  modules::Transformer model_;
+  modules::RotaryTables rotary_;
+};
+
+void require_run(const std::string& folder) {
+  const std::string resolved = folder + "/resolved.yaml";
+  if (std::filesystem::exists(resolved)) return;
+  throw Error(ExitCode::configuration, folder + " is not the folder of a run: there is no " + resolved);
+}
+
+void generate(const Request& request) {
+  require_run(request.run);
+  const at::NoGradGuard no_gradients;
+  TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  const auto found =
+      find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
+  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  const Sampler sampler(config, *found, choose_device(request.device));
+  at::manual_seed(request.seed);
+
+  const bool as_text = request.prompt.has_value();
+  if (as_text && sampler.vocabulary() != 256) {
+    throw Error(ExitCode::configuration, "--prompt wants a model of bytes, and this one has a vocabulary of " +
+                                             std::to_string(sampler.vocabulary()) + "; give --prompt-ids");
+  }
+  std::vector<int64_t> ids = request.prompt_ids;
+  if (as_text) {
+    for (const char letter : *request.prompt) ids.push_back(static_cast<unsigned char>(letter));
+  }
+  if (ids.empty()) throw Error(ExitCode::configuration, "the prompt is empty; it has one token at least");
+  sampler.require_ids(ids);
+  const auto print = [&](int64_t id) {
+    if (as_text) {
+      std::putchar(static_cast<int>(id));
+    } else {
+      std::printf("%lld\n", static_cast<long long>(id));
+    }
+  };
+  for (const int64_t id : ids) print(id);
+  for (int64_t i = 0; i < request.tokens; ++i) {
+    ids.push_back(sampler.next(ids, request));
+    print(ids.back());
+    std::fflush(stdout);
+  }
+  if (as_text) std::putchar('\n');
+}
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int count, char** arguments) {
+  using namespace strata;
+  trainer::Request request;
+  CLI::App app("Samples from the newest checkpoint of a run.", "generate");
+  app.add_option("RUN", request.run, "folder of the run")->required();
+  auto* text = app.add_option("--prompt", request.prompt, "text to go on from, for models of bytes");
+  app.add_option("--prompt-ids", request.prompt_ids, "token ids to go on from; ids are printed, one a line")
+      ->excludes(text);
+  app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str()->check(CLI::NonNegativeNumber);
+  app.add_option("--temperature", request.temperature, "0: the likeliest token")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top-k", request.top_k, "choose among so many; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", request.seed, "of the choices")->capture_default_str();
+  app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
+  return run_program(app, count, arguments, [&] { trainer::generate(request); });
+}

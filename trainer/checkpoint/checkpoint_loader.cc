@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checkpoint/checkpoint_loader.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLargestManifest = 64'000'000;
+constexpr size_t kMostDifferences = 20;
+
+// The manifest's text, when the folder holds the manifest and its files and nothing else.
+std::string read_manifest(const std::string& folder) {
+  if (!fs::is_directory(fs::symlink_status(folder))) throw Error(ExitCode::storage, folder + ": expected a folder");
+  const std::string path = folder + "/" + kManifestName;
+  const std::string text = read_text_file(path, kLargestManifest);
+  const Manifest manifest = parse_manifest(text, path);
+  if (fs::path(folder).filename() != checkpoint_folder_name(manifest.step)) {
+    throw Error(ExitCode::storage, path + ": is of step " + std::to_string(manifest.step));
+  }
+  std::set<std::string> expected = {kManifestName};
+  for (const StoredFile& file : manifest.files) expected.insert(file.name);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!expected.contains(entry.path().filename())) {
+      throw Error(ExitCode::storage, entry.path().string() + ": is not in the manifest");
+    }
+  }
+  return text;
+}
+
+void verify_file(const std::string& folder, const StoredFile& file) {
+  const std::string path = folder + "/" + file.name;
+  const uint64_t bytes = InputFile(path).bytes();
+  if (bytes != file.bytes) {
+    throw Error(ExitCode::storage,
+                path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
+  }
+  if (sha256_of_file(path) != file.sha256) {
+    throw Error(ExitCode::storage, path + ": its SHA-256 is not that of the manifest: the contents have changed");
+  }
+}
+
+Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks) {
+  const std::string text =
+      gather_results(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
+  const Manifest manifest = parse_manifest(text, folder + "/" + kManifestName);
+  gather_results(ranks, [&] {
+    for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size) verify_file(folder, manifest.files[i]);
+    return std::string();
+  });
+  return manifest;
+}
+
+// What load_checkpoint compares, of one tensor: "F32 [256, 128]".
+std::string kind(const std::string& dtype, const std::vector<int64_t>& shape) {
+  return dtype + " " + nlohmann::json(shape).dump();
+}
+
+// One range of elements to be read from one file.
+struct Transfer {
+  int64_t file;
+  const std::string* tensor;
+  uint64_t first, bytes;  // in the stored piece
+  uint64_t stored_bytes;  // of the stored piece
+  char* into;
+};
+
+void append_transfers(const std::string& name, const StoredTensor& stored, int64_t offset, const at::Tensor& target,
+                      std::vector<Transfer>& transfers) {
+  const int64_t width = target.element_size(), end = offset + target.numel();
+  for (const StoredPiece& piece : stored.pieces) {
+    const int64_t first = std::max(offset, piece.offset), last = std::min(end, piece.offset + piece.count);
+    if (first >= last) continue;
+    transfers.push_back({piece.file, &name, static_cast<uint64_t>((first - piece.offset) * width),
+                         static_cast<uint64_t>((last - first) * width), static_cast<uint64_t>(piece.count * width),
+                         static_cast<char*>(target.data_ptr()) + (first - offset) * width});
+  }
+}
+
+}  // namespace
+
+std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks) {
+  const std::string listed = gather_results(ranks, [&] {  // as rank 0 sees it
+    return nlohmann::json(ranks.rank == 0 ? list_checkpoints(options.folder) : std::vector<int64_t>()).dump();
+  })[0];
+  std::vector<int64_t> steps = nlohmann::json::parse(listed);
+  if (options.step) {
+    std::erase_if(steps, [&](int64_t step) { return step != *options.step; });
+  }
+  if (steps.empty()) {
+    if (!options.required && !options.step) return std::nullopt;
+    throw Error(ExitCode::storage, options.folder + ": no checkpoint" +
+                                       (options.step ? " of step " + std::to_string(*options.step) : "") +
+                                       "; one must be there");
+  }
+  FoundCheckpoint found;
+  for (const int64_t step : steps) {
+    found.path = options.folder + "/" + checkpoint_folder_name(step);
+    try {
+      found.manifest = verify_checkpoint(found.path, ranks);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::storage) throw;  // a rank that is lost says nothing about the files
+      found.rejected.push_back(step);
+      found.notes.push_back("checkpoint of step " + std::to_string(step) + " rejected: " + error.what());
+      continue;
+    }
+    if (step != steps.front()) {
+      found.notes.push_back("using the checkpoint of step " + std::to_string(step) + ": " +
+                            std::to_string(steps.front() - step) + " steps are lost");
+    }
+    return found;
+  }
+  std::string message = options.folder + ": no checkpoint can be loaded";
+  for (const std::string& note : found.notes) message += "\n  " + note;
+  throw Error(ExitCode::storage, message + "\nTo start from nothing, give another run.folder.");
+}
+
+void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
+  // The union over ranks: a rank may hold nothing of a tensor.
+  nlohmann::json mine = nlohmann::json::object();
+  for (const TensorPiece& piece : pieces) mine[piece.tensor] = kind(dtype_name(piece.data), piece.shape);
+  std::map<std::string, std::string> model;
+  for (const std::string& text : ranks.gather(mine.dump())) {
+    model.merge(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
+  }
+  std::vector<std::string> differences;
+  for (const auto& [name, stored] : found.manifest.tensors) {
+    const std::string in_checkpoint = kind(stored.dtype, stored.shape);
+    const auto wanted = model.find(name);
+    if (wanted == model.end()) {
+      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, not in the model");
+    } else if (wanted->second != in_checkpoint) {
+      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, " + wanted->second + " in the model");
+    }
+  }
+  for (const auto& [name, wanted] : model) {
+    if (!found.manifest.tensors.contains(name)) {
+      differences.push_back(name + ": not in the checkpoint, " + wanted + " in the model");
+    }
+  }
+  if (!differences.empty()) {
+    std::string message = found.path + " is of another model:";
+    for (size_t i = 0; i < std::min(kMostDifferences, differences.size()); ++i) message += "\n  " + differences[i];
+    if (differences.size() > kMostDifferences) {
+      message += "\n  and " + std::to_string(differences.size() - kMostDifferences) + " more";
+    }
+    throw Error(ExitCode::configuration, message);
+  }
+  gather_results(ranks, [&] {
+    read_pieces(found, pieces);
+    return std::string();
+  });
+}
+
+void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
+  std::vector<Transfer> transfers;
+  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device tensor, its copy on the host
+  for (const TensorPiece& piece : pieces) {
+    const auto stored = found.manifest.tensors.find(piece.tensor);
+    if (stored == found.manifest.tensors.end()) {
+      throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
+    }
+    const std::string wanted = kind(dtype_name(piece.data), piece.shape);
+    const std::string in_checkpoint = kind(stored->second.dtype, stored->second.shape);
+    if (wanted != in_checkpoint) {
+      throw Error(ExitCode::configuration,
+                  found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
+    }
+    at::Tensor target = piece.data;
+    if (!target.is_cpu()) {
+      target = at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
+      uploads.emplace_back(piece.data, target);
+    }
+    append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
+  }
+  // One open file at a time: a thousand ranks have written a thousand.
+  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
+  std::unique_ptr<SafetensorsFile> file;
+  int64_t opened = -1;
+  for (const Transfer& transfer : transfers) {
+    const std::string path = found.path + "/" + found.manifest.files[transfer.file].name;
+    if (opened != transfer.file) {
+      file = std::make_unique<SafetensorsFile>(path);
+      opened = transfer.file;
+    }
+    const SafetensorsEntry* const entry = file->find(*transfer.tensor);
+    if (entry == nullptr || entry->bytes != transfer.stored_bytes) {
+      throw Error(ExitCode::storage,
+                  path + ": does not hold the piece of " + *transfer.tensor + " that the manifest names");
+    }
+    file->read(*entry, transfer.first, transfer.into, transfer.bytes);
+  }
+  for (auto& [device, host] : uploads) device.copy_(host);
+}
+
+}  // namespace strata::trainer

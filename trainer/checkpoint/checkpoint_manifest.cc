@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checkpoint/checkpoint_manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "base/digest.h"
+#include "base/errors.h"
+#include "base/printable.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace strata::trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFormat[] = "strata checkpoint 1";
+constexpr std::string_view kHashLine = ",\n\"sha256\": \"";  // then 64 digits
+constexpr std::string_view kEnd = "\"\n}\n";
+constexpr size_t kDeepest = 8;
+
+[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::storage, what); }
+
+// nlohmann keeps the last of two equal keys and knows no depth limit; here both are refused.
+Json parse_strictly(std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > static_cast<int>(kDeepest)) refuse("nested too deeply");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+      refuse("'" + value.get<std::string>() + "' stands twice");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), watch);
+  } catch (const Json::exception&) {
+    refuse("is not valid JSON");
+  }
+}
+
+// The members of an object, which must be exactly these.
+const Json& members(const Json& json, std::initializer_list<const char*> names) {
+  if (!json.is_object() || json.size() != names.size()) {
+    refuse("expected an object of " + std::to_string(names.size()) + " members");
+  }
+  for (const char* name : names) {
+    if (!json.contains(name)) refuse(std::string("'") + name + "' is missing");
+  }
+  return json;
+}
+
+int64_t count_of(const Json& json) {
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > INT64_MAX) refuse("expected a whole number, not negative");
+  return json.get<int64_t>();
+}
+
+std::string text_of(const Json& json) {
+  if (!json.is_string()) refuse("expected a text");
+  return json.get<std::string>();
+}
+
+const Json& list_of(const Json& json) {
+  if (!json.is_array()) refuse("expected a list");
+  return json;
+}
+
+Json to_json(const StoredFile& file) { return {{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}}; }
+
+StoredFile file_from(const Json& json) {
+  members(json, {"name", "bytes", "sha256"});
+  return {text_of(json["name"]), static_cast<uint64_t>(count_of(json["bytes"])), text_of(json["sha256"])};
+}
+
+Json to_json(const std::map<std::string, StoredTensor>& tensors) {
+  Json json = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    Json pieces = Json::array();  // [file, offset, count]
+    for (const StoredPiece& piece : tensor.pieces) pieces.push_back({piece.file, piece.offset, piece.count});
+    json[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
+  }
+  return json;
+}
+
+std::map<std::string, StoredTensor> tensors_from(const Json& json) {
+  if (!json.is_object()) refuse("'tensors' is no object");
+  std::map<std::string, StoredTensor> tensors;
+  for (const auto& [name, value] : json.items()) {
+    members(value, {"dtype", "shape", "pieces"});
+    StoredTensor& tensor = tensors[name];
+    tensor.dtype = text_of(value["dtype"]);
+    if (!bytes_of_dtype(tensor.dtype)) refuse(name + " has the unknown dtype " + tensor.dtype);
+    for (const Json& extent : list_of(value["shape"])) tensor.shape.push_back(count_of(extent));
+    for (const Json& piece : list_of(value["pieces"])) {
+      if (list_of(piece).size() != 3) refuse("a piece of " + name + " is not [file, offset, count]");
+      tensor.pieces.push_back({count_of(piece[0]), count_of(piece[1]), count_of(piece[2])});
+    }
+  }
+  return tensors;
+}
+
+// What is wrong with the pieces, or nothing.
+std::string cover_problem(const Manifest& manifest) {
+  for (const auto& [name, tensor] : manifest.tensors) {
+    int64_t count = 1;
+    for (const int64_t extent : tensor.shape) {
+      if (__builtin_mul_overflow(count, extent, &count)) return "the shape of " + name + " overflows 64 bits";
+    }
+    int64_t covered = 0;
+    for (const StoredPiece& piece : tensor.pieces) {
+      if (piece.file < 0 || piece.file >= static_cast<int64_t>(manifest.files.size())) {
+        return name + " names file " + std::to_string(piece.file) + " of " + std::to_string(manifest.files.size());
+      }
+      if (piece.offset != covered) {
+        return name + ": a piece begins at element " + std::to_string(piece.offset) + ", expected " +
+               std::to_string(covered);
+      }
+      if (__builtin_add_overflow(covered, piece.count, &covered)) return name + ": a piece ends above 2^63";
+    }
+    if (covered != count) {
+      return name + ": the pieces have " + std::to_string(covered) + " elements, the tensor " + std::to_string(count);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* best_weights(const Manifest& manifest) {
+  for (const auto& [name, tensor] : manifest.tensors) {
+    if (name.ends_with(kAverage)) return kAverage;
+  }
+  return kMaster;
+}
+
+int64_t element_count(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::string to_text(const Manifest& manifest) {
+  Json files = Json::array();
+  for (const StoredFile& file : manifest.files) files.push_back(to_json(file));
+  // One member a line, in this order, for people who open the file.
+  const std::string text = "{\n\"format\": " + Json(kFormat).dump() + ",\n\"run\": " + Json(manifest.run).dump() +
+                           ",\n\"step\": " + std::to_string(manifest.step) +
+                           ",\n\"state\": " + Json(manifest.state).dump() + ",\n\"files\": " + files.dump() +
+                           ",\n\"tensors\": " + to_json(manifest.tensors).dump();
+  return text + std::string(kHashLine) + sha256(text) + std::string(kEnd);
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& path) {
+  try {
+    const size_t tail = kHashLine.size() + 64 + kEnd.size();
+    if (text.size() < tail) refuse("ends too early");
+    const std::string_view body = text.substr(0, text.size() - tail);
+    if (text.substr(body.size()) != std::string(kHashLine) + sha256(body) + std::string(kEnd)) {
+      refuse("does not have the hash that its last line says");
+    }
+    const Json json = parse_strictly(text);
+    members(json, {"format", "run", "step", "state", "files", "tensors", "sha256"});
+    if (text_of(json["format"]) != kFormat) {
+      refuse("has the format '" + text_of(json["format"]) + "', expected '" + kFormat + "'");
+    }
+    Manifest manifest{text_of(json["run"]), count_of(json["step"]), text_of(json["state"]), {}, {}};
+    for (const Json& file : list_of(json["files"])) {
+      manifest.files.push_back(file_from(file));
+      // Names lead nowhere else: they are ours or refused.
+      const std::string expected = rank_file_name(static_cast<int64_t>(manifest.files.size()) - 1);
+      if (manifest.files.back().name != expected) {
+        refuse("names the file '" + manifest.files.back().name + "', expected '" + expected + "'");
+      }
+    }
+    manifest.tensors = tensors_from(json["tensors"]);
+    if (const std::string problem = cover_problem(manifest); !problem.empty()) refuse(problem);
+    return manifest;
+  } catch (const Error& error) {
+    refuse(path + ": " + printable(error.what()));
+  }
+}
+
+std::string to_text(const RankReport& report) {
+  return Json{{"file", to_json(report.file)}, {"tensors", to_json(report.tensors)}}.dump();
+}
+
+RankReport parse_rank_report(std::string_view text) {
+  const Json json = parse_strictly(text);
+  members(json, {"file", "tensors"});
+  return {file_from(json["file"]), tensors_from(json["tensors"])};
+}
+
+Manifest merge_reports(const std::vector<RankReport>& reports) {
+  Manifest manifest;
+  for (const RankReport& report : reports) {
+    for (const auto& [name, tensor] : report.tensors) {
+      StoredTensor& whole = manifest.tensors[name];
+      if (whole.dtype.empty()) {
+        whole = {tensor.dtype, tensor.shape, {}};
+      } else if (whole.dtype != tensor.dtype || whole.shape != tensor.shape) {
+        throw Error(ExitCode::internal, "ranks disagree on the shape or dtype of " + name);
+      }
+      for (StoredPiece piece : tensor.pieces) {
+        piece.file = static_cast<int64_t>(manifest.files.size());
+        whole.pieces.push_back(piece);
+      }
+    }
+    manifest.files.push_back(report.file);
+  }
+  for (auto& [name, tensor] : manifest.tensors) {
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  }
+  if (const std::string problem = cover_problem(manifest); !problem.empty()) throw Error(ExitCode::internal, problem);
+  return manifest;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checkpoint/checkpoint_writer.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "trainer/checkpoint/checkpoint_manifest.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostFailures = 3;
+
+// Between two looks of a rank that waits for its file. All ranks then meet, which none may keep the others from for as
+// long as run.timeout.
+constexpr std::chrono::milliseconds kLook(100);
+
+// Results as they are gathered: the first character says which.
+constexpr char kDone = '+', kFailed = '-';
+
+std::string new_run_id() {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 16; ++i) id += kDigits[random() % 16];
+  return id;
+}
+
+// Temporary names of this and of earlier process groups: step-00001000.tmp-<id>, latest.tmp-<id>.
+bool is_temporary(const fs::path& path) { return path.filename().string().find(".tmp-") != std::string::npos; }
+
+std::string_view bytes_of(const at::Tensor& data) {
+  return {static_cast<const char*>(data.const_data_ptr()), static_cast<size_t>(data.nbytes())};
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
+    : options_(std::move(options)), ranks_(std::move(ranks)), last_step_(options_.resumed_step) {
+  if (options_.keep < 2) {
+    throw Error(ExitCode::configuration, "checkpoint.keep is " + std::to_string(options_.keep) +
+                                             ", expected at least 2: when the newest is damaged, one must be left");
+  }
+  run_ = gather_results(ranks_, [&] {
+    if (ranks_.rank != 0) return std::string();
+    fs::create_directories(options_.folder);
+    for (const auto& entry : fs::directory_iterator(options_.folder)) {
+      if (is_temporary(entry.path())) fs::remove_all(entry.path());
+    }
+    return new_run_id();
+  })[0];
+}
+
+CheckpointWriter::~CheckpointWriter() = default;  // the future of std::async waits for its thread
+
+std::string CheckpointWriter::unfinished() const { return path(checkpoint_folder_name(step_) + ".tmp-" + run_); }
+
+void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& pieces, std::string state) {
+  if (in_flight()) throw Error(ExitCode::internal, "a save was started before the one before was finished");
+  if (step == last_step_) return;
+  std::vector<TensorPiece> previous = std::exchange(snapshot_, {});
+  at::Device device = at::kCPU;
+  for (const TensorPiece& piece : pieces) {
+    if (piece.data.dim() != 1 || !piece.data.is_contiguous()) {
+      throw Error(ExitCode::internal, piece.tensor + ": a piece must be one-dimensional and contiguous");
+    }
+    TensorPiece copy = piece;
+    const size_t i = snapshot_.size();
+    const bool reusable = i < previous.size() && previous[i].data.sizes() == piece.data.sizes() &&
+                          previous[i].data.scalar_type() == piece.data.scalar_type();
+    const bool on_gpu = !piece.data.is_cpu();
+    const auto options = at::TensorOptions(piece.data.scalar_type()).pinned_memory(on_gpu);
+    copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), options);
+    if (!on_gpu) {
+      // Not copy_: it wakes the thread pool, which costs more than the copy where ranks share cores.
+      std::memcpy(copy.data.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
+    } else {
+      copy.data.copy_(piece.data, /*non_blocking=*/true);
+      device = piece.data.device();
+    }
+    snapshot_.push_back(std::move(copy));
+  }
+  if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
+  step_ = step;
+  state_ = std::move(state);
+  result_.clear();
+  phase_ = Phase::writing;
+  task_ = std::async(std::launch::async, [this] { return write_rank_file(); });
+}
+
+std::string CheckpointWriter::write_rank_file() {
+  RankReport report;
+  SafetensorsHeader header;
+  header.metadata = {
+      {"step", std::to_string(step_)}, {"rank", std::to_string(ranks_.rank)}, {"ranks", std::to_string(ranks_.size)}};
+  std::map<std::string, const TensorPiece*> pieces;
+  for (const TensorPiece& piece : snapshot_) {
+    if (piece.data.numel() == 0) continue;
+    if (!pieces.emplace(piece.tensor, &piece).second) {
+      throw Error(ExitCode::internal, piece.tensor + ": two pieces on one rank");
+    }
+    const std::string dtype = dtype_name(piece.data);
+    header.entries.push_back({.name = piece.tensor, .dtype = dtype, .shape = {piece.data.numel()}});
+    report.tensors[piece.tensor] = {dtype, piece.shape, {{0, piece.offset, piece.data.numel()}}};
+  }
+
+  fs::create_directory(unfinished());  // whichever rank comes first
+  const std::string name = rank_file_name(ranks_.rank);
+  OutputFile file(unfinished() + "/" + name);
+  file.write(place_safetensors(header));
+  for (const SafetensorsEntry& entry : header.entries) file.write(bytes_of(pieces.at(entry.name)->data));
+  file.close();
+  report.file = {name, file.bytes(), file.sha256()};
+  return to_text(report);
+}
+
+std::optional<SaveOutcome> CheckpointWriter::finish(const std::function<void()>& sign_of_life) {
+  std::optional<SaveOutcome> outcome;
+  while (in_flight() && !outcome) {
+    if (result_.empty()) task_.wait_for(kLook);
+    outcome = try_finish();
+    sign_of_life();
+  }
+  return outcome;
+}
+
+std::optional<SaveOutcome> CheckpointWriter::try_finish() {
+  if (!in_flight()) return std::nullopt;
+  if (result_.empty() && task_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    try {
+      result_ = kDone + task_.get();
+    } catch (const std::exception& error) {
+      result_ = kFailed + std::string(error.what());
+    }
+  }
+  const std::vector<std::string> results = ranks_.gather(result_);
+  if (std::any_of(results.begin(), results.end(), [](const auto& result) { return result.empty(); }))
+    return std::nullopt;
+  if (phase_ == Phase::writing) {
+    start_commit(results);
+    return std::nullopt;
+  }
+
+  phase_ = Phase::idle;
+  const std::string name = "checkpoint of step " + std::to_string(step_), said = results[0].substr(1);
+  if (results[0][0] == kDone) {
+    failures_in_a_row_ = 0;
+    last_step_ = step_;
+    return SaveOutcome{step_, /*committed=*/true, said.empty() ? "" : name + " saved, but not tidied up: " + said};
+  }
+  if (++failures_in_a_row_ == kMostFailures) {
+    throw Error(ExitCode::storage,
+                std::to_string(kMostFailures) + " saves in a row failed; the last, " + name + ": " + said);
+  }
+  return SaveOutcome{step_, /*committed=*/false, name + " not saved, older ones are as they were: " + said};
+}
+
+// All ranks have written their files, or have failed to.
+void CheckpointWriter::start_commit(const std::vector<std::string>& reports) {
+  phase_ = Phase::committing;
+  result_ = kDone;  // of every rank but 0
+  if (ranks_.rank != 0) return;
+  result_.clear();
+  task_ = std::async(std::launch::async, [this, reports] {
+    try {
+      return commit(reports);
+    } catch (...) {
+      std::error_code ignored;  // the first error is the one to report; what is left now is removed at the next start
+      fs::remove_all(unfinished(), ignored);
+      throw;
+    }
+  });
+}
+
+std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
+  std::string problems;
+  std::vector<RankReport> reports;
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    const std::string text = results[rank].substr(1);
+    if (results[rank][0] == kDone) {
+      reports.push_back(parse_rank_report(text));
+    } else {
+      problems += (problems.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + text;
+    }
+  }
+  if (!problems.empty()) throw Error(ExitCode::storage, problems);
+
+  Manifest manifest = merge_reports(reports);
+  manifest.run = run_;
+  manifest.step = step_;
+  manifest.state = state_;
+  OutputFile file(unfinished() + "/" + kManifestName);
+  file.write(to_text(manifest));
+  file.close();
+  sync_folder(unfinished());
+
+  const std::string committed = path(checkpoint_folder_name(step_));
+  // One of this step that could not be loaded, else training would not have come here again.
+  if (fs::exists(committed)) rename_path(committed, unfinished() + "-replaced");
+  rename_path(unfinished(), committed);
+  try {
+    sync_folder(options_.folder);
+  } catch (const Error&) {
+    rename_path(committed, unfinished());  // not known to be on the disk: not committed
+    throw;
+  }
+
+  try {
+    const std::string hint = path("latest.tmp-" + run_);
+    fs::create_symlink(checkpoint_folder_name(step_), hint);
+    rename_path(hint, path("latest"));
+    purge();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Keeps the newest. What goes is renamed first: at no moment a folder with a checkpoint's name has lost a file.
+void CheckpointWriter::purge() {
+  int64_t kept = 0;
+  for (const int64_t step : list_checkpoints(options_.folder)) {
+    const auto& rejected = options_.rejected;
+    const bool damaged = step != step_ && std::find(rejected.begin(), rejected.end(), step) != rejected.end();
+    if (!damaged && kept++ < options_.keep) continue;
+    const std::string name = path(checkpoint_folder_name(step));
+    rename_path(name, name + ".tmp-" + run_);
+    fs::remove_all(name + ".tmp-" + run_);
+  }
+  fs::remove_all(unfinished() + "-replaced");
+  options_.rejected.clear();
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/errors.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
+
+constexpr std::pair<std::string_view, uint64_t> kDtypes[] = {
+    {"F64", 8},  {"I64", 8}, {"U64", 8}, {"C64", 8}, {"F32", 4}, {"I32", 4},     {"U32", 4},     {"F16", 2},
+    {"BF16", 2}, {"I16", 2}, {"U16", 2}, {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1},
+};
+
+uint64_t bytes_of(const SafetensorsEntry& entry) {
+  uint64_t bytes = bytes_of_dtype(entry.dtype).value();
+  for (const int64_t extent : entry.shape) bytes *= extent;
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
+  for (const auto& [name, bytes] : kDtypes) {
+    if (name == dtype) return bytes;
+  }
+  return std::nullopt;
+}
+
+std::string place_safetensors(SafetensorsHeader& header) {
+  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+    const uint64_t width_a = bytes_of_dtype(a.dtype).value(), width_b = bytes_of_dtype(b.dtype).value();
+    return width_a != width_b ? width_a > width_b : a.name < b.name;
+  });
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  uint64_t end = 0;
+  for (SafetensorsEntry& entry : header.entries) {
+    entry.begin = end;
+    entry.bytes = bytes_of(entry);
+    end += entry.bytes;
+    json[entry.name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, end}}};
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i));
+  return bytes + text;
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+  const auto expect = [&](bool holds, const std::string& what) {
+    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + what);
+  };
+  expect(file_.bytes() >= 8, "it has " + std::to_string(file_.bytes()) + " bytes, a file begins with 8");
+  unsigned char length[8];
+  file_.read(0, length, sizeof length);
+  uint64_t bytes = 0;
+  for (int i = 0; i < 8; ++i) bytes |= static_cast<uint64_t>(length[i]) << (8 * i);
+  expect(bytes <= kLargestHeader && bytes <= file_.bytes() - 8,
+         "a header of " + std::to_string(bytes) + " bytes in a file of " + std::to_string(file_.bytes()) +
+             " (at most 100 MB)");
+  std::string json(bytes, '\0');
+  file_.read(8, json.data(), bytes);
+  data_begin_ = 8 + bytes;
+  header_ = parse_safetensors_header(json, file_.bytes() - data_begin_, path);
+}
+
+const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto& entries = header_.entries;
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, uint64_t first, void* into, uint64_t bytes) const {
+  if (first > entry.bytes || bytes > entry.bytes - first) {
+    throw Error(ExitCode::internal, file_.path() + ": " + entry.name + " has " + std::to_string(entry.bytes) +
+                                        " bytes, asked for " + std::to_string(bytes) + " at " + std::to_string(first));
+  }
+  file_.read(data_begin_ + entry.begin + first, into, bytes);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/load_config.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "configs/document.h"
+#include "configs/manual.h"
+#include "configs/overrides.h"
+
+namespace strata::trainer {
+namespace {
+
+using configs::NodePtr;
+
+// What may change when a run is resumed. With another run.seed it would be another run; another micro_batch sees the
+// same samples, another sharding holds the same weights, and other ranks or another device may need them.
+const std::vector<std::string> kFreeSections = {
+    "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
+    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "micro_batch",
+    "sharding",    "checkpoint",     "evaluation",       "log",           "profile",
+    "fault",       "cuda_graph"};
+
+const char kTitle[] = "Strata: the configuration of a run";
+
+// Sections bind to members that describe() may write, so listing works on a copy.
+std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places& places) {
+  return configs::list_values(configs::section_of(config), places);
+}
+
+LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, configs::ErrorList& errors) {
+  const bool well_formed = document != nullptr;
+  if (!document) document = std::make_shared<configs::Node>(configs::Node{.kind = configs::Node::Kind::map});
+  for (const std::string& text : overrides) document = configs::apply_override(document, text, errors);
+  LoadedConfig loaded;
+  if (well_formed) {
+    TrainerConfig scratch;
+    loaded.places =
+        configs::read_document(*document, configs::section_of(loaded.config), configs::section_of(scratch), errors);
+    configs::Checks checks([&](const std::string& path) { return errors.read_well(path); },
+                           [&](const std::string& path, const std::string& message) {
+                             configs::Place place = configs::place_of(loaded.places, path);
+                             if (!place.source) place = document->place;
+                             errors.add(place, path, message);
+                           });
+    check(loaded.config, checks);
+  }
+  errors.throw_if_any();
+  return loaded;
+}
+
+}  // namespace
+
+std::string LoadedConfig::resolved() const {
+  TrainerConfig copy = config;
+  return configs::resolved_yaml(configs::section_of(copy), places);
+}
+
+std::vector<configs::Line> LoadedConfig::lines() const { return lines_of(config, places); }
+
+LoadedConfig load_trainer_config(const std::string& path, const std::vector<std::string>& overrides) {
+  configs::ErrorList errors;
+  return read(configs::load_document(path, errors), overrides, errors);
+}
+
+LoadedConfig parse_trainer_config(const std::string& name, const std::string& text,
+                                  const std::vector<std::string>& overrides) {
+  configs::ErrorList errors;
+  const auto source = std::make_shared<configs::Source>(configs::Source{.name = name, .text = text});
+  return read(configs::parse_document(source, "", errors), overrides, errors);
+}
+
+std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
+                                                          const TrainerConfig& now) {
+  // The fault of the run that was saved, if it had one, needs no permission to be compared.
+  const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {"fault={do: none}"});
+  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
+}
+
+std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
+  std::ifstream file(resolved_path, std::ios::binary);
+  if (!file) return "";
+  const std::string before{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  for (const std::string& line : differences_that_forbid_resuming(before, now)) {
+    text += (text.empty() ? "" : "\n") + line;
+  }
+  return text;
+}
+
+std::string help_text() {
+  TrainerConfig scratch;
+  return configs::help_text(configs::section_of(scratch));
+}
+
+std::string reference_page() {
+  TrainerConfig scratch;
+  return configs::reference_page(configs::section_of(scratch), kTitle);
+}
+
+std::string json_schema() {
+  TrainerConfig scratch;
+  return configs::json_schema(configs::section_of(scratch), kTitle);
+}
+
+}  // namespace strata::trainer

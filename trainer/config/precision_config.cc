@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/precision_config.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "modules/config/module_name.h"
+
+namespace strata::trainer {
+namespace {
+
+using modules::Module;
+
+// "root (embedding, norm), blocks.0-3, head"
+std::string listed_groups(const std::vector<Module>& modules) {
+  std::vector<std::string> groups;
+  std::string layers;
+  for (const Module& module : modules) {
+    if (modules::layer_of(module.group)) {
+      layers = module.group;
+    } else if (!module.group.empty() && std::find(groups.begin(), groups.end(), module.group) == groups.end()) {
+      groups.push_back(module.group);
+    }
+  }
+  std::string text;
+  for (const std::string& group : groups) {
+    std::string parts;
+    for (const Module& module : modules) {
+      if (module.group == group) parts += (parts.empty() ? "" : ", ") + module.name;
+    }
+    text += group + (parts == group ? ", " : " (" + parts + "), ");
+  }
+  const size_t dot = layers.find('.');
+  return text + layers.substr(0, dot) + ".0" + (layers.ends_with(".0") ? "" : "-" + layers.substr(dot + 1));
+}
+
+// Empty where the name is that of a group, or of several.
+std::string problem_of_group(const std::string& name, const std::vector<Module>& modules) {
+  const auto is_meant = [&](const Module& module) { return modules::means(name, module.group); };
+  const bool is_group = std::any_of(modules.begin(), modules.end(), is_meant);
+  const std::string problem = modules::problem_of_module(name, modules);
+  if (is_group && (problem.empty() || name == "root")) return "";
+  const std::string groups = "a type is that of a group of parameters: " + listed_groups(modules);
+  if (!problem.empty()) return problem + "; " + groups;
+  return name + " is gathered with others, and " + groups;
+}
+
+}  // namespace
+
+FloatType PrecisionConfig::compute_of(const std::string& group) const {
+  FloatType result = compute;
+  const std::optional<int64_t> layer = modules::layer_of(group);
+  for (const LayerPrecision& line : layers) {
+    if (layer && line.only.contains(*layer)) result = line.compute;
+  }
+  for (const ModulePrecision& line : modules) {
+    if (modules::means(line.only, group)) result = line.compute;
+  }
+  return result;
+}
+
+FloatType PrecisionConfig::reduce_of(const std::string& group) const {
+  return compute_of(group) == FloatType::float32 ? FloatType::float32 : reduce;
+}
+
+void check(const PrecisionConfig& precision, int64_t layers, const std::vector<Module>& modules,
+           configs::Checks& checks) {
+  for (size_t i = 0; i < precision.layers.size(); ++i) {
+    const std::string key = "layers." + std::to_string(i) + ".only";
+    if (!checks.can_check({key, "/model.layers"}) || precision.layers[i].only.last < layers) continue;
+    checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
+                         text_of(precision.layers[i].only));
+  }
+  for (size_t i = 0; i < precision.modules.size(); ++i) {
+    const std::string key = "modules." + std::to_string(i) + ".only";
+    if (!checks.can_check({key, "/model"})) continue;
+    const std::string problem = problem_of_group(precision.modules[i].only, modules);
+    if (!problem.empty()) checks.fail(key, problem);
+  }
+  if (!checks.can_check({"compute", "reduce"})) return;
+  if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
+    checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
+  }
+}
+
+}  // namespace strata::trainer

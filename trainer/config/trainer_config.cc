@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/trainer_config.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "modules/config/kernels_check.h"
+#include "trainer/config/used_modules.h"
+
+namespace strata::trainer {
+namespace {
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+// Of what divides `number` the largest up to `most`.
+int64_t largest_divisor(int64_t number, int64_t most) {
+  int64_t largest = 1;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    for (const int64_t divisor : {i, number / i}) {
+      if (divisor <= most) largest = std::max(largest, divisor);
+    }
+  }
+  return largest;
+}
+
+void check_batch(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) || config.shares_samples()) return;
+  const int64_t at_once = config.samples_at_once();
+  if (config.batch % at_once == 0) return;
+  const int64_t below = config.batch / at_once * at_once;
+  const bool some = config.batch % config.run.ranks == 0;  // micro_batch would do
+  const int64_t smaller = some ? largest_divisor(config.batch / config.run.ranks, config.micro_batch) : 0;
+  checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
+                           " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
+                           "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once) +
+                           (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
+}
+
+void check_steps(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"steps"})) return;
+  const std::string steps = "steps " + text(config.steps);
+  if (checks.can_check({"schedule.warmup", "schedule.type"})) {
+    const int64_t warmup = config.schedule.warmup;
+    const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
+    if (warmup > config.steps) {
+      checks.fail("schedule.warmup", "expected at most " + steps + ", got " + text(warmup));
+    } else if (wsd && checks.can_check({"schedule.decay"}) && wsd->decay > config.steps - warmup) {
+      checks.fail("schedule.decay",
+                  "warmup " + text(warmup) + " + decay " + text(wsd->decay) + " is more than " + steps);
+    }
+  }
+  if (checks.can_check({"run.stop_after"}) && config.run.stop_after > config.steps) {
+    checks.fail("run.stop_after", "expected at most " + steps + ", got " + text(config.run.stop_after));
+  }
+  const auto& profiled = config.profile.steps;
+  if (checks.can_check({"profile.steps"}) && profiled && (profiled->first < 1 || profiled->last > config.steps)) {
+    checks.fail("profile.steps", "expected steps from 1 to " + text(config.steps) + ", got " + text_of(*profiled));
+  }
+}
+
+void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& checks) {
+  const auto* lines = std::get_if<std::vector<GradientCheckpointing::Layers>>(&config.gradient_checkpointing.layers);
+  if (!lines || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
+  for (size_t i = 0; i < lines->size(); ++i) {
+    const Range& range = (*lines)[i].range;
+    if (range.last < layers) continue;
+    checks.fail("gradient_checkpointing." + text(static_cast<int64_t>(i)),
+                "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of(range));
+  }
+}
+
+// Rules between a model and the rest of the run, one function for each alternative of ModelConfig.
+void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
+  if (!checks.can_check({"evaluation.tokens", "model.sequence"})) return;
+  const int64_t tokens = config.evaluation.tokens;
+  if (tokens != 0 && tokens < model.sequence) {
+    checks.fail("evaluation.tokens",
+                "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
+  }
+}
+
+void check_images(const TrainerConfig& config, const ImageMixingConfig& data, configs::Checks& checks) {
+  if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
+  if ((data.mixup > 0 || data.cutmix > 0) && config.micro_batch % 2 != 0) {
+    checks.fail("micro_batch",
+                "expected an even number, because data.mixup and data.cutmix take images in pairs, got " +
+                    text(config.micro_batch));
+  }
+}
+
+void check_images(const modules::VisionTransformerConfig& model, const SizedImagesConfig& data,
+                  configs::Checks& checks) {
+  if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data.shift >= model.image_size) {
+    checks.fail("data.shift",
+                "expected less than model.image_size " + text(model.image_size) + ", got " + text(data.shift));
+  }
+}
+
+void check_images(const modules::VisionTransformerConfig& model, const EncodedImagesConfig& data,
+                  configs::Checks& checks) {
+  if (checks.can_check({"data.area"}) && data.area[0] > data.area[1]) {
+    checks.fail("data.area", "expected the smaller share first");
+  }
+  if (checks.can_check({"model.channels"}) && model.channels != 1 && model.channels != 3) {
+    checks.fail("model.channels",
+                "expected 1 (grey) or 3, because the data are image files, got " + text(model.channels));
+  }
+}
+
+void check_evaluates_all(const TrainerConfig& config, const std::string& what, configs::Checks& checks) {
+  if (checks.can_check({"evaluation.tokens"}) && config.evaluation.tokens != 0) {
+    checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation " + what + ", got " +
+                                         text(config.evaluation.tokens));
+  }
+}
+
+void check_has_no_fused_head(const TrainerConfig& config, const std::string& reason, configs::Checks& checks) {
+  const std::string fused = "kernels.linear_cross_entropy";
+  if (checks.can_check({fused}) && config.kernels.levels.linear_cross_entropy) {
+    checks.fail(fused, "computes head and loss of language models together; expected none, because " + reason);
+  }
+}
+
+void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
+  check_evaluates_all(config, "images", checks);
+  check_has_no_fused_head(config, "the head of a vision_transformer has a bias", checks);
+  if (!checks.can_check({"data.type"})) return;
+  const auto check_data = [&]<class Data>(const Data& data) {
+    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
+      check_images(config, data, checks);
+      check_images(model, data, checks);
+    }
+  };
+  std::visit(check_data, config.data.type);
+}
+
+// How many there are in `neighbors:`; absent: it is no list.
+std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
+  const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
+    if constexpr (requires { graph.neighbors; }) {
+      const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors);
+      if (list != nullptr) return static_cast<int64_t>(list->size());
+    }
+    return {};
+  };
+  return std::visit(of, data.type);
+}
+
+void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
+  check_evaluates_all(config, "nodes", checks);
+  check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
+  const bool many = config.data.has_many_graphs();
+  if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
+    const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
+    checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
+                                        "graphs, got none"
+                                      : "expected none, because data.type " +
+                                            std::string(DataConfig::kTypes.at(config.data.type.index())) +
+                                            " has labels of nodes, got " + pooling);
+  }
+  const std::optional<int64_t> fan_outs = listed_fan_outs(config.data);
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs && *fan_outs != model.layers) {
+    checks.fail("data.neighbors", "expected all or a list of " + text(model.layers) +
+                                      ", one for each of model.layers, got " + text(*fan_outs));
+  }
+  if (!checks.can_check({"data.neighbors", "data.type"})) return;
+  if (config.sees_new_graphs()) {
+    if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
+      checks.fail("cuda_graph",
+                  "on captures one step for all, and each step sees graphs of other sizes; expected auto");
+    }
+    return;
+  }
+  for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
+    if (!checks.can_check({key}) || value == 1) continue;
+    checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));
+  }
+}
+
+void check_task(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"data.type"})) return;
+  const auto fits = []<class Model, class Data>(const Model&, const Data&) { return kFits<Model, Data>; };
+  if (std::visit(fits, config.model.type, config.data.type)) return;
+  checks.fail("data.type", std::string("a model of type ") +
+                               modules::ModelConfig::kTypes.at(config.model.type.index()) +
+                               " is not trained on data of type " + DataConfig::kTypes.at(config.data.type.index()));
+}
+
+bool is_place(const std::string& at) {
+  long long step = 0;
+  int rank = 0, read = 0;
+  return std::sscanf(at.c_str(), "step %lld rank %d%n", &step, &rank, &read) == 2 && at.c_str()[read] == '\0' &&
+         step > 0 && rank >= 0;
+}
+
+void check_fault(const FaultConfig& fault, configs::Checks& checks) {
+  if (!checks.can_check({"at", "do"})) return;
+  if (fault.kind == Fault::none && fault.at.empty()) return;
+  const char* allowed = std::getenv("STRATA_FAULTS");
+  if (allowed == nullptr || std::string(allowed) != "1") {
+    checks.fail("do", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
+  } else if (!is_place(fault.at)) {
+    checks.fail("at", "expected a place such as 'step 7 rank 1', got '" + fault.at + "'");
+  }
+}
+
+// What GPUs alone have.
+void check_device(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"run.device"}) || config.run.device != sharding::DeviceWish::cpu) return;
+  if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
+    checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
+  }
+  const sharding::Gather gather = config.sharding.gather;
+  if (checks.can_check({"sharding.gather"}) && gather != sharding::Gather::shared) {
+    checks.fail("sharding.gather", std::string(names(gather).at(static_cast<size_t>(gather))) +
+                                       " needs GPUs, and run.device is cpu; expected shared");
+  }
+}
+
+}  // namespace
+
+void check(const TrainerConfig& config, configs::Checks& checks) {
+  check_batch(config, checks);
+  check_steps(config, checks);
+  configs::Checks sharding = checks.within("sharding");
+  check(config.sharding, config.run.ranks, sharding);
+  check_device(config, checks);
+  configs::Checks fault = checks.within("fault");
+  check_fault(config.fault, fault);
+  if (!checks.can_check({"model.type"})) return;
+  check_task(config, checks);
+  const auto check_with_model = [&](const auto& model) {
+    configs::Checks model_checks = checks.within("model");
+    check(model, model_checks);
+    // Listed only for whom it concerns: a model may have ten thousand layers.
+    const bool by_name = !config.kernels.modules.empty() || !config.precision.modules.empty();
+    const auto modules = by_name && checks.can_check({"model"}) ? used_modules(config) : std::vector<modules::Module>();
+    configs::Checks kernels = checks.within("kernels");
+    check(config.kernels, model.layers, modules, kernels);
+    configs::Checks precision = checks.within("precision");
+    check(config.precision, model.layers, modules, precision);
+    check_layers(config, model.layers, checks);
+    check_model(config, model, checks);
+  };
+  std::visit(check_with_model, config.model.type);
+}
+
+}  // namespace strata::trainer

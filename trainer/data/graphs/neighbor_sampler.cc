@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/graphs/neighbor_sampler.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/all_threads.h"
+#include "base/permutation.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kFewestNodes = 256;  // of a thread: to start one takes 20 us, as long as to sample 200 nodes
+constexpr int64_t kRowsAtOnce = 64;    // whose edges stay in the first cache
+constexpr int64_t kAhead = 16;         // nodes whose numbers are on their way from memory
+constexpr int64_t kFewDrawn = 64;      // so many are compared with each other faster than permuted() finds one
+
+// From 0 to bound - 1: a product in place of a division (Lemire: Fast Random Integer Generation in an Interval, 2019),
+// whose result is off from even by less than bound / 2^64.
+int64_t below(uint64_t random, int64_t bound) {
+  return static_cast<int64_t>((static_cast<unsigned __int128>(random) * static_cast<uint64_t>(bound)) >> 64);
+}
+
+// Different numbers from 0 to bound - 1; each set of `count` of them is as likely as any other.
+void draw_different(uint64_t key, int64_t count, int64_t bound, int64_t* drawn) {
+  if (count > kFewDrawn) {
+    for (int64_t i = 0; i < count; ++i) drawn[i] = permuted(key, i, bound);
+    return;
+  }
+  // Floyd's algorithm (Bentley and Floyd, 1987): what was drawn already is replaced by the largest number so far.
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t largest = bound - count + i;
+    const int64_t number = below(mix(key, static_cast<uint64_t>(i)), largest + 1);
+    drawn[i] = std::find(drawn, drawn + i, number) == drawn + i ? number : largest;
+  }
+}
+
+}  // namespace
+
+// The columns are nodes.
+SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const {
+  const int64_t* offset = integers(rows_.offsets);
+  const int64_t* column = integers(rows_.columns);
+  const float* value = rows_.values.defined() ? rows_.values.const_data_ptr<float>() : nullptr;
+  const int64_t loops = rule_.has_self_loops ? 1 : 0;
+  const auto count = static_cast<int64_t>(targets.size());
+  struct Row {
+    int64_t node, begin, degree;
+  };
+  std::vector<Row> rows;  // looked up once: they lie anywhere in memory
+  rows.reserve(targets.size());
+  for (const int64_t node : targets) rows.push_back({node, offset[node], offset[node + 1] - offset[node] - loops});
+
+  SparseRows some{.offsets = at::empty({count + 1}, at::kLong), .columns = {}, .values = {}};
+  int64_t* first = some.offsets.mutable_data_ptr<int64_t>();
+  first[0] = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    first[i + 1] = first[i] + loops + std::min(rows[static_cast<size_t>(i)].degree, fan_out);
+  }
+  some.columns = at::empty({first[count]}, at::kLong);
+  if (value != nullptr || rule_.scales_sums) some.values = at::empty({first[count]}, at::kFloat);
+  int64_t* to = some.columns.mutable_data_ptr<int64_t>();
+  float* value_to = some.values.defined() ? some.values.mutable_data_ptr<float>() : nullptr;
+
+  // First where the neighbors stand, then what stands there: loads that wait for nothing but memory.
+  const auto sample_rows = [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto& [node, begin_of_row, degree] = rows[static_cast<size_t>(row)];
+      const int64_t sampled = first[row + 1] - first[row] - loops;
+      int64_t* const place = to + first[row];
+      if (loops > 0) place[0] = begin_of_row;
+      int64_t* const drawn = place + loops;
+      if (sampled < degree) {
+        draw_different(mix(key, static_cast<uint64_t>(node)), sampled, degree, drawn);
+      } else {
+        std::iota(drawn, drawn + sampled, 0);
+      }
+      for (int64_t i = 0; i < sampled; ++i) drawn[i] += begin_of_row + loops;
+      if (value_to == nullptr) continue;
+      const double scale =
+          rule_.scales_sums && sampled > 0 ? static_cast<double>(degree) / static_cast<double>(sampled) : 1;
+      for (int64_t i = 0; i < loops + sampled; ++i) {
+        value_to[first[row] + i] = (value != nullptr ? value[place[i]] : 1) * static_cast<float>(i < loops ? 1 : scale);
+      }
+    }
+    for (int64_t e = first[begin]; e < first[end]; ++e) to[e] = column[to[e]];
+  };
+  on_all_threads(count, kFewestNodes, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row += kRowsAtOnce) sample_rows(row, std::min(row + kRowsAtOnce, end));
+  });
+  return some;
+}
+
+SampledNeighborhood NeighborSampler::sample(const Tensor& seeds, uint64_t key) const {
+  std::unique_ptr<Numbering> numbering = take_numbering();
+  for (int64_t i = 0; i < seeds.numel(); ++i) numbering->add(integers(seeds)[i]);
+  SampledNeighborhood result;
+  for (size_t hop = 0; hop < rule_.fan_outs.size(); ++hop) {
+    SampledLayer layer{.rows = some_of(numbering->met(), rule_.fan_outs[hop], mix(key, hop))};
+    int64_t* column = layer.rows.columns.mutable_data_ptr<int64_t>();
+    const int64_t edges = layer.rows.columns.numel();
+    for (int64_t e = 0; e < edges; ++e) {
+      numbering->expect(column[std::min(e + kAhead, edges - 1)]);
+      column[e] = numbering->of(column[e]);
+    }
+    layer.sources = static_cast<int64_t>(numbering->met().size());
+    result.layers.push_back(std::move(layer));
+  }
+  std::reverse(result.layers.begin(), result.layers.end());
+  result.nodes = at::empty({static_cast<int64_t>(numbering->met().size())}, at::kLong);
+  std::copy(numbering->met().begin(), numbering->met().end(), result.nodes.mutable_data_ptr<int64_t>());
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(numbering));
+  return result;
+}
+
+std::unique_ptr<Numbering> NeighborSampler::take_numbering() const {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return std::make_unique<Numbering>(rows_.offsets.size(0) - 1);
+  std::unique_ptr<Numbering> numbering = std::move(idle_.back());
+  idle_.pop_back();
+  numbering->clear();
+  return numbering;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The arrays of an .npz file of NumPy: numbers only, never a pickle.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/data/graphs/zip_file.h"
+
+namespace strata::trainer {
+
+class NpzFile {
+ public:
+  // Throws Error (data), as everything below does, with the file, the array and the reason.
+  explicit NpzFile(const std::string& path) : zip_(path) {}
+
+  const std::string& path() const { return zip_.path(); }
+  bool has(const std::string& array) const { return zip_.find(array + ".npy") != nullptr; }
+  // Integers as int64, floating point numbers as fp32; of so many dimensions.
+  at::Tensor integers(const std::string& array, int64_t dimensions = 1);
+  at::Tensor reals(const std::string& array, int64_t dimensions = 1);
+
+ private:
+  at::Tensor read(const std::string& array, const std::string& kinds, const std::string& expected, int64_t dimensions);
+
+  ZipFile zip_;
+};
+
+}  // namespace strata::trainer

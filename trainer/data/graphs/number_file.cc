@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/graphs/number_file.h"
+
+#include <ATen/ops/empty.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/errors.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/graphs/zip_file.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr size_t kLongestLine = 64 << 20;  // millions of numbers
+
+// The lines of a file, one after another, decompressed in pieces.
+class Lines {
+ public:
+  explicit Lines(const std::string& path) : path_(path), piece_(1 << 20) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) fail(path, "is not there, or not a regular file");
+    most_ = ZipFile::most_bytes_of(static_cast<int64_t>(std::filesystem::file_size(path, error)));
+    file_ = gzopen(path.c_str(), "rb");
+    if (error || file_ == nullptr) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+  }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  ~Lines() { gzclose_r(file_); }
+
+  // False at the end. The line is without its end, and good until the next call.
+  bool next(std::string_view& line) {
+    while (true) {
+      const size_t end = rest_.find('\n', searched_);
+      if (end != std::string::npos) {
+        line_.assign(rest_, begin_, end - begin_);
+        begin_ = searched_ = end + 1;
+        break;
+      }
+      rest_.erase(0, begin_);
+      begin_ = 0;
+      searched_ = rest_.size();
+      if (searched_ > kLongestLine) {
+        throw Error(ExitCode::data, path_ + ":" + std::to_string(number_ + 1) + ": is longer than " +
+                                        std::to_string(kLongestLine) + " bytes; expected numbers");
+      }
+      if (!read_piece()) {
+        if (rest_.empty()) return false;
+        line_ = std::move(rest_);
+        rest_.clear();
+        searched_ = 0;
+        break;
+      }
+    }
+    if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+    ++number_;
+    line = line_;
+    return true;
+  }
+  [[noreturn]] void fail_here(const std::string& what) const {
+    throw Error(ExitCode::data, path_ + ":" + std::to_string(number_) + ": " + what);
+  }
+
+ private:
+  bool read_piece() {
+    const int got = gzread(file_, piece_.data(), static_cast<unsigned>(piece_.size()));
+    int code = Z_OK;
+    gzerror(file_, &code);
+    if (got < 0 || code == Z_BUF_ERROR) fail(path_, "is damaged or was truncated: it cannot be decompressed");
+    read_ += got;
+    if (read_ > most_) {
+      fail(path_, "expands to more than " + std::to_string(most_) +
+                      " bytes (the larger of 1 GiB and 100 to 1): a compression bomb");
+    }
+    rest_.append(piece_.data(), static_cast<size_t>(got));
+    return got > 0;
+  }
+
+  std::string path_, rest_, line_;
+  std::vector<char> piece_;
+  size_t begin_ = 0, searched_ = 0;
+  gzFile file_ = nullptr;
+  int64_t most_ = 0, read_ = 0, number_ = 0;
+};
+
+bool separates(char c) { return c == ',' || c == ';' || c == ' ' || c == '\t'; }
+
+std::string shown(std::string_view text) {
+  std::string result(text.substr(0, 40));
+  for (char& c : result) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  }
+  return "'" + result + (text.size() > 40 ? "...'" : "'");
+}
+
+// False where the text does not begin with such a number; `stop` is behind it.
+bool parse(const char* at, const char* end, int64_t& number, const char*& stop) {
+  const auto [behind, code] = std::from_chars(at, end, number);
+  stop = behind;
+  return code == std::errc();
+}
+// By way of fp64, where numbers that are 0 in fp32 are in range.
+bool parse(const char* at, const char* end, float& number, const char*& stop) {
+  double wide = 0;
+  const auto [behind, code] = std::from_chars(at, end, wide);
+  stop = behind, number = static_cast<float>(wide);
+  return code == std::errc() && std::isfinite(number);
+}
+
+template <class T>
+at::Tensor read_numbers(const std::string& path, int64_t columns, const char* kind, at::ScalarType type) {
+  Lines lines(path);
+  std::vector<T> numbers;
+  std::string_view line;
+  while (lines.next(line)) {
+    int64_t found = 0;
+    const char* at = line.data();
+    const char* const end = at + line.size();
+    while (true) {
+      while (at != end && (*at == ' ' || *at == '\t')) ++at;
+      if (at == end) break;
+      T number{};
+      const char* stop = at;
+      if (!parse(at, end, number, stop) || (stop != end && !separates(*stop))) {
+        lines.fail_here(std::string("expected ") + kind + ", got " + shown({at, static_cast<size_t>(end - at)}));
+      }
+      numbers.push_back(number);
+      ++found;
+      at = stop == end ? end : stop + 1;
+    }
+    if (columns == 0) columns = found;
+    if (found != columns || found == 0) {
+      lines.fail_here("expected " + (columns == 0 ? "numbers" : std::to_string(columns) + " of them") + ", got " +
+                      std::to_string(found));
+    }
+  }
+  if (columns == 0) fail(path, "is empty; expected lines of numbers");
+  const at::Tensor result = at::empty({static_cast<int64_t>(numbers.size()) / columns, columns}, type);
+  std::copy(numbers.begin(), numbers.end(), result.mutable_data_ptr<T>());
+  return result;
+}
+
+}  // namespace
+
+at::Tensor read_integers(const std::string& path, int64_t columns) {
+  return read_numbers<int64_t>(path, columns, "an integer", at::kLong);
+}
+
+at::Tensor read_reals(const std::string& path, int64_t columns) {
+  return read_numbers<float>(path, columns, "a finite number", at::kFloat);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/graphs/synthetic_graph.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/permutation.h"
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kFeaturesOfNode = 8;
+
+enum Stream : uint64_t { kSource = 1, kTarget, kFeature, kLabel };
+
+}  // namespace
+
+GraphData make_graph(const SyntheticGraph& size) {
+  const auto bits = [&](Stream stream, int64_t index) {
+    return mix(mix(size.seed, stream), static_cast<uint64_t>(index));
+  };
+  const auto uniform = [&](Stream stream, int64_t index) {  // [0, 1)
+    return static_cast<double>(bits(stream, index) >> 11) * 0x1p-53;
+  };
+  const auto below = [&](double share, int64_t bound) {
+    return std::min(static_cast<int64_t>(share * static_cast<double>(bound)), bound - 1);
+  };
+  GraphData graph{.name = "the synthetic graph", .nodes = size.nodes, .features = size.features};
+
+  std::vector<int64_t> target(static_cast<size_t>(size.edges));
+  graph.offsets = at::zeros({size.nodes + 1}, at::kLong);
+  int64_t* offset = graph.offsets.mutable_data_ptr<int64_t>();
+  for (int64_t e = 0; e < size.edges; ++e) {
+    target[static_cast<size_t>(e)] = below(uniform(kTarget, e), size.nodes);
+    ++offset[target[static_cast<size_t>(e)] + 1];
+  }
+  for (int64_t node = 0; node < size.nodes; ++node) offset[node + 1] += offset[node];
+  graph.neighbors = at::empty({size.edges}, at::kLong);
+  int64_t* neighbor = graph.neighbors.mutable_data_ptr<int64_t>();
+  std::vector<int64_t> place(offset, offset + size.nodes);
+  for (int64_t e = 0; e < size.edges; ++e) {
+    const double share = uniform(kSource, e);
+    neighbor[place[static_cast<size_t>(target[static_cast<size_t>(e)])]++] = below(share * share * share, size.nodes);
+  }
+  for (int64_t node = 0; node < size.nodes; ++node) std::sort(neighbor + offset[node], neighbor + offset[node + 1]);
+
+  if (size.sparse_features) {
+    const int64_t entries = size.nodes * kFeaturesOfNode;
+    graph.sparse_features.offsets = at::arange(0, entries + 1, kFeaturesOfNode, at::kLong);
+    graph.sparse_features.columns = at::empty({entries}, at::kLong);
+    int64_t* column = graph.sparse_features.columns.mutable_data_ptr<int64_t>();
+    for (int64_t i = 0; i < entries; ++i) column[i] = below(uniform(kFeature, i), size.features);
+    graph.sparse_features.values = at::full({entries}, 1 / std::sqrt(static_cast<double>(kFeaturesOfNode)), at::kFloat);
+  } else {
+    graph.dense_features = at::empty({size.nodes, size.features}, at::kFloat);
+    float* feature = graph.dense_features.mutable_data_ptr<float>();
+    for (int64_t i = 0; i < graph.dense_features.numel(); ++i) {
+      feature[i] = static_cast<float>(2 * uniform(kFeature, i) - 1);
+    }
+  }
+  graph.labels = at::empty({size.nodes}, at::kLong);
+  int64_t* label = graph.labels.mutable_data_ptr<int64_t>();
+  for (int64_t i = 0; i < size.nodes; ++i) label[i] = below(uniform(kLabel, i), size.classes);
+
+  std::vector<int64_t> train, validation;
+  for (int64_t i = 0; i < size.nodes; ++i) (i % 5 == 4 ? validation : train).push_back(i);
+  const auto split = [](const std::vector<int64_t>& nodes) {
+    const Tensor tensor = at::empty({static_cast<int64_t>(nodes.size())}, at::kLong);
+    std::copy(nodes.begin(), nodes.end(), tensor.mutable_data_ptr<int64_t>());
+    return tensor;
+  };
+  graph.train = split(train), graph.validation = split(validation);
+  return graph;
+}
+
+}  // namespace strata::trainer

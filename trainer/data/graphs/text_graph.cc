@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/graphs/text_graph.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/errors.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/graphs/number_file.h"
+
+namespace strata::trainer {
+namespace {
+
+std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
+
+[[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
+
+// The splits of a graph, or of many, none of whose items is in two places.
+class Splits {
+ public:
+  explicit Splits(const GraphData& graph) : graph_(graph), places_(static_cast<size_t>(graph.items())) {}
+
+  Tensor read(const std::string& path) {
+    const Tensor items = read_integers(path, 1);
+    if (items.numel() == 0) fail(path + ": is empty; expected at least one " + graph_.item());
+    files_.push_back(path);
+    for (int64_t i = 0; i < items.numel(); ++i) {
+      const int64_t item = items.const_data_ptr<int64_t>()[i];
+      const std::string name = graph_.item() + " " + text(item);
+      if (item < 0 || item >= graph_.items()) {
+        fail(at_line(path, i) + name + " is not there; there are " + text(graph_.items()) + " " + graph_.item() + "s");
+      }
+      Place& place = places_[static_cast<size_t>(item)];
+      if (place.line > 0) {
+        fail(at_line(path, i) + name + " is there already, at " + files_[place.file] + ":" + text(place.line));
+      }
+      place = {files_.size() - 1, i + 1};
+    }
+    return sorted_split(graph_, path, items.flatten());
+  }
+
+ private:
+  struct Place {
+    size_t file = 0;
+    int64_t line = 0;  // from 1; 0: in no split yet
+  };
+  const GraphData& graph_;
+  std::vector<std::string> files_;
+  std::vector<Place> places_;  // of the items
+};
+
+// The labels of items, then their splits.
+void read_items(GraphData& graph, const TextGraphFiles& files) {
+  graph.labels_file = files.labels;
+  graph.labels = read_integers(files.labels, 1).flatten();
+  if (graph.labels.numel() != graph.items()) {
+    fail(files.labels + ": has " + text(graph.labels.numel()) + " labels for " + text(graph.items()) + " " +
+         graph.item() + "s");
+  }
+  Splits splits(graph);
+  graph.train = splits.read(files.train);
+  graph.validation = splits.read(files.validation);
+  if (!files.test.empty()) graph.test = splits.read(files.test);
+}
+
+// The nodes and edges of graphs that stand one after another, and where those of each begin.
+struct GraphSizes {
+  std::vector<int64_t> first_nodes, first_edges;
+
+  int64_t graphs() const { return static_cast<int64_t>(first_nodes.size()) - 1; }
+};
+
+// Of counts in a file, which are of `all` in sum.
+std::vector<int64_t> sums_of(const std::string& path, const Tensor& counts, int64_t least, int64_t all,
+                             const std::string& what) {
+  std::vector<int64_t> sums = {0};
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    const int64_t count = counts.const_data_ptr<int64_t>()[i];
+    if (count < least || count > all - sums.back()) {
+      fail(at_line(path, i) + "graph " + text(i) + " has " + text(count) + " " + what + "; expected " + text(least) +
+           " to " + text(all - sums.back()) + ", of " + text(all) + " that are there");
+    }
+    sums.push_back(sums.back() + count);
+  }
+  if (sums.back() != all) {
+    fail(path + ": says that there are " + text(sums.back()) + " " + what + ", and " + text(all) + " are there");
+  }
+  return sums;
+}
+
+// Adds the first node of the graph of each edge to its nodes, which are counted from there in the file.
+void check_edges(const std::string& path, const Tensor& edges, const GraphSizes& sizes) {
+  int64_t* node = edges.mutable_data_ptr<int64_t>();
+  for (int64_t graph = 0; graph < sizes.graphs(); ++graph) {
+    const auto i = static_cast<size_t>(graph);
+    const int64_t first = sizes.first_nodes[i], nodes = sizes.first_nodes[i + 1] - first;
+    for (int64_t place = 2 * sizes.first_edges[i]; place < 2 * sizes.first_edges[i + 1]; ++place) {
+      if (node[place] < 0 || node[place] >= nodes) {
+        const std::string there = "there are " + text(nodes) + " nodes";
+        fail(at_line(path, place / 2) + "node " + text(node[place]) + " is not there; " +
+             (sizes.graphs() == 1 ? there : "in graph " + text(graph) + " " + there));
+      }
+      node[place] += first;
+    }
+  }
+}
+
+// `sizes_of` says how nodes and edges, which are so many, are spread over graphs.
+template <class SizesOf>
+GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf& sizes_of) {
+  GraphData graph{.name = files.edges};
+  graph.dense_features = read_reals(files.features, 0);
+  graph.nodes = graph.dense_features.size(0), graph.features = graph.dense_features.size(1);
+  const Tensor edges = read_integers(files.edges, 2);
+  const GraphSizes sizes = sizes_of(graph.nodes, edges.size(0));
+  check_edges(files.edges, edges, sizes);
+  set_edges(graph, edges.select(1, 0).contiguous(), edges.select(1, 1).contiguous(), undirected);
+  return graph;
+}
+
+std::string only_split(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.is_directory()) found.push_back(entry.path().filename());
+  }
+  if (error) fail(folder + ": cannot be listed: " + error.message() + "; expected the splits of a data set of OGB");
+  if (found.size() == 1) return found[0];
+  std::sort(found.begin(), found.end());
+  std::string names;
+  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
+  fail(folder + ": has " + (found.empty() ? "no folder of a split" : "several splits (" + names + ")") +
+       "; data.split says which one to take");
+}
+
+// A folder of OGB's, whose labels are of this kind of items.
+class OgbFolder {
+ public:
+  OgbFolder(const std::string& folder, const std::string& split, const std::string& item) : raw_(folder + "/raw/") {
+    const std::string splits = folder + "/split";
+    const std::string of_split = splits + "/" + (split.empty() ? only_split(splits) : split) + "/";
+    files = {.edges = raw_ + "edge.csv.gz",
+             .features = raw_ + "node-feat.csv.gz",
+             .labels = raw_ + item + "-label.csv.gz",
+             .train = of_split + "train.csv.gz",
+             .validation = of_split + "valid.csv.gz",
+             .test = of_split + "test.csv.gz"};
+  }
+
+  GraphSizes sizes(int64_t nodes, int64_t edges) const {
+    const std::string node_path = raw_ + "num-node-list.csv.gz", edge_path = raw_ + "num-edge-list.csv.gz";
+    const Tensor node_counts = read_integers(node_path, 1), edge_counts = read_integers(edge_path, 1);
+    if (node_counts.numel() != edge_counts.numel()) {
+      fail(edge_path + ": has the counts of " + text(edge_counts.numel()) + " graphs, and " + node_path + " of " +
+           text(node_counts.numel()));
+    }
+    return {sums_of(node_path, node_counts, /*least=*/1, nodes, "nodes"),
+            sums_of(edge_path, edge_counts, /*least=*/0, edges, "edges")};
+  }
+
+  TextGraphFiles files;
+
+ private:
+  std::string raw_;
+};
+
+}  // namespace
+
+GraphData read_text_graph(const TextGraphFiles& files, bool undirected) {
+  const auto one_graph = [](int64_t nodes, int64_t edges) { return GraphSizes{{0, nodes}, {0, edges}}; };
+  GraphData graph = read_files(files, undirected, one_graph);
+  read_items(graph, files);
+  return graph;
+}
+
+GraphData read_ogb_graph(const std::string& folder, const std::string& split, bool undirected) {
+  const OgbFolder ogb(folder, split, "node");
+  const auto one_graph = [&](int64_t nodes, int64_t edges) {
+    const GraphSizes sizes = ogb.sizes(nodes, edges);
+    if (sizes.graphs() == 1) return sizes;
+    fail(folder + ": has " + text(sizes.graphs()) + " graphs; expected one, whose nodes are classified " +
+         "(data.type: ogb_graphs is for many)");
+  };
+  GraphData graph = read_files(ogb.files, undirected, one_graph);
+  read_items(graph, ogb.files);
+  return graph;
+}
+
+GraphData read_ogb_graphs(const std::string& folder, const std::string& split, bool undirected) {
+  const OgbFolder ogb(folder, split, "graph");
+  GraphSizes sizes;
+  GraphData graphs = read_files(ogb.files, undirected, [&](int64_t nodes, int64_t edges) {
+    sizes = ogb.sizes(nodes, edges);
+    return sizes;
+  });
+  graphs.first_nodes = at::empty({sizes.graphs() + 1}, at::kLong);
+  std::copy(sizes.first_nodes.begin(), sizes.first_nodes.end(), graphs.first_nodes.mutable_data_ptr<int64_t>());
+  read_items(graphs, ogb.files);
+  return graphs;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/images/decode_image.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cctype>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+// Needs FILE and size_t before it.
+#include <jpeglib.h>
+
+namespace strata::trainer {
+namespace {
+
+constexpr int64_t kLongestSide = 65500, kMostPixels = 178'956'970, kMostElongated = 200;
+
+// Columns that are decoded on both sides of the part of a JPEG that is wanted: colours there are smoothed from one
+// column of the chroma planes to the next, which at the edge of what is decoded would go wrong.
+constexpr int64_t kMargin = 16;
+
+constexpr std::string_view kJpegMagic = "\xff\xd8\xff", kPngMagic = "\x89PNG\r\n\x1a\n";
+
+void check_size(int64_t height, int64_t width) {
+  const std::string size = std::to_string(width) + " x " + std::to_string(height) + " pixels";
+  if (height == 0 || width == 0) throw BadImage("has no pixels: " + size);
+  if (height > kLongestSide || width > kLongestSide) throw BadImage(size + ": a side is longer than 65,500");
+  if (height * width > kMostPixels) throw BadImage(size + ": more than 178,956,970");
+  if (std::max(height, width) > kMostElongated * std::min(height, width)) {
+    throw BadImage(size + ": one side is more than 200 times the other");
+  }
+}
+
+// The libraries report errors by a jump back to where they were called; no object with a destructor may be made
+// between there and here, which is why each library has a struct of plain members and a function for each half.
+struct JpegErrors {
+  jpeg_error_mgr manager;
+  std::jmp_buf back;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void jpeg_failed(j_common_ptr info) {
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  errors->manager.format_message(info, errors->message);
+  std::longjmp(errors->back, 1);
+}
+
+// A warning is damage that the decoder can paint over in grey: an image that ends too early, above all.
+void jpeg_warned(j_common_ptr info, int level) {
+  if (level < 0) jpeg_failed(info);
+}
+
+bool start_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_view file) {
+  if (setjmp(errors.back) != 0) return false;
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  return true;
+}
+
+// Where a box is in a buffer of rows.
+struct Rows {
+  size_t bytes = 0, skipped = 0;  // of each, and those before the box
+};
+
+// buffer <- the rows of the box, with some columns around it; there is room for as many rows of the whole image.
+bool read_jpeg_rows(jpeg_decompress_struct& info, JpegErrors& errors, const Box& box, uint8_t* buffer, Rows& rows) {
+  if (setjmp(errors.back) != 0) return false;
+  jpeg_start_decompress(&info);
+  const int64_t left = std::max<int64_t>(box.left - kMargin, 0);
+  const int64_t right = std::min<int64_t>(box.left + box.width + kMargin, info.image_width);
+  JDIMENSION first = static_cast<JDIMENSION>(left), columns = static_cast<JDIMENSION>(right - left);
+  if (columns < info.image_width) jpeg_crop_scanline(&info, &first, &columns);  // moves `first` to the left
+  if (box.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.top));
+  rows = {3 * static_cast<size_t>(info.output_width), 3 * static_cast<size_t>(box.left - first)};
+  const JDIMENSION end = static_cast<JDIMENSION>(box.top + box.height);
+  while (info.output_scanline < end) {
+    JSAMPROW row = buffer + rows.bytes * (info.output_scanline - static_cast<JDIMENSION>(box.top));
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  return true;
+}
+
+// pixels <- the columns of the box alone.
+void keep_columns(Pixels& pixels, const Rows& rows) {
+  const size_t bytes = 3 * static_cast<size_t>(pixels.width), count = static_cast<size_t>(pixels.height);
+  uint8_t* values = pixels.values.data();
+  for (size_t y = 0; y < count && bytes < rows.bytes; ++y) {
+    std::memmove(values + y * bytes, values + y * rows.bytes + rows.skipped, bytes);
+  }
+}
+
+// Within the pixels the two bytes that end a JPEG do not occur.
+bool has_end(const jpeg_decompress_struct& info) {
+  const auto* bytes = reinterpret_cast<const char*>(info.src->next_input_byte);
+  return std::string_view(bytes, info.src->bytes_in_buffer).rfind("\xff\xd9") != std::string_view::npos;
+}
+
+void make_room(Pixels& pixels, int64_t rows, int64_t columns) {
+  const size_t bytes = static_cast<size_t>(rows * columns) * 3;
+  if (pixels.values.size() < bytes) pixels.values.resize(bytes);
+}
+
+void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
+  jpeg_decompress_struct info{};
+  JpegErrors errors{};
+  info.err = jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = jpeg_failed;
+  errors.manager.emit_message = jpeg_warned;
+  struct Destroy {
+    jpeg_decompress_struct& info;
+    ~Destroy() { jpeg_destroy_decompress(&info); }
+  } destroy{info};
+
+  if (!start_jpeg(info, errors, file)) throw BadImage(std::string("damaged JPEG: ") + errors.message);
+  check_size(info.image_height, info.image_width);
+  if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) throw BadImage("a JPEG in CMYK");
+  if (!has_end(info)) throw BadImage("damaged JPEG: the file ends too early");
+  info.out_color_space = JCS_RGB;
+  const Box box = wanted(info.image_height, info.image_width);
+  make_room(pixels, box.height, info.image_width);
+  pixels.height = box.height;
+  pixels.width = box.width;
+  Rows rows;
+  if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) {
+    throw BadImage(std::string("damaged JPEG: ") + errors.message);
+  }
+  keep_columns(pixels, rows);
+}
+
+struct PngSource {
+  const char* at;
+  size_t left;
+  char message[200];
+};
+
+[[noreturn]] void png_failed(png_structp png, png_const_charp message) {
+  auto* source = static_cast<PngSource*>(png_get_error_ptr(png));
+  std::snprintf(source->message, sizeof source->message, "%s", message);
+  png_longjmp(png, 1);
+}
+
+// Oddities of chunks that say nothing about pixels.
+void png_warned(png_structp, png_const_charp) {}
+
+void read_png_bytes(png_structp png, png_bytep bytes, size_t count) {
+  auto* source = static_cast<PngSource*>(png_get_io_ptr(png));
+  if (count > source->left) png_error(png, "the file ends too early");
+  std::memcpy(bytes, source->at, count);
+  source->at += count;
+  source->left -= count;
+}
+
+bool start_png(png_structp png, png_infop info) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  // The checksum of every chunk is looked at, also of those that are not needed.
+  png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+  png_read_info(png, info);
+  return true;
+}
+
+bool read_png_rows(png_structp png, png_infop info, uint8_t* values, size_t row_bytes, png_uint_32 height) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_expand(png);  // palettes, and fewer than 8 bits
+  png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+  const int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "its rows have another length than its header says");
+  for (int pass = 0; pass < passes; ++pass) {
+    for (png_uint_32 row = 0; row < height; ++row) png_read_row(png, values + row_bytes * row, nullptr);
+  }
+  png_read_end(png, info);
+  return true;
+}
+
+// An APNG says so in a chunk before its pixels.
+bool is_animated(std::string_view file) {
+  size_t at = kPngMagic.size();
+  while (at + 8 <= file.size()) {
+    const std::string_view kind = file.substr(at + 4, 4);
+    if (kind == "acTL") return true;
+    if (kind == "IDAT") return false;
+    size_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<uint8_t>(file[at + i]);
+    at += 12 + length;
+  }
+  return false;
+}
+
+void cut(Pixels& pixels, const Box& box) {
+  const size_t bytes = 3 * static_cast<size_t>(box.width);
+  for (int64_t y = 0; y < box.height; ++y) {
+    const size_t from = 3 * static_cast<size_t>((box.top + y) * pixels.width + box.left);
+    std::memmove(pixels.values.data() + static_cast<size_t>(y) * bytes, pixels.values.data() + from, bytes);
+  }
+  pixels.height = box.height;
+  pixels.width = box.width;
+}
+
+void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
+  if (is_animated(file)) throw BadImage("an animated PNG");
+  PngSource source{file.data(), file.size(), {}};
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned);
+  if (png == nullptr) throw std::bad_alloc();
+  png_infop info = png_create_info_struct(png);
+  struct Destroy {
+    png_structp& png;
+    png_infop& info;
+    ~Destroy() { png_destroy_read_struct(&png, &info, nullptr); }
+  } destroy{png, info};
+  if (info == nullptr) throw std::bad_alloc();
+  png_set_read_fn(png, &source, read_png_bytes);
+  png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // check_size() has the limits
+
+  if (!start_png(png, info)) throw BadImage(std::string("damaged PNG: ") + source.message);
+  const png_uint_32 height = png_get_image_height(png, info), width = png_get_image_width(png, info);
+  check_size(height, width);
+  if (png_get_bit_depth(png, info) > 8) throw BadImage("a PNG of 16 bits a channel");
+  make_room(pixels, height, width);
+  pixels.height = height;
+  pixels.width = width;
+  if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) {
+    throw BadImage(std::string("damaged PNG: ") + source.message);
+  }
+  cut(pixels, wanted(pixels.height, pixels.width));
+}
+
+void make_grey(Pixels& pixels) {
+  const auto count = static_cast<size_t>(pixels.height * pixels.width);
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* rgb = pixels.values.data() + 3 * i;
+    // 0.299, 0.587 and 0.114 in 16 bits, rounded: as PIL has it.
+    pixels.values[i] = static_cast<uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16);
+  }
+}
+
+bool has_suffix(std::string_view name, std::string_view suffix) {
+  const auto same = [](char wanted, char c) { return wanted == std::tolower(static_cast<unsigned char>(c)); };
+  return name.size() >= suffix.size() &&
+         std::equal(suffix.begin(), suffix.end(), name.end() - static_cast<std::ptrdiff_t>(suffix.size()), same);
+}
+
+}  // namespace
+
+void decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted,
+                  Pixels& pixels) {
+  const bool is_jpeg = file.starts_with(kJpegMagic), is_png = file.starts_with(kPngMagic);
+  if (!is_jpeg && !is_png) throw BadImage(file.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
+  const bool fits = is_jpeg ? has_suffix(name, ".jpg") || has_suffix(name, ".jpeg") : has_suffix(name, ".png");
+  if (!fits) {
+    throw BadImage(std::string("is a ") + (is_jpeg ? "JPEG" : "PNG") + " file, and its name says something else");
+  }
+  is_jpeg ? decode_jpeg(file, wanted, pixels) : decode_png(file, wanted, pixels);
+  if (channels == 1) make_grey(pixels);
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/images/image_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "base/hex_digits.h"
+#include "base/permutation.h"
+#include "base/printable.h"
+#include "trainer/data/fail.h"
+#include "trainer/data/images/decode_image.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+
+// torchvision's list; what is none of JPEG and PNG is bad when its turn comes.
+bool is_image_name(const std::string& name) {
+  static constexpr std::array<std::string_view, 9> kSuffixes = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                                                ".pgm", ".tif",  ".tiff", ".webp"};
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view end) { return lower.ends_with(end); });
+}
+
+// What ends a listing early: a folder that may not be read.
+template <class Visit>
+void for_each_entry(const std::string& path, Visit visit) {
+  std::error_code problem;
+  fs::directory_iterator entries(path, problem);
+  for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) visit(*entries);
+  if (problem) fail(path, "cannot be listed: " + problem.message());
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path) : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(root)) {
+  if (!fs::is_directory(root_)) fail(root_, "is no folder; expected one with a folder of images for each class");
+  for_each_entry(root_, [&](const fs::directory_entry& entry) {
+    if (entry.is_directory()) classes_.push_back(entry.path().filename());
+  });
+  std::sort(classes_.begin(), classes_.end());
+  if (static_cast<int64_t>(classes_.size()) != classes) {
+    fail(root_,
+         "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " + std::to_string(classes));
+  }
+  for (size_t label = 0; label < classes_.size(); ++label) list_class(classes_[label], static_cast<int64_t>(label));
+}
+
+void ImageFolder::list_class(const std::string& name, int64_t label) {
+  const size_t before = files_.size();
+  const std::function<void(const std::string&)> list = [&](const std::string& folder) {
+    for_each_entry(root_ + "/" + folder, [&](const fs::directory_entry& entry) {
+      const std::string path = folder + "/" + entry.path().filename().string();
+      std::error_code problem;
+      if (entry.is_directory(problem) && !entry.is_symlink(problem)) {
+        list(path);
+      } else if (is_image_name(path) && entry.is_regular_file(problem)) {
+        files_.push_back({path, label, static_cast<int64_t>(entry.file_size(problem))});
+      }
+    });
+  };
+  list(name);
+  if (files_.size() == before) fail(root_ + "/" + printable(name), "has no images; each class needs some");
+  // Folder by folder, as os.walk() sorted by Python does it, and the names in each.
+  const auto key = [](const File& file) {
+    const size_t slash = file.path.rfind('/');
+    return std::pair(std::string_view(file.path).substr(0, slash), std::string_view(file.path).substr(slash));
+  };
+  std::sort(files_.begin() + static_cast<std::ptrdiff_t>(before), files_.end(),
+            [&](const File& a, const File& b) { return key(a) < key(b); });
+}
+
+int64_t ImageFolder::in_epoch(uint64_t key, int64_t place) const { return permuted(key, place, count()); }
+
+std::string ImageFolder::read(int64_t image) const {
+  const std::string path = name(image);
+  const Descriptor file(path);
+  struct stat status {};
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) {
+    throw BadImage(std::string("cannot be opened: ") + std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode)) throw BadImage("is not a regular file");
+  if (status.st_size > kMostBytes) throw BadImage("has " + std::to_string(status.st_size) + " bytes, more than 1 GiB");
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  for (size_t have = 0; have < bytes.size();) {
+    const ssize_t got = ::read(file.number(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw BadImage(std::string("cannot be read: ") + std::strerror(errno));
+    if (got == 0) throw BadImage("has become shorter while it was read");
+    have += static_cast<size_t>(got);
+  }
+  return bytes;
+}
+
+std::string ImageFolder::fingerprint() const {
+  uint64_t hash = mix(static_cast<uint64_t>(files_.size()), classes_.size());
+  for (const File& file : files_) {
+    for (const char c : file.path) hash = mix(hash, static_cast<uint64_t>(static_cast<unsigned char>(c)));
+    hash = mix(hash, static_cast<uint64_t>(file.bytes));
+  }
+  return hex_digits(hash);
+}
+
+void check_same_classes(const ImageFolder& training, const ImageFolder& validation) {
+  const auto& [first, second] = std::mismatch(training.classes().begin(), training.classes().end(),
+                                              validation.classes().begin(), validation.classes().end());
+  if (first == training.classes().end() && second == validation.classes().end()) return;
+  const bool in_training =
+      second == validation.classes().end() || (first != training.classes().end() && *first < *second);
+  const ImageFolder& with = in_training ? training : validation;
+  const ImageFolder& without = in_training ? validation : training;
+  fail(without.root(), "has no folder of the class '" + printable(in_training ? *first : *second) + "', which is in " +
+                           with.root() + "; expected the same classes in both");
+}
+
+}  // namespace strata::trainer

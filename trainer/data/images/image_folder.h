@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Images as files in folders: root/class/file, as torchvision sorts them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/data/images/image_files.h"
+
+namespace strata::trainer {
+
+class ImageFolder : public ImageFiles {
+ public:
+  // Lists the files; none is opened. Throws Error (data) when there is no folder, a class without images, or another
+  // number of classes than `classes`.
+  ImageFolder(std::string root, int64_t classes);
+
+  int64_t count() const override { return static_cast<int64_t>(files_.size()); }
+  int64_t label(int64_t image) const override { return files_[static_cast<size_t>(image)].label; }
+  std::string name(int64_t image) const override { return root_ + "/" + files_[static_cast<size_t>(image)].path; }
+  int64_t in_epoch(uint64_t key, int64_t place) const override;
+  std::string read(int64_t image) const override;
+  std::string fingerprint() const override;
+
+  const std::string& root() const { return root_; }
+  const std::vector<std::string>& classes() const { return classes_; }
+
+ private:
+  struct File {
+    std::string path;  // below the root
+    int64_t label = 0;
+    int64_t bytes = 0;
+  };
+  void list_class(const std::string& name, int64_t label);
+
+  std::string root_;
+  std::vector<std::string> classes_;
+  std::vector<File> files_;
+};
+
+// Throws Error (data) that names the first class that one of them has and the other has not.
+void check_same_classes(const ImageFolder& training, const ImageFolder& validation);
+
+}  // namespace strata::trainer

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/data/text/token_corpus.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/hex_digits.h"
+#include "base/permutation.h"
+#include "trainer/data/matching_files.h"
+
+// B samples, T tokens of a sequence
+
+namespace strata::trainer {
+namespace {
+
+// What a sidecar says about its file.
+struct Sidecar {
+  uint64_t bytes, tokens;
+};
+
+Sidecar read_sidecar(const std::string& path) {
+  std::ifstream file(path);
+  const nlohmann::json content = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  // nlohmann-json would silently turn -1 into 2^64 - 1 and 1.5 into 1.
+  for (const char* key : {"bytes", "tokens"}) {
+    if (!content.is_object() || !content.contains(key) || !content[key].is_number_unsigned()) {
+      throw Error(ExitCode::data,
+                  path + ": expected a JSON object with the whole numbers `bytes` and `tokens`; write it " +
+                      "again with tools/strata prepare text, or remove it to train without bits_per_byte");
+    }
+  }
+  return {content["bytes"].get<uint64_t>(), content["tokens"].get<uint64_t>()};
+}
+
+}  // namespace
+
+TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
+    : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
+  for (const std::string& path : matching_files(pattern_, "write token files with: tools/strata prepare text")) {
+    files_.emplace_back(path);
+    windows_before_.push_back(windows_);
+    windows_ += (files_.back().tokens() - 1) / sequence_;
+    tokens_ += files_.back().tokens();
+  }
+  windows_before_.push_back(windows_);
+  if (windows_ == 0) {
+    throw Error(ExitCode::data, pattern_ + ": " + std::to_string(tokens_) + " tokens in " +
+                                    std::to_string(files_.size()) + (files_.size() == 1 ? " file" : " files") +
+                                    ", not enough for one window of " + std::to_string(sequence_ + 1) +
+                                    "; take more text or a shorter model.sequence");
+  }
+}
+
+TokenBatch TokenCorpus::batch(int64_t count) const {
+  return {at::empty({count, sequence_}, at::kLong), at::empty({count, sequence_}, at::kLong)};
+}
+
+void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const {
+  const auto after = std::upper_bound(windows_before_.begin(), windows_before_.end(), window);
+  const int64_t index = after - windows_before_.begin() - 1;
+  const TokenFile& file = files_[index];
+  const int64_t first = std::min(shift + (window - windows_before_[index]) * sequence_, file.tokens() - 1 - sequence_);
+  std::vector<int64_t> ids(sequence_ + 1);
+  file.read(first, sequence_ + 1, ids.data());
+  for (int64_t i = 0; i <= sequence_; ++i) {
+    if (ids[i] < vocabulary_) continue;
+    throw Error(ExitCode::data, file.path() + ": token " + std::to_string(first + i) + " is " + std::to_string(ids[i]) +
+                                    ", outside of the vocabulary of " + std::to_string(vocabulary_) +
+                                    " (model.vocabulary); was the text prepared with another tokenizer?");
+  }
+  const size_t bytes = sequence_ * sizeof(int64_t);
+  std::memcpy(batch.inputs.mutable_data_ptr<int64_t>() + row * sequence_, ids.data(), bytes);
+  std::memcpy(batch.targets.mutable_data_ptr<int64_t>() + row * sequence_, ids.data() + 1, bytes);
+}
+
+TokenBatch TokenCorpus::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
+  const TokenBatch result = batch(count);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t sample = first_sample + row;
+    const uint64_t key = mix(seed, sample / windows_);  // of the epoch
+    const int64_t shift = static_cast<int64_t>(mix(key, /*stream=*/1) % static_cast<uint64_t>(sequence_));
+    read_window(permuted(key, sample % windows_, windows_), shift, row, result);
+  }
+  return result;
+}
+
+TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count) const {
+  if (first_window < 0 || count < 0 || first_window + count > windows_) {
+    throw Error(ExitCode::internal, pattern_ + ": windows " + std::to_string(first_window) + " to " +
+                                        std::to_string(first_window + count) + " of " + std::to_string(windows_));
+  }
+  const TokenBatch result = batch(count);
+  for (int64_t row = 0; row < count; ++row) read_window(first_window + row, /*shift=*/0, row, result);
+  return result;
+}
+
+std::optional<double> TokenCorpus::bytes_per_token() const {
+  double bytes = 0;
+  for (const TokenFile& file : files_) {
+    const std::string path = file.path() + ".json";
+    if (!std::filesystem::exists(path)) return std::nullopt;
+    const Sidecar sidecar = read_sidecar(path);
+    if (sidecar.tokens != static_cast<uint64_t>(file.tokens())) {
+      throw Error(ExitCode::data, path + ": speaks of " + std::to_string(sidecar.tokens) + " tokens, but " +
+                                      file.path() + " has " + std::to_string(file.tokens()) +
+                                      ": they do not belong together");
+    }
+    bytes += static_cast<double>(sidecar.bytes);
+  }
+  return bytes / static_cast<double>(tokens_);
+}
+
+std::string TokenCorpus::fingerprint() const {
+  // 64 blocks of 4096 tokens per file: a small file whole, a large one in 10 ms.
+  constexpr int64_t kBlocks = 64, kBlock = 4096;
+  uint64_t hash = 0;
+  std::vector<int64_t> ids(kBlock);
+  for (const TokenFile& file : files_) {
+    for (const char letter : std::filesystem::path(file.path()).filename().string()) {
+      hash = mix(hash, static_cast<unsigned char>(letter));
+    }
+    hash = mix(mix(hash, file.tokens()), file.bytes_per_id());
+    const int64_t step = std::max(kBlock, file.tokens() / kBlocks);
+    for (int64_t first = 0; first < file.tokens(); first += step) {
+      const int64_t count = std::min(kBlock, file.tokens() - first);
+      file.read(first, count, ids.data());
+      for (int64_t i = 0; i < count; ++i) hash = mix(hash, ids[i]);
+    }
+  }
+  return hex_digits(hash);
+}
+
+}  // namespace strata::trainer

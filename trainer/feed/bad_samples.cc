@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/feed/bad_samples.h"
+
+#include <optional>
+#include <sstream>
+
+#include "base/errors.h"
+
+namespace strata::trainer {
+
+void BadSamples::tell_new_ones(const std::function<void(const std::string& line)>& tell) {
+  const std::optional<Task::BadSampleLimit> limit = task_.bad_sample_limit();
+  if (!limit) return;
+  std::string found;
+  for (const std::string& line : task_.take_bad_samples()) found += line + '\n';
+  for (const std::string& of_rank : gather_(found)) {
+    std::istringstream lines(of_rank);
+    for (std::string line; std::getline(lines, line);) {
+      // Another rank may have met it in another epoch.
+      if (told_.insert(line).second) tell(line);
+    }
+  }
+  const auto count = static_cast<int64_t>(told_.size());
+  if (count <= limit->most) return;
+  throw Error(ExitCode::data, std::to_string(count) + (count == 1 ? " sample" : " samples") +
+                                  " cannot be used, more than " + limit->rule +
+                                  "; each is named in metrics.jsonl, one is " + *told_.begin());
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/levels/kernel_plan.h"
+
+#include <cstdio>
+#include <set>
+#include <variant>
+
+#include "base/digest.h"
+#include "base/errors.h"
+#include "configs/document.h"
+#include "configs/reader.h"
+#include "modules/config/kernel_selection.h"
+#include "trainer/levels/used_shapes.h"
+
+namespace strata::trainer {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return result + "\"";
+}
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string yaml(const PlanRow& row) {
+  std::string text = "  - {op: " + row.op + ", shape: " + quoted(row.shape) +
+                     ", level: " + std::string(name(row.level)) + ", uses: " + std::to_string(row.uses);
+  if (row.forward) text += ", forward: " + number(*row.forward);
+  if (row.backward) text += ", backward: " + number(*row.backward);
+  if (row.forward) return text + ", error: " + number(row.error) + "}\n";
+  return text + ", not_timed: " + quoted(row.not_timed) + "}\n";
+}
+
+// The file that was read, which all keys but the overridden ones come from.
+std::string file_of(const configs::Places& places) {
+  for (const auto& [path, place] : places) {
+    if (place.source && !place.source->is_override) return place.source->name;
+  }
+  return "CONFIG";
+}
+
+// Must times be measured again when this value changes? The shapes of a graph network are those of its graph, of which
+// each rank may have a part.
+bool times_depend_on(const std::string& path, bool has_graph) {
+  if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
+  return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
+}
+
+bool has_graph(const TrainerConfig& config) {
+  return std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+}
+
+std::string for_a_shell(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=./-:,";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+// What measures a plan that fits: with the overrides that it depends on.
+std::string command_for_plan(const LoadedConfig& loaded) {
+  std::string command = "tools/strata plan " + file_of(loaded.places);
+  std::set<std::string> used;
+  for (const auto& [path, place] : loaded.places) {
+    if (!place.source || !place.source->is_override) continue;
+    const bool matters = times_depend_on(path, has_graph(loaded.config)) || path == "run.device";
+    if (matters && used.insert(place.source->name).second) command += " " + for_a_shell(place.source->name);
+  }
+  return command;
+}
+
+// The keys of `kernels:` that choose what the model computes.
+std::set<std::string> used_keys(const TrainerConfig& config) {
+  std::set<std::string> keys;
+  for (const std::string& op : used_ops(config)) keys.emplace(kernels_key(op));
+  return keys;
+}
+
+[[noreturn]] void refuse(const std::string& sentence, const LoadedConfig& loaded) {
+  throw Error(ExitCode::configuration,
+              "kernels.default: best " + sentence + "; make a plan with: " + command_for_plan(loaded));
+}
+
+}  // namespace
+
+KernelPlan read_kernel_plan(const std::string& path) {
+  configs::ErrorList errors;
+  const configs::NodePtr document = configs::load_document(path, errors);
+  errors.throw_if_any();
+  KernelPlan plan, scratch;
+  configs::read_document(*document, configs::section_of(plan), configs::section_of(scratch), errors);
+  errors.throw_if_any();
+  return plan;
+}
+
+std::string yaml(const KernelPlan& plan) {
+  std::string text =
+      "# The fastest levels that agreed, measured by tools/strata plan. Times are medians in microseconds, errors "
+      "shares\n"
+      "# of what is allowed. `levels` may be edited; another device, LibTorch, model or version of the kernels is "
+      "refused.\n";
+  text += "config: " + quoted(plan.config) + "\ndevice: " + quoted(plan.device) + "\ntorch: " + quoted(plan.torch) +
+          "\nkernels: " + quoted(plan.kernels) + "\nmodel: " + quoted(plan.model) + "\nlevels:\n";
+  modules::OpLevels levels = plan.levels;
+  levels.each([&](const char* op, std::optional<kernels::Level>& level) {
+    if (level) text += std::string("  ") + op + ": " + std::string(name(*level)) + "\n";
+  });
+  text += "measured:\n";
+  for (const PlanRow& row : plan.measured) text += yaml(row);
+  return text;
+}
+
+std::string model_version(const TrainerConfig& config) {
+  TrainerConfig copy = config;
+  std::string text;
+  for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
+    if (times_depend_on(line.path, has_graph(config))) text += line.path + ": " + line.value + "\n";
+  }
+  return sha256(text).substr(0, 16);
+}
+
+void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
+  modules::KernelsConfig& kernels = loaded.config.kernels;
+  if (kernels.default_level) return;
+  if (kernels.plan.empty()) refuse("needs a measured plan and kernels.plan names none", loaded);
+  const KernelPlan plan = read_kernel_plan(kernels.plan);
+  const auto require = [&](const char* what, const std::string& measured, const std::string& here) {
+    if (measured == here) return;
+    refuse("cannot use " + kernels.plan + ": it was measured for " + what + " " + measured + ", this is " + here,
+           loaded);
+  };
+  require("the device", plan.device, reader.device);
+  require("LibTorch", plan.torch, reader.torch);
+  require("kernels of version", plan.kernels, reader.kernels);
+  require("a model of hash", plan.model, model_version(loaded.config));
+
+  const auto source = std::make_shared<configs::Source>(configs::Source{.name = kernels.plan, .text = ""});
+  modules::OpLevels planned = plan.levels;
+  std::vector<std::optional<kernels::Level>> chosen;
+  planned.each([&](const char*, std::optional<kernels::Level>& level) { chosen.push_back(level); });
+  auto next = chosen.begin();
+  kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
+    const std::optional<kernels::Level> best = *next++;
+    const bool head_is_apart = &level == &kernels.levels.linear_cross_entropy && modules::has_line_for_head(kernels);
+    if (level || !best || head_is_apart) return;
+    level = best;
+    loaded.places["kernels." + std::string(op)] = {source, 1, 1};
+  });
+  const std::set<std::string> used = used_keys(loaded.config);
+  kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
+    if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, loaded);
+  });
+  kernels.planned = true;
+}
+
+}  // namespace strata::trainer

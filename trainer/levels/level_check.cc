@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/levels/level_check.h"
+
+#include <c10/util/Exception.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "kernels/levels.h"
+#include "modules/config/kernel_selection.h"
+#include "trainer/config/used_modules.h"
+#include "trainer/levels/used_shapes.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+
+// The level of an op, and the key that says so.
+struct Chosen {
+  std::string path;
+  Level level;
+};
+
+Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key) {
+  Chosen last = {"kernels.default", kernels.default_level.value_or(Level::aten)};
+  modules::for_each_line(kernels, module, [&](const std::string& prefix, modules::OpLevels levels) {
+    levels.each([&](const std::string& name, const std::optional<Level>& level) {
+      if (name == key && level) last = {prefix + name, *level};
+    });
+  });
+  return last;
+}
+
+}  // namespace
+
+void check_levels(const LoadedConfig& loaded, c10::DeviceType device) {
+  configs::ErrorList errors;
+  std::set<std::pair<std::string, std::string>> seen;
+  std::set<std::string> refused;
+  const auto look_at = [&](const std::string& op, const std::string& module) {
+    const auto [path, level] = chosen(loaded.config.kernels, module, kernels_key(op));
+    if (!seen.emplace(path, op).second || refused.contains(path)) return;
+    try {
+      kernels::require_level(path, op, level, device);
+    } catch (const c10::Error& error) {
+      refused.insert(path);
+      errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
+    }
+  };
+  const std::set<std::string> ops = used_ops(loaded.config);
+  for (const modules::Module& module : used_modules(loaded.config)) {
+    for (const std::string_view key : module.ops) {
+      for (const std::string& op : ops) {
+        if (kernels_key(op) == key) look_at(op, module.name);
+      }
+    }
+  }
+  errors.throw_if_any();
+}
+
+}  // namespace strata::trainer

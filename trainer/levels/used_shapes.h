@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The shapes at which a configuration calls each op.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/proof/op_shape.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/data/graphs/graph_sizes.h"
+
+namespace strata::trainer {
+
+// An op at a shape, and how often a rank computes it in one micro-batch (optimizer: in one step).
+struct UsedShape {
+  kernels::OpShape shape;
+  int64_t in_layers = 0, outside = 0;  // in all layers together; before and behind them
+
+  int64_t uses() const { return in_layers + outside; }
+};
+
+// The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
+// otherwise. `graph`: Task::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
+
+// The names of all ops, also of a model whose shapes are not known before its data are read.
+std::set<std::string> used_ops(const TrainerConfig& config);
+
+// The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
+std::string_view kernels_key(std::string_view op);
+
+}  // namespace strata::trainer

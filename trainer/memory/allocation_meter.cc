@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/memory/allocation_meter.h"
+
+#include <c10/core/Allocator.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace strata::trainer {
+
+// What LibTorch's allocators report: sizes as they were given out, negative when memory comes back.
+class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
+ public:
+  explicit Listener(c10::Device device) : device_(device) {}
+
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device device) override {
+    if (device != device_) return;
+    const std::lock_guard lock(mutex_);
+    now_ += bytes;
+    most_ = std::max(most_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t now() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  int64_t most() const {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+  void forget_most() {
+    const std::lock_guard lock(mutex_);
+    most_ = now_;
+  }
+
+ private:
+  const c10::Device device_;
+  mutable std::mutex mutex_;
+  int64_t now_ = 0, most_ = 0;
+};
+
+AllocationMeter::AllocationMeter(c10::Device device)
+    : listener_(std::make_shared<Listener>(device)),
+      guard_(std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, listener_)) {}
+
+AllocationMeter::~AllocationMeter() = default;
+
+int64_t AllocationMeter::now() const { return listener_->now(); }
+int64_t AllocationMeter::most() const { return listener_->most(); }
+void AllocationMeter::forget_most() { listener_->forget_most(); }
+
+}  // namespace strata::trainer

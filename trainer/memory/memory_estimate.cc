@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/memory/memory_estimate.h"
+
+#include "trainer/memory/group_layout.h"
+#include "trainer/memory/slot_plan.h"
+
+namespace strata::trainer {
+namespace {
+
+int64_t bytes_of(const std::vector<Slots>& pools) {
+  int64_t bytes = 0;
+  for (const Slots& slots : pools) bytes += bytes_of(slots.type) * slots.count * slots.elements;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
+                                         const std::vector<modules::ParameterGroup>& table) {
+  const PrecisionConfig& precision = config.precision;
+  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
+  const SlotPlan plan = slot_plan(config, table);
+  int64_t shard = 0, copied = 0, gradients = 0;
+  int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
+  int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
+  for (const modules::ParameterGroup& group : table) {
+    const int64_t padded = layout_of(group, shards).elements();
+    const FloatType compute = precision.compute_of(group.name), reduce = precision.reduce_of(group.name);
+    shard += padded / shards;
+    gradients += bytes_of(gradient_type(config, group)) * padded / shards;
+    if (compute != FloatType::float32) copied += padded / shards;
+    if (group.is_layer) {
+      if (keeps_full_gradient(config, group)) kept_gradients += bytes_of(reduce) * padded;
+    } else {
+      outside_weights += bytes_of(compute) * padded;
+      outside_gradients += bytes_of(reduce) * padded;
+    }
+  }
+  std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", gradients}};
+  if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
+  if (copied > 0) classes.push_back({"compute copy", 2 * copied});
+  if (shards == 1) return classes;
+  classes.push_back({"weight slots", bytes_of(plan.weights)});
+  classes.push_back({"gradient slots", kept_gradients + bytes_of(plan.gradients)});
+  classes.push_back({"weights outside of blocks, in full", outside_weights});
+  classes.push_back({"gradients outside of blocks, in full", outside_gradients});
+  return classes;
+}
+
+}  // namespace strata::trainer

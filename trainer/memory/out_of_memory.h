@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What a run says when the memory of its GPU does not suffice: where it went, and what would need less.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/memory/memory_estimate.h"
+
+namespace strata::trainer {
+
+struct DeviceMemory {
+  int64_t total = 0;      // of the GPU
+  int64_t allocated = 0;  // in tensors, at most
+  int64_t reserved = 0;   // held by this process for tensors, at most
+};
+
+// What to say behind a change of the configuration; nothing: it does not help.
+using NoteOnChange = std::function<std::optional<std::string>(const TrainerConfig& changed)>;
+
+// The three changes that apply to this configuration and cost the least time, a line each.
+std::string what_needs_less(const TrainerConfig& config, const NoteOnChange& note = nullptr);
+
+// A table by class and the remedies that apply to this configuration, those that cost the least time first.
+std::string out_of_memory_report(const TrainerConfig& config, const std::vector<MemoryClass>& classes,
+                                 const DeviceMemory& memory, const std::string& request);
+
+}  // namespace strata::trainer

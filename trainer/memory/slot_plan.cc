@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/memory/slot_plan.h"
+
+#include <algorithm>
+
+#include "trainer/memory/group_layout.h"
+
+namespace strata::trainer {
+namespace {
+
+// Counts a layer of so many elements among those of its type.
+void add(std::vector<Slots>& pools, FloatType type, int64_t elements) {
+  auto pool = std::find_if(pools.begin(), pools.end(), [&](const Slots& slots) { return slots.type == type; });
+  if (pool == pools.end()) pool = pools.insert(pools.end(), Slots{type, 0, 0});
+  ++pool->count;
+  pool->elements = std::max(pool->elements, elements);
+}
+
+}  // namespace
+
+SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  const sharding::ShardingConfig& sharding = config.sharding;
+  const int64_t shards = sharding.ranks_per_copy(config.run.ranks);
+  SlotPlan plan;
+  if (shards == 1) return plan;
+  for (const modules::ParameterGroup& group : table) {
+    if (!group.is_layer) continue;
+    const int64_t elements = layout_of(group, shards).elements();
+    add(plan.weights, config.precision.compute_of(group.name), elements);
+    if (!keeps_full_gradient(config, group)) add(plan.gradients, config.precision.reduce_of(group.name), elements);
+  }
+  if (sharding.reshard_after_forward) {
+    for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
+  }
+  for (Slots& slots : plan.gradients) slots.count = std::min<int64_t>(slots.count, 2);
+  return plan;
+}
+
+bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  return !group.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
+}
+
+bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  return keeps_full_gradient(config, group) || config.micro_batches() == 1;
+}
+
+FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  const bool is_sharded = config.sharding.ranks_per_copy(config.run.ranks) > 1;
+  return is_sharded && reduces_once(config, group) ? config.precision.reduce_of(group.name) : FloatType::float32;
+}
+
+int64_t bytes_of_replica_sum(const TrainerConfig& config, const modules::ParameterGroup& group) {
+  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
+  const FloatType reduce = config.precision.reduce_of(group.name);
+  if (shards == config.run.ranks || gradient_type(config, group) == reduce) return 0;
+  return bytes_of(reduce) * layout_of(group, shards).elements() / shards;
+}
+
+}  // namespace strata::trainer

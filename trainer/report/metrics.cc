@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/report/metrics.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace strata::trainer {
+namespace {
+
+constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+
+// The shortest text that reads back to the same bits.
+template <class Number>
+std::string json_number(Number number) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(number)) return "null";  // JSON has no other word for it
+  }
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+// Keys of metrics are identifiers of ours and need no escapes.
+void append_member(std::string& json, std::string_view key, std::string_view value) {
+  json += json.ends_with('{') ? "\"" : ",\"";
+  json += key;
+  json += "\":";
+  json += value;
+}
+
+std::string object(const Scalars& scalars) {
+  std::string json = "{";
+  for (const auto& [name, value] : scalars) append_member(json, name, json_number(value));
+  return json + "}";
+}
+
+std::string formatted(const char* format, double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+constexpr std::string_view kBegin = "{\"step\":";  // of every line
+
+// How much of metrics.jsonl speaks of steps up to this one: whole lines, the step is their first member.
+uint64_t bytes_until(const std::string& path, int64_t last_step) {
+  std::ifstream file(path);
+  uint64_t kept = 0;
+  for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1) {
+    int64_t step = 0;
+    if (!line.starts_with(kBegin) || !line.ends_with('}')) break;
+    if (std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step).ec != std::errc()) break;
+    if (step > last_step) break;
+  }
+  return kept;
+}
+
+}  // namespace
+
+Metrics::Metrics(const Options& options)
+    : options_(options),
+      console_(options.console),
+      json_(options.folder + "/metrics.jsonl", bytes_until(options.folder + "/metrics.jsonl", options.resumed_step),
+            [this](const std::string& text) { warn(text); }),
+      events_(options.folder, options.resumed_step, [this](const std::string& text) { warn(text); }),
+      best_(options.folder + "/metrics.jsonl") {}
+
+void Metrics::step(const StepRecord& record) {
+  const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
+  const double teraflops = 1e-12 * rate * options_.flops_per_item;
+  const std::string rate_name = options_.item + "_per_second";
+  std::string json = "{";
+  append_member(json, "step", json_number(record.step));
+  append_member(json, "loss", json_number(record.loss));
+  append_member(json, "learning_rate", json_number(record.learning_rate));
+  append_member(json, "gradient_norm", json_number(record.gradient_norm));
+  append_member(json, rate_name, json_number(rate));
+  append_member(json, "model_teraflops_per_rank", json_number(teraflops));
+  append_member(json, "milliseconds", json_number(record.milliseconds));
+  append_member(json, "memory_bytes", json_number(record.memory_bytes));
+  if (record.skipped) append_member(json, "skipped", "true");
+  if (!record.phases.empty()) append_member(json, "phases", object(record.phases));
+  json_.append(json + "}\n");
+
+  Scalars scalars = {{"loss", record.loss},
+                     {"learning_rate", record.learning_rate},
+                     {"gradient_norm", record.gradient_norm},
+                     {rate_name, rate},
+                     {"model_teraflops_per_rank", teraflops},
+                     {"milliseconds", record.milliseconds},
+                     {"memory_bytes", static_cast<double>(record.memory_bytes)}};
+  for (const auto& [name, value] : record.phases) scalars.emplace_back("phases/" + name, value);
+  events_.append(record.step, scalars);
+
+  if (++timed_steps_ > 0) {
+    milliseconds_sum_ += record.milliseconds;
+    for (const auto& [name, value] : record.phases) {
+      auto sum = std::find_if(phase_sums_.begin(), phase_sums_.end(), [&](const auto& p) { return p.first == name; });
+      if (sum == phase_sums_.end()) sum = phase_sums_.insert(sum, {name, 0});
+      sum->second += value;
+    }
+  }
+
+  ++steps_since_line_;
+  items_since_line_ += record.items;
+  milliseconds_since_line_ += record.milliseconds;
+  if (record.step % options_.log_every == 0 || record.step == options_.last_step) {
+    const double milliseconds = milliseconds_since_line_ / steps_since_line_;
+    const double items_per_second =
+        milliseconds_since_line_ > 0 ? 1000 * items_since_line_ / milliseconds_since_line_ : 0;
+    console_.line("step: " + std::to_string(record.step) + formatted("  loss: %.4f", record.loss) +
+                  formatted("  lr: %.1e", record.learning_rate) + formatted("  grad_norm: %.2f", record.gradient_norm) +
+                  "  " + options_.item + "/s: " + with_thousands(std::llround(items_per_second)) +
+                  formatted("  ms: %.0f", milliseconds) +
+                  formatted("  memory: %.2f GiB", record.memory_bytes / kGibibyte) +
+                  (record.skipped ? "  skipped" : ""));
+    steps_since_line_ = items_since_line_ = 0;
+    milliseconds_since_line_ = 0;
+  }
+  console_.progress(record.step, options_.last_step);
+}
+
+bool Metrics::has_evaluation(int64_t step) const {
+  const std::string begin = std::string(kBegin) + std::to_string(step) + ",\"validation_loss\":";
+  std::ifstream file(options_.folder + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(begin)) return true;
+  }
+  return false;
+}
+
+void Metrics::evaluation(EvaluationRecord record) {
+  best_.see(record.step, record.values);
+  if (record.step == options_.last_step) {
+    for (const auto& value : best_.values()) record.values.push_back(value);
+  }
+  std::string json = "{";
+  append_member(json, "step", json_number(record.step));
+  std::string line = "step: " + std::to_string(record.step);
+  for (const auto& [name, value] : record.values) {
+    append_member(json, name, json_number(value));
+    line += "  " + name + formatted(value == std::floor(value) ? ": %.0f" : ": %.4f", value);
+  }
+  json_.append(json + "}\n");
+  events_.append(record.step, record.values);
+  console_.line(line);
+}
+
+void Metrics::weights(int64_t step, std::string_view weights_sha256) {
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  append_member(json, "weights_sha256", "\"" + std::string(weights_sha256) + "\"");
+  json_.append(json + "}\n");
+}
+
+void Metrics::resumed(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) warn(note);
+  note("resumed from step " + std::to_string(options_.resumed_step) +
+       (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
+}
+
+void Metrics::bad_sample(int64_t step, const std::string& line) {
+  const std::string text =
+      nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  append_member(json, "bad_sample", text);
+  json_.append(json + "}\n");
+  warn(text);
+}
+
+std::string Metrics::phase_table() const {
+  if (timed_steps_ <= 0 || phase_sums_.empty()) return "";
+  size_t width = std::string_view("the rest").size();
+  for (const auto& [name, sum] : phase_sums_) width = std::max(width, name.size());
+  std::string table = "phase" + std::string(width - 5, ' ') + "   ms/step   share";
+  double rest = milliseconds_sum_;
+  const auto row = [&](const std::string& name, double sum) {
+    table += "\n" + name + std::string(width - name.size(), ' ') + formatted("%10.2f", sum / timed_steps_) +
+             formatted("%6.1f %%", milliseconds_sum_ > 0 ? 100 * sum / milliseconds_sum_ : 0);
+    rest -= sum;
+  };
+  for (const auto& [name, sum] : phase_sums_) row(name, sum);
+  if (rest > 5e-4 * milliseconds_sum_) row("the rest", rest);  // what rounds to no share is nothing
+  row("step", milliseconds_sum_);
+  return table;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/report/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/checked_file.h"
+#include "base/errors.h"
+
+namespace strata::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRunFiles[] = {"resolved.yaml", "kernels.txt", "metrics.jsonl", "checkpoints",
+                                     "profile",       "error.json",  "tokenizer.json"};
+constexpr char kEventFiles[] = "events.out.tfevents.";
+constexpr char kLock[] = ".lock";
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Error(ExitCode::storage, "run.folder " + path + ": " + what);
+}
+
+void make_folder(const std::string& path) {
+  const auto refuse_link = [&](const std::string& name) {
+    if (fs::is_symlink(fs::symlink_status(name))) {
+      refuse(path, (name == path ? "is" : name + " is") + std::string(" a symbolic link; name the folder it leads to"));
+    }
+  };
+  try {
+    refuse_link(path);
+    if (fs::exists(path) && !fs::is_directory(path)) refuse(path, "is not a folder");
+    fs::create_directories(path);
+    refuse_link(path + "/checkpoints");
+  } catch (const fs::filesystem_error& error) {
+    refuse(path, "cannot be made or read: " + error.code().message());
+  }
+}
+
+}  // namespace
+
+Start decide_start(const StartQuestion& question, const std::string& path) {
+  if (!question.holds_run) return Start::fresh;
+  if (question.difference.empty() && question.resume) return Start::resume;
+  if (question.overwrite) return Start::replace;
+  const std::string problem = question.difference.empty()
+                                  ? "holds this run already, and checkpoint.resume is never"
+                                  : "holds another run, which differs in what may not change: " + question.difference;
+  throw Error(ExitCode::configuration, "run.folder " + path + ": " + problem +
+                                           "\nGive another run.folder, or run.overwrite=true to replace it.");
+}
+
+RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
+  // `runs/name/` would follow a link named runs/name.
+  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+  if (path_.empty()) refuse(path_, "is empty");
+  make_folder(path_);
+
+  const std::string name = this->path(kLock);
+  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (lock_ < 0) refuse(path_, std::string("cannot be written: ") + std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    char holder[64];
+    const ssize_t bytes = ::pread(lock_, holder, sizeof holder, 0);
+    ::close(lock_);
+    if (reason != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(reason));
+    refuse(path_, "is in use by another run, " + std::string(holder, std::max<ssize_t>(bytes, 0)));
+  }
+  char host[32] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string holder = "process " + std::to_string(::getpid()) + " on " + host;
+  // Whether there is room for a file is only known by writing one.
+  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, holder.data(), holder.size(), 0) != ssize_t(holder.size()) ||
+      ::fsync(lock_) != 0) {
+    const int reason = errno;
+    ::close(lock_);
+    refuse(path_, std::string("cannot be written: ") + std::strerror(reason));
+  }
+}
+
+RunFolder::~RunFolder() { ::close(lock_); }
+
+std::string RunFolder::path(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+bool RunFolder::holds_run() const {
+  return fs::exists(path("resolved.yaml")) || fs::exists(path("metrics.jsonl")) || fs::exists(path("checkpoints"));
+}
+
+void RunFolder::clear() const {
+  try {
+    for (const char* name : kRunFiles) fs::remove_all(path(name));
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (entry.path().filename().string().starts_with(kEventFiles)) fs::remove(entry.path());
+    }
+  } catch (const fs::filesystem_error& error) {
+    refuse(path_, std::string("cannot be cleared: ") + error.what());
+  }
+}
+
+void RunFolder::write(std::string_view name, std::string_view text) const { replace_file(path(name), text); }
+
+}  // namespace strata::trainer
