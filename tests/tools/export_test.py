@@ -13,7 +13,7 @@ import safetensors
 import safetensors.numpy
 
 EXPORT = "tools/export"
-PROCESS = "tests/trainer/checkpoint_process"
+PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 
 # The fp32 weights of small_model.cc: their place in its list, and their shapes.
 WEIGHTS = {"embedding.weight": (0, (13, 7)), "norm.weight": (3, (5,)), "one": (5, (1,))}

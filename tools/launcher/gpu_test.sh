@@ -4,7 +4,7 @@
 # Programs that run under mpirun, on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
-  tests/trainer/step_data_test_ranks tests/trainer/step_memory_test_ranks)
+  tests/trainer/step_data_test_ranks tests/trainer/memory/step_memory_test_ranks)
 # Programs that run on one.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test

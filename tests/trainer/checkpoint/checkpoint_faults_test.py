@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-PROCESS = "tests/trainer/checkpoint_process"
+PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 ALL = "STRATA_TEST_ALL" in os.environ
 
 # Every call by which a save changes the disk or may learn that it could not. strace counts each of them by itself and in

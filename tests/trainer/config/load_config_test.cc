@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "configs/config_errors.h"
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {

@@ -10,7 +10,7 @@ import unittest
 import numpy
 from tensorboard.backend.event_processing import event_accumulator
 
-WRITER = "tests/trainer/write_events"
+WRITER = "tests/trainer/report/write_events"
 
 
 class EventFileTest(unittest.TestCase):

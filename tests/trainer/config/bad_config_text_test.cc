@@ -6,7 +6,7 @@
 #include <random>
 
 #include "configs/config_errors.h"
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {

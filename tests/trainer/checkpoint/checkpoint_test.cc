@@ -11,9 +11,9 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/checkpoint/small_model.h"
+#include "tests/trainer/checkpoint/virtual_ranks.h"
 #include "tests/trainer/test_files.h"
-#include "tests/trainer/virtual_ranks.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 

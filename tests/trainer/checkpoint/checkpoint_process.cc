@@ -24,8 +24,8 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/trainer/small_model.h"
-#include "tests/trainer/virtual_ranks.h"
+#include "tests/trainer/checkpoint/small_model.h"
+#include "tests/trainer/checkpoint/virtual_ranks.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 

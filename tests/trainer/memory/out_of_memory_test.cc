@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/checkpoint/small_model.h"
 
 #include <ATen/ops/empty.h>
 
 #include <stdexcept>
 
-#include "tests/trainer/virtual_ranks.h"
+#include "tests/trainer/checkpoint/virtual_ranks.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/trainer/virtual_ranks.h"
+#include "tests/trainer/checkpoint/virtual_ranks.h"
 
 #include <condition_variable>
 #include <exception>

@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "modules/config/kernel_selection.h"
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "tests/trainer/small_model.h"
+#include "tests/trainer/checkpoint/small_model.h"
 #include "tests/trainer/test_files.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 

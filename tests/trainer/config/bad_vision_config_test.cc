@@ -2,7 +2,7 @@
 // What can be wrong with a vision transformer and its data: the message, word for word, with its place.
 #include <gtest/gtest.h>
 
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {
 namespace {

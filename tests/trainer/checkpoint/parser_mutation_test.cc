@@ -9,9 +9,9 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "tests/trainer/config_texts.h"
+#include "tests/trainer/checkpoint/small_model.h"
+#include "tests/trainer/config/config_texts.h"
 #include "tests/trainer/data/token_files.h"
-#include "tests/trainer/small_model.h"
 #include "tests/trainer/test_files.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/safetensors.h"

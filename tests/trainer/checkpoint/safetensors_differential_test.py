@@ -11,7 +11,7 @@ import unittest
 
 import safetensors
 
-CHECK = "tests/trainer/check_safetensors"
+CHECK = "tests/trainer/checkpoint/check_safetensors"
 FILES = 100_000 if "STRATA_TEST_ALL" in os.environ else 5_000
 BATCH = 500
 
