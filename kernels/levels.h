@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 
 namespace strata::kernels {
 

@@ -3,23 +3,28 @@
 load("//tools/bazel:cuda.bzl", "cuda_library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
-# Every op.
-OPS = [
-    "//kernels/activation",
-    "//kernels/adamw",
-    "//kernels/attention",
-    "//kernels/cross_entropy",
-    "//kernels/dropout",
-    "//kernels/embedding",
-    "//kernels/global_norm",
-    "//kernels/layer_norm",
-    "//kernels/linear",
-    "//kernels/linear_cross_entropy",
-    "//kernels/neighbor_aggregate",
-    "//kernels/rms_norm",
-    "//kernels/rotary",
-    "//kernels/swiglu",
+# Every op, each a folder here. What needs all of them is made from this list.
+OP_NAMES = [
+    "activation",
+    "adamw",
+    "attention",
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "global_norm",
+    "layer_norm",
+    "linear",
+    "linear_cross_entropy",
+    "neighbor_aggregate",
+    "rms_norm",
+    "rotary",
+    "swiglu",
 ]
+
+# What the version of the kernels is made of.
+SOURCES = ["h", "cc", "cu", "cuh", "py"]
+
+OPS = ["//kernels/" + name for name in OP_NAMES]
 
 def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
@@ -41,19 +46,19 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             srcs = [name + ".cu"],
             hdrs = [
                 name + "_cuda.h",
-                "//kernels:cuda_headers",
+                "//kernels/cuda:cuda_headers",
             ] + native.glob(["*.cuh"], allow_empty = True),
         )
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [
             ":" + name + "_cuda",
-            "//kernels:cuda_host",
-            "//kernels:launch_check",
+            "//kernels/cuda:gradient_target",
+            "//kernels/cuda:launch_check",
         ]
     native.filegroup(
         name = name + "_sources",
-        srcs = native.glob(["*." + kind for kind in ["h", "cc", "cu", "cuh", "py"]]),
-        visibility = ["//kernels:__pkg__"],
+        srcs = native.glob(["*." + kind for kind in SOURCES]),
+        visibility = ["//kernels/runtime:__pkg__"],
     )
     native.genrule(
         name = name + "_formula",
@@ -61,10 +66,11 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
     )
-    # What level aot_inductor compiles.
+    # What level aot_inductor compiles: nothing where the op does not have that level.
+    programs = native.glob([name + "_programs.py"])
     native.filegroup(
         name = "programs",
-        srcs = native.glob([name + ".py", name + "_programs.py"]),
+        srcs = [name + ".py"] + programs if programs else [],
         visibility = [
             "//kernels:__pkg__",
             "//tests/kernels:__pkg__",
@@ -82,10 +88,10 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         hdrs = [name + ".h"],
         visibility = ["//kernels:users"],
         deps = [
-            "//kernels:aot_inductor_runtime",
-            "//kernels:kernel_table",
-            "//kernels:torchscript_runtime",
-            "//kernels:weight_gradient",
+            "//kernels/runtime:aot_inductor_runtime",
+            "//kernels/runtime:kernel_table",
+            "//kernels/runtime:torchscript_runtime",
+            "//kernels/runtime:weight_gradient",
             "@wheels//:libtorch",
         ] + deps,
         **kwargs

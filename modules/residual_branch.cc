@@ -4,7 +4,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 #include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """triton_compile.py SOURCE HEADER CODE: compiles the kernels of a _triton.py file to cubins, without a GPU, and writes the
-C++ that embeds and launches them (see kernels/triton_runtime.h)."""
+C++ that embeds and launches them (see kernels/runtime/triton_runtime.h)."""
 import importlib
 import os
 import re
@@ -15,7 +15,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from kernels.triton_kernel import ALIGNMENT
+from kernels.runtime.triton_kernel import ALIGNMENT
 
 ARCHITECTURE = 90  # compiled as sm_90a: compute capability 9.0 and no other
 SCALARS = {"i32": ("int64_t", "int32_t", 32), "i64": ("int64_t", "int64_t", 64), "fp32": ("double", "float", 32), "fp64": ("double", "double", 64)}
@@ -147,7 +147,7 @@ def main():
     with open(header, "w", encoding="utf-8") as file:
         file.write(f"""{note}#pragma once
 
-#include "kernels/triton_runtime.h"
+#include "kernels/runtime/triton_runtime.h"
 
 namespace strata::kernels {{
 

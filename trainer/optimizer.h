@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/adamw/adamw.h"
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "trainer/config/trainer_config.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/all_threads.h"
 #include "base/errors.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 #include "modules/initialization.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "kernels/device_name.h"
+#include "kernels/runtime/device_name.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // gelu, gelu_tanh, relu and silu, forward and backward.
 #include "kernels/activation/activation_cuda.h"
-#include "kernels/activation_math.cuh"
-#include "kernels/elementwise.cuh"
+#include "kernels/cuda/activation_math.cuh"
+#include "kernels/cuda/elementwise.cuh"
 
 namespace strata::kernels {
 namespace {

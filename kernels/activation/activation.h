@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "kernels/activation/activation_kind.h"
-#include "kernels/kernel_table.h"
+#include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 

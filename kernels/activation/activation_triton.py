@@ -4,7 +4,7 @@ grid shares: a branch costs nothing beside memory, and one cubin does for all ki
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 # As in activation_kind.h.
 GELU = tl.constexpr(1)

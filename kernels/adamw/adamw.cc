@@ -7,9 +7,9 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "kernels/adamw/adamw_formula.h"
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/adamw/adamw_cuda.h"
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 
 namespace strata::kernels {
 namespace {

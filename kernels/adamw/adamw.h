@@ -10,7 +10,7 @@
 
 #include <string_view>
 
-#include "kernels/kernel_table.h"
+#include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 

@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/adamw/adamw.h"
-#include "kernels/launch_check.h"
+#include "kernels/cuda/launch_check.h"
 
 namespace strata::kernels {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/adamw/adamw.h"
 #include "kernels/adamw/adamw_triton_kernels.h"
-#include "kernels/call.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 

@@ -16,8 +16,8 @@
 #include <span>
 
 #include "kernels/attention/attention_formula.h"
-#include "kernels/call.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kernels/kernel_table.h"
+#include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 

@@ -22,7 +22,7 @@
 #include <unordered_map>
 
 #include "kernels/attention/attention.h"
-#include "kernels/call.h"
+#include "kernels/runtime/call.h"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // where the headers look for cuDNN

@@ -6,7 +6,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_triton_kernels.h"
-#include "kernels/call.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {

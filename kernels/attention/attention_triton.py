@@ -5,7 +5,7 @@ another those of queries: nothing is added by atomics."""
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 

@@ -9,10 +9,10 @@
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/cross_entropy/cross_entropy_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -3,9 +3,9 @@
 // of a cluster of blocks where it is long, and its gradient is written over it from there.
 #include <algorithm>
 
-#include "kernels/bulk_ring.cuh"
 #include "kernels/cross_entropy/cross_entropy_rows.cuh"
-#include "kernels/elementwise.cuh"
+#include "kernels/cuda/bulk_ring.cuh"
+#include "kernels/cuda/elementwise.cuh"
 
 namespace strata::kernels {
 namespace {

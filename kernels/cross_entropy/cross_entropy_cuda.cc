@@ -7,7 +7,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/launch_check.h"
+#include "kernels/cuda/launch_check.h"
 
 namespace strata::kernels {
 

@@ -2,9 +2,9 @@
 // What is known of a row of logits and of its parts, and what loss and gradient are made of that.
 #pragma once
 
-#include "kernels/activation_math.cuh"
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/activation_math.cuh"
+#include "kernels/cuda/device_utils.cuh"
 
 namespace strata::kernels {
 

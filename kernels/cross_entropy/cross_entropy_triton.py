@@ -4,7 +4,7 @@ or twice as many have rows of at most 256 KB), so that memory sees one read and 
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 LOWEST = tl.constexpr(-1e38)  # below every logit, and finite: its difference with itself is 0
 

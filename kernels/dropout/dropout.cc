@@ -8,11 +8,11 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/dropout/dropout_formula.h"
 #include "kernels/dropout/dropout_loops.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // dropout, and dropout with a residual added: the mask is hashed again wherever it is needed.
 #include <algorithm>
 
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/dropout/dropout_cuda.h"
 
 namespace strata::kernels {

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/launch_check.h"
 #include "kernels/dropout/dropout.h"
-#include "kernels/launch_check.h"
 
 namespace strata::kernels {
 namespace {

@@ -11,10 +11,10 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/embedding/embedding_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/embedding/embedding_cuda.h"
 
 namespace strata::kernels {

@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-#include "kernels/kernel_table.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/kernel_table.h"
+#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 

@@ -8,9 +8,9 @@
 
 #include <limits>
 
+#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/launch_check.h"
 #include "kernels/embedding/embedding.h"
-#include "kernels/gradient_target.h"
-#include "kernels/launch_check.h"
 
 namespace strata::kernels {
 

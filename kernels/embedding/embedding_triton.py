@@ -4,7 +4,7 @@ places were sorted by token before, so that the order of the sum is always the s
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // global_norm: a block squares and sums one piece of one tensor in fp64; a last block sums the pieces.
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/global_norm/global_norm_cuda.h"
 
 namespace strata::kernels {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 

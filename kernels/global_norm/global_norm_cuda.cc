@@ -6,8 +6,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "kernels/cuda/launch_check.h"
 #include "kernels/global_norm/global_norm.h"
-#include "kernels/launch_check.h"
 
 namespace strata::kernels {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // layer_norm, add_layer_norm and layer_norm_gelu_tanh, forward and backward.
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/norm_backward.cuh"
-#include "kernels/norm_forward.cuh"
+#include "kernels/norms/norm_backward.cuh"
+#include "kernels/norms/norm_forward.cuh"
 
 namespace strata::kernels {
 

@@ -7,9 +7,9 @@
 
 #include <string_view>
 
-#include "kernels/kernel_table.h"
-#include "kernels/normed_sum.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/norms/normed_sum.h"
+#include "kernels/runtime/kernel_table.h"
+#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 

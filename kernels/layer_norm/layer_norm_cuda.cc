@@ -3,7 +3,7 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include "kernels/layer_norm/layer_norm.h"
-#include "kernels/norm_tensors.h"
+#include "kernels/norms/norm_tensors.h"
 
 namespace strata::kernels {
 namespace {

@@ -3,11 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/activation/activation_kind.h"
-#include "kernels/call.h"
+#include "kernels/cuda/partial_sums.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
-#include "kernels/norm_width.h"
-#include "kernels/partial_sums.h"
+#include "kernels/norms/norm_width.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {

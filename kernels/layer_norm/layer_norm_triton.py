@@ -5,9 +5,9 @@ import triton
 import triton.language as tl
 
 from kernels.activation.activation_triton import GELU_TANH, activate, slope
-from kernels.norm_choices import NORM_ALIGNED, NORM_CHOICES
-from kernels.norm_rows_triton import normed_rows, rows_of_block
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.norms.norm_choices import NORM_ALIGNED, NORM_CHOICES
+from kernels.norms.norm_rows_triton import normed_rows, rows_of_block
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 
 @triton.jit

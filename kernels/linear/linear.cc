@@ -10,10 +10,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/linear/linear_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -2,8 +2,8 @@
 // Bias and activation after a product, activation gradient and bias gradient before the products of the backward.
 #include <algorithm>
 
-#include "kernels/activation_math.cuh"
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/activation_math.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/linear/linear_cuda.h"
 
 namespace strata::kernels {

@@ -8,9 +8,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "kernels/gemm.h"
-#include "kernels/gradient_target.h"
-#include "kernels/launch_check.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/launch_check.h"
 #include "kernels/linear/linear.h"
 
 namespace strata::kernels {

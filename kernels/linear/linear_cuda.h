@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/activation/activation_kind.h"
-#include "kernels/cuda_type.h"
+#include "kernels/cuda/cuda_type.h"
 
 namespace strata::kernels {
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/partial_sums.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_triton_kernels.h"
-#include "kernels/partial_sums.h"
 
 namespace strata::kernels {
 namespace {

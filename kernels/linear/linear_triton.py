@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from kernels.activation.activation_triton import activate, slope
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 GROUP = tl.constexpr(8)
 

@@ -9,10 +9,10 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/call.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // linear_cross_entropy, backward: a gradient that the forward made, times the gradient of the loss.
 #include <algorithm>
 
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_cuda.h"
 
 namespace strata::kernels {

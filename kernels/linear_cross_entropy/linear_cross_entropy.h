@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/kernel_table.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/kernel_table.h"
+#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 

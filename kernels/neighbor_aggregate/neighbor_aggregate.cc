@@ -6,10 +6,10 @@
 #include <ATen/ops/repeat_interleave.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/call.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_aten.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

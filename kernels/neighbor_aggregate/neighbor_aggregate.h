@@ -11,10 +11,10 @@
 
 #include <string_view>
 
-#include "kernels/kernel_table.h"
+#include "kernels/neighbor_aggregate/neighbor_graph.h"
 #include "kernels/neighbor_aggregate/reduction.h"
-#include "kernels/neighbor_graph.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/kernel_table.h"
+#include "kernels/runtime/weight_gradient.h"
 
 // S sources, T targets, E edges, H heads, F features
 namespace strata::kernels {

@@ -6,7 +6,7 @@ A task is a piece or, behind the pieces, a row; a long row has no task of its ow
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 
 @triton.jit

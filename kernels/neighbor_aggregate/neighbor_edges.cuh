@@ -2,7 +2,7 @@
 // The edges that a warp takes, and the vectors in which it reads messages.
 #pragma once
 
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_cuda.h"
 
 namespace strata::kernels {

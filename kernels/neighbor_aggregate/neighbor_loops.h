@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/neighbor_graph.h"
+#include "kernels/neighbor_aggregate/neighbor_graph.h"
 
 namespace strata::kernels {
 

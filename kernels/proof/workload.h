@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/level.h"
 #include "kernels/proof/op_shape.h"
+#include "kernels/runtime/level.h"
 
 namespace strata::kernels {
 

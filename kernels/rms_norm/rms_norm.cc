@@ -10,10 +10,10 @@
 #include <ATen/ops/mv.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/rms_norm/rms_norm_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

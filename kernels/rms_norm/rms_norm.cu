@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // rms_norm and add_rms_norm, forward and backward.
-#include "kernels/norm_backward.cuh"
-#include "kernels/norm_forward.cuh"
+#include "kernels/norms/norm_backward.cuh"
+#include "kernels/norms/norm_forward.cuh"
 #include "kernels/rms_norm/rms_norm_cuda.h"
 
 namespace strata::kernels {

@@ -2,7 +2,7 @@
 // Level cuda of rms_norm and add_rms_norm: tensors to the launchers of rms_norm.cu.
 #include "kernels/rms_norm/rms_norm_cuda.h"
 
-#include "kernels/norm_tensors.h"
+#include "kernels/norms/norm_tensors.h"
 #include "kernels/rms_norm/rms_norm.h"
 
 namespace strata::kernels {

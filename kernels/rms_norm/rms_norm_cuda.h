@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/norm_rows.h"
+#include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
 

@@ -2,11 +2,11 @@
 // Level triton of rms_norm and add_rms_norm: tensors to the kernels of rms_norm_triton.py.
 #include <ATen/ops/empty.h>
 
-#include "kernels/call.h"
-#include "kernels/norm_width.h"
-#include "kernels/partial_sums.h"
+#include "kernels/cuda/partial_sums.h"
+#include "kernels/norms/norm_width.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {

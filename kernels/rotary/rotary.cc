@@ -6,10 +6,10 @@
 #include <ATen/ops/neg.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
 #include "kernels/rotary/rotary_formula.h"
-#include "kernels/torchscript_runtime.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

@@ -2,7 +2,7 @@
 // rotary in place: a thread keeps the angles of its columns and goes over the heads of one position.
 #include <algorithm>
 
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/rotary/rotary_cuda.h"
 
 namespace strata::kernels {

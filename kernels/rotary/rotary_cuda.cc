@@ -5,7 +5,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "kernels/launch_check.h"
+#include "kernels/cuda/launch_check.h"
 #include "kernels/rotary/rotary.h"
 
 namespace strata::kernels {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Level triton of rotary: tensors to the kernel of rotary_triton.py.
-#include "kernels/call.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_triton_kernels.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {

@@ -7,10 +7,10 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/aot_inductor_runtime.h"
-#include "kernels/call.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/swiglu/swiglu_formula.h"
-#include "kernels/torchscript_runtime.h"
 
 namespace strata::kernels {
 namespace {

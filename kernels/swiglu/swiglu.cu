@@ -2,8 +2,8 @@
 // swiglu, forward and backward: a block takes a piece of a row's columns, its blockIdx.y a row.
 #include <algorithm>
 
-#include "kernels/activation_math.cuh"
-#include "kernels/device_utils.cuh"
+#include "kernels/cuda/activation_math.cuh"
+#include "kernels/cuda/device_utils.cuh"
 #include "kernels/swiglu/swiglu_cuda.h"
 
 namespace strata::kernels {

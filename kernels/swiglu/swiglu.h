@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "kernels/kernel_table.h"
+#include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 

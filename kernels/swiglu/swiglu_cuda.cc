@@ -6,7 +6,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "kernels/launch_check.h"
+#include "kernels/cuda/launch_check.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace strata::kernels {

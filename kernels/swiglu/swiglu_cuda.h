@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda_type.h"
+#include "kernels/cuda/cuda_type.h"
 
 namespace strata::kernels {
 

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from kernels.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 
 @triton.jit

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 
 namespace strata::modules {

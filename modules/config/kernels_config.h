@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "configs/range.h"
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 
 namespace strata::kernels {
 

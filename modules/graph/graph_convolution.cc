@@ -13,7 +13,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 #include "modules/config/graph_products.h"
 #include "modules/config/module_name.h"
 

@@ -8,7 +8,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 #include "modules/config/module_name.h"
 #include "modules/dropout.h"
 #include "modules/graph/graph_convolution.h"

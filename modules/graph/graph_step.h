@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/neighbor_graph.h"
+#include "kernels/neighbor_aggregate/neighbor_graph.h"
 
 namespace strata::modules {
 

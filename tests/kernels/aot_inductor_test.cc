@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "kernels/aot_inductor_package.h"
-#include "kernels/aot_inductor_runtime.h"
+#include "kernels/runtime/aot_inductor_package.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
 
 namespace strata::kernels {
 namespace {

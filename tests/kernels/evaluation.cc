@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 namespace {

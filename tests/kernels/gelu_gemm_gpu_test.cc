@@ -13,7 +13,7 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/gelu_gemm.h"
+#include "kernels/cuda/gelu_gemm.h"
 
 namespace strata::kernels {
 namespace {

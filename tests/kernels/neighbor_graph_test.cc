@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // NeighborGraph: both sides of it against lists of edges, and what it refuses.
-#include "kernels/neighbor_graph.h"
+#include "kernels/neighbor_aggregate/neighbor_graph.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randint.h>

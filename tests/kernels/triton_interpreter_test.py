@@ -35,7 +35,7 @@ class KernelTest(unittest.TestCase):
 
     def sum_partials(self, partials, dtype, before=None):
         into = torch.full(partials.shape[1:], float("nan"), dtype=dtype) if before is None else before.clone()
-        launch(kernels("partial_sums")["sum_partials"], partials=partials, into=into, count=partials.shape[0], width=partials.shape[1],
+        launch(kernels("cuda/partial_sums")["sum_partials"], partials=partials, into=into, count=partials.shape[0], width=partials.shape[1],
                add=int(before is not None))
         return into
 

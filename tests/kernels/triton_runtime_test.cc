@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/triton_runtime.h"
+#include "kernels/runtime/triton_runtime.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
@@ -15,6 +15,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_triton_kernels.h"
 #include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
+#include "kernels/cuda/partial_sums_triton_kernels.h"
 #include "kernels/dropout/dropout_triton_kernels.h"
 #include "kernels/embedding/embedding_triton_kernels.h"
 #include "kernels/global_norm/global_norm_triton_kernels.h"
@@ -22,7 +23,6 @@
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
 #include "kernels/linear/linear_triton_kernels.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
-#include "kernels/partial_sums_triton_kernels.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
 #include "kernels/rotary/rotary.h"

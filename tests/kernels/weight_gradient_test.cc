@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gradients of weights land where they were routed, on levels with a backward of their own and on traced ones.
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "kernels/linear/linear.h"
-#include "kernels/weight_gradient.h"
+#include "kernels/runtime/weight_gradient.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/device_mesh.h"
 #include "tests/sharding/mpi_main.h"

@@ -60,7 +60,7 @@ def widths_of_model(values):
 
 
 def is_asked_for(widths):
-    """The rule of AotWidths in kernels/aot_inductor_runtime.h: what it does not ask for by its width is any."""
+    """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h: what it does not ask for by its width is any."""
     if not widths or "*" in widths.values():
         return True
     letter, size = list(widths.items())[-1]

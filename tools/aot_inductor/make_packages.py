@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 
-RECIPE = 1  # counts up when the same formula is compiled differently; kernels/aot_inductor_package.cc has it too
+RECIPE = 1  # counts up when the same formula is compiled differently; kernels/runtime/aot_inductor_package.cc has it too
 
 
 def sets_of_widths(texts, letters, dtype):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Generated functions -> one shared library with a table of them, and beside it the text that says what they are.
 
-The library speaks kernels/aot_inductor_abi.h. Its text, which the C++ runtime reads:
+The library speaks kernels/runtime/aot_inductor_abi.h. Its text, which the C++ runtime reads:
 
     strata package 1
     library NAME.so

@@ -7,7 +7,7 @@ def triton_library(name, src, data = [], **kwargs):
     base = src[:-len(".py")] + "_kernels"
     native.genrule(
         name = name + "_cubins",
-        srcs = [src, "//kernels:triton_kernel.py"] + data,
+        srcs = [src, "//kernels/runtime:triton_kernel.py"] + data,
         outs = [base + ".h", base + ".cc"],
         cmd = PYTHON + " $(location //tools:triton_compile.py) $(location " + src + ") $(location " + base + ".h) $(location " + base + ".cc)",
         tools = ["//tools:triton_compile.py"],
@@ -17,6 +17,6 @@ def triton_library(name, src, data = [], **kwargs):
         srcs = [base + ".cc"],
         hdrs = [base + ".h"],
         visibility = ["//kernels:__subpackages__", "//tests:__subpackages__"],
-        deps = ["//kernels:triton_runtime", "@wheels//:libtorch"],
+        deps = ["//kernels/runtime:triton_runtime", "@wheels//:libtorch"],
         **kwargs
     )

@@ -13,7 +13,7 @@
 #include "base/append_text.h"
 #include "base/errors.h"
 #include "base/run_program.h"
-#include "kernels/device_name.h"
+#include "kernels/runtime/device_name.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "tools/bench/shapes.h"

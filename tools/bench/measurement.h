@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/level.h"
 #include "kernels/proof/op_shape.h"
 #include "kernels/proof/workload_check.h"
+#include "kernels/runtime/level.h"
 #include "tools/bench/timer.h"
 
 namespace strata::tools {

@@ -19,7 +19,7 @@
 #include "base/digest.h"
 #include "base/errors.h"
 #include "base/run_program.h"
-#include "kernels/device_name.h"
+#include "kernels/runtime/device_name.h"
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 #include "modules/graph/graph_network.h"
 #include "trainer/data/graphs/graph_data.h"
 #include "trainer/tasks/task.h"

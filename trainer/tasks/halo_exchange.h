@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "kernels/level.h"
+#include "kernels/runtime/level.h"
 #include "sharding/communication/communicator.h"
 #include "trainer/data/graphs/graph_partition.h"
 

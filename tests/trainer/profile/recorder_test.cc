@@ -7,7 +7,7 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
-#include "kernels/call.h"
+#include "kernels/runtime/call.h"
 #include "trainer/profile/profiler.h"
 
 namespace strata::trainer::profile {

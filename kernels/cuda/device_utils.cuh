@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// What CUDA kernels share: element types, 16-byte vectors, sums over a warp and over a block.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/cuda_type.h"
+
+namespace strata::kernels {
+
+__device__ inline float to_float(float value) { return value; }
+__device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ inline float to_float(__half value) { return __half2float(value); }
+
+template <class T>
+__device__ inline T from_float(float value) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return value;
+  } else {
+    return T(value);  // rounds to nearest even
+  }
+}
+
+// N neighboring elements, read and written by one instruction of up to 16 bytes.
+template <class T, int N>
+struct alignas(N * sizeof(T)) Vector {
+  T elements[N];
+};
+
+// Elements of T in 16 bytes.
+template <class T>
+inline constexpr int kVectorWidth = 16 / sizeof(T);
+
+// A null pointer, which stands for "not there", is aligned.
+template <class... Pointers>
+bool are_aligned(const Pointers*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// 16 bytes of T in registers. 16-bit elements stay two in a word: in an array the compiler gives each one a register.
+template <class T>
+struct Packed {
+  static constexpr int kWidth = kVectorWidth<T>;
+  static constexpr int kPerWord = kWidth / 4;
+  uint4 words;
+
+  // Indexes are constants after unrolling.
+  __device__ unsigned& word(int i) { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+  __device__ unsigned word(int i) const { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+
+  __device__ float at(int k) const {
+    const unsigned bits = word(k / kPerWord);
+    if constexpr (kPerWord == 1) {
+      return __uint_as_float(bits);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      return __uint_as_float(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
+    } else {
+      return __half2float(__ushort_as_half(static_cast<unsigned short>(k % 2 == 0 ? bits : bits >> 16)));
+    }
+  }
+
+  // Element k becomes value(k), for all of them.
+  template <class Value>
+  __device__ void fill(Value value) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kPerWord == 1) {
+        word(i) = __float_as_uint(value(i));
+      } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(value(2 * i), value(2 * i + 1));
+        word(i) = *reinterpret_cast<const unsigned*>(&pair);
+      } else {
+        const __half2 pair = __floats2half2_rn(value(2 * i), value(2 * i + 1));
+        word(i) = *reinterpret_cast<const unsigned*>(&pair);
+      }
+    }
+  }
+
+  // From here on the compiler does not know these values: it unpacks them again where they are used next, instead of
+  // keeping fp32 copies in twice the registers.
+  __device__ void stay_packed() { asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)); }
+};
+
+// The machine word of so many bytes, which one load or store moves.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Word<4> {
+  using Type = unsigned;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+// Reads and writes of what is touched once: first to leave the caches, so that what is read again stays.
+template <class V>
+__device__ inline V load_streaming(const V* pointer) {
+  using W = typename Word<sizeof(V)>::Type;
+  V value;
+  *reinterpret_cast<W*>(&value) = __ldcs(reinterpret_cast<const W*>(pointer));
+  return value;
+}
+
+template <class V>
+__device__ inline void store_streaming(V* pointer, const V& value) {
+  using W = typename Word<sizeof(V)>::Type;
+  __stcs(reinterpret_cast<W*>(pointer), *reinterpret_cast<const W*>(&value));
+}
+
+// Calls visit(T{}) for the element type T that `type` names.
+template <class Visit>
+cudaError_t visit_type(CudaType type, Visit visit) {
+  switch (type) {
+    case CudaType::float32:
+      return visit(float{});
+    case CudaType::bfloat16:
+      return visit(__nv_bfloat16{});
+    case CudaType::float16:
+      return visit(__half{});
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <class Integer>
+constexpr Integer ceil_divide(Integer a, Integer b) {
+  return (a + b - 1) / b;
+}
+
+// An H100 or H200 has 132 multiprocessors. Grids are of fixed size, so that sums are the same on every chip.
+inline constexpr int kMultiprocessors = 132;
+
+inline constexpr int kWarp = 32;
+
+__device__ inline float warp_sum(float value) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffff, value, offset);
+  return value;
+}
+
+// The sum over all threads of the block, in every thread and always in the same order. blockDim.x is a multiple of 32.
+__device__ inline float block_sum(float value) {
+  __shared__ float warps[32];
+  value = warp_sum(value);
+  __syncthreads();  // the sums of the call before have been read
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  const int count = static_cast<int>(blockDim.x) / kWarp;
+  return warp_sum(static_cast<int>(threadIdx.x) % kWarp < count ? warps[threadIdx.x % kWarp] : 0.0f);
+}
+
+}  // namespace strata::kernels

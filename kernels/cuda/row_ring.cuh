@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// The rows of a block on their way through shared memory, and how they are spread over the threads of the block.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/launch_overlapped.cuh"
+#include "kernels/cuda/row_team.cuh"
+
+namespace strata::kernels {
+
+inline constexpr int kRowWarps = 16;
+inline constexpr int kRowThreads = kRowWarps * kWarp;
+// No more: what a block has loaded when there is nothing left to load it has to work off while the memory only writes
+// (rms_norm 16384 x 4096, backward: 3.8 TB/s with 4 stages, 3.4 with 6).
+inline constexpr int kMaxStages = 4;
+inline constexpr int64_t kSharedBytes = 226 * 1024;  // a block may have 227 KB; barriers and sums take some
+
+// The shared memory of a ring begins at a multiple of so many bytes: 64 beside one rms_norm 8192 x 8192, backward, had
+// 3.68 instead of 3.84 TB/s.
+inline constexpr int kRingAlignment = 128;
+
+// Each of `teams` teams has one row at a time; thread i of a team holds the vectors i, i + size, i + 2 size, ... of it.
+// A stage of the ring has a row for every team.
+struct RowPlan {
+  int vectors_per_thread;  // 0: rows do not fit
+  int team_warps, teams, stages;
+  int shared_bytes;
+
+  __host__ __device__ int warps() const { return team_warps * teams; }
+};
+
+// What a kernel asks for.
+struct RowDemand {
+  int team_vectors, max_vectors;  // a thread; the second where the first were too many warps
+  int tensors;                    // that go through the ring
+  int rows_beside;                // in shared memory
+  int warps;                      // of a block, where a team does not need more
+  int stages;
+};
+
+inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
+  const auto warps_for = [&](int per_thread) {
+    return static_cast<int>(ceil_divide<int64_t>(vectors_in_row, per_thread * kWarp));
+  };
+  const int64_t row_bytes = vectors_in_row * 16, free_bytes = kSharedBytes - demand.rows_beside * row_bytes;
+  // A ring of one stage would wait for what is sent only when it goes on.
+  const bool has_two_stages = free_bytes >= 2 * demand.tensors * row_bytes;
+  if (vectors_in_row == 0 || vectors_in_row > demand.max_vectors * kRowThreads || !has_two_stages) return {};
+  const bool narrow = vectors_in_row <= demand.team_vectors * kWarp;
+  int per_thread = narrow ? warps_for(1) : demand.team_vectors;
+  if (warps_for(per_thread) > kRowWarps) per_thread = demand.max_vectors;
+  const int team_warps = warps_for(per_thread);
+  const int64_t most_teams = free_bytes / (2 * demand.tensors * row_bytes);
+  const int teams = static_cast<int>(std::min<int64_t>(std::max(demand.warps / team_warps, 1), most_teams));
+  const int64_t stage_bytes = teams * demand.tensors * row_bytes;
+  const int stages = static_cast<int>(std::min<int64_t>(free_bytes / stage_bytes, demand.stages));
+  return {per_thread, team_warps, teams, stages,
+          static_cast<int>(demand.rows_beside * row_bytes + stages * stage_bytes)};
+}
+
+// Calls visit.operator()<count>() for a count from 1 to kMost.
+template <int kMost, class Visit>
+cudaError_t visit_count(int64_t count, Visit visit) {
+  if constexpr (kMost > 1) {
+    if (count < kMost) return visit_count<kMost - 1>(count, visit);
+  }
+  return visit.template operator()<kMost>();
+}
+
+// One block on each multiprocessor, or fewer where there are too few rows: all of them run at a time.
+inline int64_t ring_blocks(const RowPlan& plan, int64_t rows) {
+  return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
+}
+
+template <class Arguments>
+cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments& arguments, const RowPlan& plan,
+                             cudaStream_t stream) {
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared_bytes);
+  if (status != cudaSuccess) return status;
+  const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows));
+  return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
+}
+
+// The rows of this block: those of a stage lie beside each other, and the stages of all blocks at a time too.
+struct RowRange {
+  int64_t begin, end, step;
+
+  __device__ RowRange(const RowPlan& plan, int64_t rows)
+      : begin(static_cast<int64_t>(blockIdx.x) * plan.teams),
+        end(rows),
+        step(static_cast<int64_t>(gridDim.x) * plan.teams) {}
+};
+
+// Thread 0 sends the rows: the first stages at once, then, one stage behind the readers, another for each that all
+// warps have left. A warp that did nothing else would cost registers: 17 warps have 96 for each thread, 16 have 128.
+template <int kTensors>
+class RowRing {
+ public:
+  using Team = RowTeam</*kWholeBlock=*/false>;
+
+  __device__ RowRing(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
+                     const void* const (&tensors)[kTensors])
+      : barriers_(plan.stages, plan.warps()),
+        memory_(shared_address(memory)),
+        row_bytes_(vectors_in_row * static_cast<int>(sizeof(uint4))),
+        tensor_bytes_(plan.teams * row_bytes_),
+        plan_(plan),
+        range_(range),
+        next_row_(range.begin) {
+    for (int i = 0; i < kTensors; ++i) tensors_[i] = tensors[i];
+    for (int i = 0; i < plan.stages; ++i) send();
+  }
+
+  // The address of this thread's first vector in the row of the first tensor, when it has come.
+  __device__ unsigned wait(const Team& team) const {
+    barriers_.full(at_.stage).wait(at_.turn);
+    return memory_ + at_.stage * kTensors * tensor_bytes_ + team.index() * row_bytes_ + team.lane() * sizeof(uint4);
+  }
+
+  // From the row of one tensor to that of the next.
+  __device__ int tensor_bytes() const { return tensor_bytes_; }
+
+  // By every warp, when it needs nothing more of the stage.
+  __device__ void release(const Team& team) {
+    barriers_.release(at_.stage, team.warp_lane() == 0);
+    if (behind_) send();
+    behind_ = true;
+    at_.advance(plan_.stages);
+  }
+
+ private:
+  __device__ void send() {
+    if (threadIdx.x != 0 || next_row_ >= range_.end) return;
+    const int bytes = static_cast<int>(min(static_cast<int64_t>(plan_.teams), range_.end - next_row_)) * row_bytes_;
+    const SharedBarrier full = barriers_.full(sent_.stage);
+    barriers_.empty(sent_.stage).wait(sent_.turn ^ 1);
+    full.arrive_expecting(kTensors * bytes);
+#pragma unroll
+    for (int i = 0; i < kTensors; ++i) {
+      copy_bulk(memory_ + (sent_.stage * kTensors + i) * tensor_bytes_,
+                static_cast<const char*>(tensors_[i]) + next_row_ * row_bytes_, bytes, full);
+    }
+    sent_.advance(plan_.stages);
+    next_row_ += range_.step;
+  }
+
+  RingBarriers<kMaxStages> barriers_;
+  unsigned memory_;
+  int row_bytes_, tensor_bytes_;
+  const RowPlan& plan_;
+  const RowRange& range_;
+  const void* tensors_[kTensors];
+  RingPosition at_, sent_;
+  int64_t next_row_;
+  bool behind_ = false;  // a stage lies between readers and sender
+};
+
+// Lays a row, zeros where it is null, down in shared memory. By all threads of the block.
+__device__ inline void keep_row(uint4* shared, const void* row, int vectors_in_row) {
+  for (int i = threadIdx.x; i < vectors_in_row; i += blockDim.x) {
+    shared[i] = row == nullptr ? uint4{} : static_cast<const uint4*>(row)[i];
+  }
+}
+
+}  // namespace strata::kernels

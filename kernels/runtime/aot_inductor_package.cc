@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/runtime/aot_inductor_package.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/hash.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+namespace strata::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Counts up when the same formula is compiled differently; tools/aot_inductor/make_packages.py has it too.
+constexpr int kRecipe = 1;
+constexpr const char* kRemedy = "make it with: tools/strata packages CONFIG";
+
+constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 6> kDtypes = {{{"float32", c10::kFloat},
+                                                                                  {"bfloat16", c10::kBFloat16},
+                                                                                  {"float16", c10::kHalf},
+                                                                                  {"float64", c10::kDouble},
+                                                                                  {"int64", c10::kLong},
+                                                                                  {"bool", c10::kBool}}};
+
+std::optional<c10::ScalarType> dtype_from(std::string_view text) {
+  for (const auto& [dtype_name, dtype] : kDtypes) {
+    if (dtype_name == text) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::string sha1(const std::string& text) { return c10::sha1{text}.str(); }
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+// "host:float32[]", "x[n,d]" where x is the dtype of the package.
+PackagedArgument argument_from(std::string text, std::string_view package_dtype) {
+  constexpr std::string_view kHost = "host:";
+  PackagedArgument argument;
+  argument.on_host = text.starts_with(kHost);
+  if (argument.on_host) text.erase(0, kHost.size());
+  const size_t open = text.find('[');
+  TORCH_CHECK_VALUE(open != std::string::npos && text.ends_with(']'), "expected an argument, got ", text);
+  const std::string dtype = text.substr(0, open);
+  const auto known = dtype_from(dtype == "x" ? package_dtype : dtype);
+  TORCH_CHECK_VALUE(known.has_value(), "expected a known dtype, got ", text);
+  argument.dtype = *known;
+  argument.dimensions = split(text.substr(open + 1, text.size() - open - 2), ',');
+  return argument;
+}
+
+// Reads a package's text; throws where it is not one.
+std::vector<PackagedFunction> read_text(const fs::path& path) {
+  std::ifstream file(path);
+  const auto line = [&](std::string_view start) {
+    std::string text;
+    TORCH_CHECK_VALUE(std::getline(file, text) && text.starts_with(start), "expected '", start, "'");
+    return text.substr(start.size());
+  };
+  TORCH_CHECK_VALUE(line("strata package ") == "1", "expected version 1");
+  const fs::path library = path.parent_path() / line("library ");
+  const size_t bytes = std::stoull(line("bytes "));
+  const std::string hash = line("sha1 ");
+  std::vector<PackagedFunction> functions;
+  for (std::string text; std::getline(file, text);) {
+    const std::vector<std::string> fields = split(text, '\t');
+    TORCH_CHECK_VALUE(fields.size() == 10 && fields[0] == "function", "expected a line of 10 fields, got '", text, "'");
+    PackagedFunction function{.key = fields[1],
+                              .op = fields[2],
+                              .name = fields[3],
+                              .dtype = fields[4],
+                              .widths = fields[5],
+                              .architecture = fields[6],
+                              .limit = std::stoll(fields[7]),
+                              .arguments = {},
+                              .results = std::stoull(fields[9]),
+                              .library = library,
+                              .bytes = bytes,
+                              .sha1 = hash,
+                              .number = functions.size()};
+    for (const std::string& argument : split(fields[8], ' ')) {
+      function.arguments.push_back(argument_from(argument, function.dtype));
+    }
+    functions.push_back(std::move(function));
+  }
+  TORCH_CHECK_VALUE(!functions.empty(), "expected functions");
+  return functions;
+}
+
+// kernels/ beside the program or above it: in bazel-bin, in an unpacked archive.
+std::vector<fs::path> folders_beside_program() {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path(); folder.has_relative_path();
+       folder = folder.parent_path()) {
+    if (fs::is_directory(folder / "kernels", error)) folders.push_back(folder / "kernels");
+  }
+  return folders;
+}
+
+fs::path folder_of_user() {
+  const auto environment = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string folder = environment("STRATA_PACKAGES"); !folder.empty()) return folder;
+  const std::string cache = environment("XDG_CACHE_HOME");
+  return (cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache)) / "strata" / "packages";
+}
+
+}  // namespace
+
+std::string_view package_dtype_name(c10::ScalarType dtype) {
+  for (const auto& [dtype_name, known] : kDtypes) {
+    if (known == dtype) return dtype_name;
+  }
+  return c10::toString(dtype);
+}
+
+std::string PackageRequest::key() const {
+  std::ostringstream text;
+  text << "recipe " << kRecipe << "\ntorch " << TORCH_VERSION << "\nop " << op << "\nfunction " << function
+       << "\ndtype " << package_dtype_name(dtype) << "\nwidths " << widths << "\narchitecture " << architecture
+       << "\nformula " << sha1(std::string(formula));
+  return sha1(text.str());
+}
+
+std::string PackageRequest::description() const {
+  std::string text = std::string(function) + " for " + std::string(package_dtype_name(dtype)) + ", ";
+  if (widths != "-") text += "widths " + widths + ", ";
+  return text + architecture;
+}
+
+PackageCatalog& PackageCatalog::of_this_process() {
+  static auto* catalog = [] {
+    std::vector<fs::path> folders = folders_beside_program();
+    folders.push_back(folder_of_user());
+    return new PackageCatalog(std::move(folders));  // outlives every static that calls a function of it
+  }();
+  return *catalog;
+}
+
+// The folders themselves, and in them the folders of packages that the build makes.
+const PackageCatalog::Contents& PackageCatalog::contents() {
+  if (contents_) return *contents_;
+  contents_.emplace();
+  const auto read = [&](const fs::path& path) {
+    try {
+      for (PackagedFunction& function : read_text(path)) contents_->functions.push_back(std::move(function));
+    } catch (const std::exception& problem) {
+      const std::string sentence = problem.what();
+      contents_->problems.push_back(path.string() + " cannot be read: " + sentence.substr(0, sentence.find('\n')));
+    }
+  };
+  const auto read_folder = [&](const fs::path& folder) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".txt") read(entry.path());
+    }
+  };
+  for (const fs::path& folder : folders_) {
+    read_folder(folder);
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().filename().string().ends_with("_packages")) read_folder(entry.path());
+    }
+  }
+  return *contents_;
+}
+
+const PackagedFunction& PackageCatalog::find(const PackageRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const Contents& contents = this->contents();
+  const std::string key = request.key(), short_key = key.substr(0, 12);
+  const std::string dtype(package_dtype_name(request.dtype));
+  const PackagedFunction* stale = nullptr;
+  std::string others;
+  for (const PackagedFunction& known : contents.functions) {
+    if (known.op != request.op || known.name != request.function) continue;
+    const bool same =
+        known.dtype == dtype && known.widths == request.widths && known.architecture == request.architecture;
+    if (known.key == key && same) return known;
+    if (same) stale = &known;
+    if (others.size() < 300) {
+      others += (others.empty() ? "" : "; ") + known.dtype + ", " + known.widths + ", " + known.architecture;
+    }
+  }
+  TORCH_CHECK(stale == nullptr, request.op, "/aot_inductor: the package of ", request.description(), " in ",
+              stale == nullptr ? "" : stale->library.string(),
+              " is stale: it was made from another formula or with another torch (its key is ",
+              stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
+  std::string places, problems;
+  for (const fs::path& folder : folders_) places += (places.empty() ? "" : " and ") + folder.string();
+  for (const std::string& problem : contents.problems) problems += "; " + problem;
+  TORCH_CHECK(false, request.op, "/aot_inductor: there is no package of ", request.description(), " (key ", short_key,
+              ") in ", places, others.empty() ? "" : "; of this function there are: ", others, problems, "; ", kRemedy);
+}
+
+const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, const PackageRequest& request) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = libraries_.find(function.library); known != libraries_.end()) return known->second;
+  const auto refuse = [&](const auto&... what) {
+    TORCH_CHECK(false, request.op, "/aot_inductor: the package of ", request.description(), " in ",
+                function.library.string(), " ", what..., "; ", kRemedy);
+  };
+  // Before it is mapped into memory: a file that is too short kills the process there.
+  std::ifstream file(function.library, std::ios::binary);
+  if (!file) refuse("cannot be opened");
+  const std::string content(std::istreambuf_iterator<char>(file), {});
+  if (content.size() != function.bytes) refuse("has ", content.size(), " bytes, expected ", function.bytes);
+  if (sha1(content) != function.sha1) refuse("is damaged: its SHA-1 is not that of its text");
+  void* handle = dlopen(function.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kernels may be running
+  if (handle == nullptr) refuse("cannot be loaded: ", dlerror());
+  const PackageLibrary library{reinterpret_cast<PackageCreate*>(dlsym(handle, kPackageCreate)),
+                               reinterpret_cast<PackageRun*>(dlsym(handle, kPackageRun))};
+  if (library.create == nullptr || library.run == nullptr) refuse("is not a package: it has no ", kPackageRun);
+  return libraries_.emplace(function.library, library).first->second;
+}
+
+}  // namespace strata::kernels

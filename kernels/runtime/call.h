@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// One call of an op at a level: what the profiler sees of it, and how its arguments are refused.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/level.h"
+
+namespace strata::kernels {
+
+// Brackets one forward ("rms_norm/aten") or backward ("rms_norm/aten/backward") for whoever listens to RecordFunction.
+class CallScope {
+ public:
+  CallScope(std::string_view op, Level level, std::string_view suffix = "") : record_(at::RecordScope::USER_SCOPE) {
+    if (record_.isActive()) record_.before(std::string(op).append("/").append(name(level)).append(suffix));
+  }
+
+ private:
+  at::RecordFunction record_;
+};
+
+inline constexpr std::string_view kBackward = "/backward";
+
+// The sentence at the door: "rms_norm/aten: " and then what came and what is expected.
+template <class... Parts>
+void require(bool condition, std::string_view op, Level level, const Parts&... parts) {
+  if (!condition) TORCH_CHECK_VALUE(false, op, "/", name(level), ": ", parts...);
+}
+
+// How an argument that may be undefined is given to an autograd function, which refuses undefined tensors.
+inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
+}
+
+// Two tensors of one shape, type and device.
+inline void require_alike(std::string_view op, Level level, std::string_view name_a, const at::Tensor& a,
+                          std::string_view name_b, const at::Tensor& b) {
+  require(a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device(), op, level, name_a,
+          " is ", a.scalar_type(), " ", a.sizes(), " on ", a.device(), " and ", name_b, " is ", b.scalar_type(), " ",
+          b.sizes(), " on ", b.device(), ", expected the same");
+}
+
+// One tensor's type and device must be those of another, whose shape is checked elsewhere.
+inline void require_same_kind(std::string_view op, Level level, std::string_view name_a, const at::Tensor& a,
+                              std::string_view name_b, const at::Tensor& b) {
+  require(a.is_floating_point() && a.scalar_type() == b.scalar_type() && a.device() == b.device(), op, level, name_a,
+          " is ", a.scalar_type(), " on ", a.device(), " and ", name_b, " is ", b.scalar_type(), " on ", b.device(),
+          ", expected one floating point type on one device");
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/runtime/torchscript_runtime.h"
+
+#include <ATen/core/function.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+
+#include <array>
+#include <string>
+#include <utility>
+
+namespace strata::kernels {
+namespace {
+
+using torch::jit::GraphFunction;
+using torch::jit::SourceRange;
+using torch::jit::SugaredValue;
+
+constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 4> kDtypes = {
+    {{"float32", c10::kFloat}, {"float64", c10::kDouble}, {"int64", c10::kLong}, {"bool", c10::kBool}}};
+
+// `torch` as formulas see it: the operators, as in LibTorch's own resolver, and the dtypes, which that one does not
+// know.
+struct TorchModule : torch::jit::BuiltinModule {
+  TorchModule() : BuiltinModule("aten") {}
+  std::shared_ptr<SugaredValue> attr(const SourceRange& location, GraphFunction& function,
+                                     const std::string& field) override {
+    for (const auto& [dtype_name, dtype] : kDtypes) {
+      if (dtype_name == field) {
+        return std::make_shared<torch::jit::SimpleValue>(
+            function.graph()->insertConstant(static_cast<int64_t>(dtype), location));
+      }
+    }
+    return BuiltinModule::attr(location, function, field);
+  }
+};
+
+struct FormulaResolver : torch::jit::Resolver {
+  std::shared_ptr<SugaredValue> resolveValue(const std::string& name, GraphFunction&, const SourceRange&) override {
+    return name == "torch" ? std::make_shared<TorchModule>() : nullptr;
+  }
+};
+
+}  // namespace
+
+Formula::Formula(std::string_view source, std::string_view function)
+    : unit_(std::make_shared<torch::jit::CompilationUnit>()) {
+  const size_t first = source.find("\ndef ");
+  TORCH_INTERNAL_ASSERT(first != std::string_view::npos, "formula ", function, ": no function in its source");
+  unit_->define(/*prefix=*/std::nullopt, std::string(source.substr(first + 1)), std::make_shared<FormulaResolver>(),
+                /*self=*/nullptr);
+  function_ = unit_->find_function(c10::QualifiedName(std::string(function)));
+  TORCH_INTERNAL_ASSERT(function_ != nullptr, "formula ", function, ": not in its source");
+}
+
+at::IValue Formula::call(std::vector<at::IValue> arguments) const { return (*function_)(std::move(arguments)); }
+
+}  // namespace strata::kernels
