@@ -26,11 +26,12 @@ SOURCES = ["h", "cc", "cu", "cuh", "py"]
 
 OPS = ["//kernels/" + name for name in OP_NAMES]
 
-def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, **kwargs):
+def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, cuda_headers = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
     With triton, the kernels of name_triton.py (which imports triton_data) and their tensors' side (name_triton.cc) belong
-    to it; with cuda, the launchers of name.cu (name_cuda.h) and their tensors' side (name_cuda.cc).
+    to it; with cuda, the launchers of name.cu (name_cuda.h, which may include cuda_headers) and their tensors' side
+    (name_cuda.cc).
     """
     if triton:
         triton_library(
@@ -47,7 +48,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             hdrs = [
                 name + "_cuda.h",
                 "//kernels/cuda:cuda_headers",
-            ] + native.glob(["*.cuh"], allow_empty = True),
+            ] + cuda_headers + native.glob(["*.cuh"], allow_empty = True),
         )
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [

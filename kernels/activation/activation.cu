@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // gelu, gelu_tanh, relu and silu, forward and backward.
 #include "kernels/activation/activation_cuda.h"
-#include "kernels/cuda/activation_math.cuh"
+#include "kernels/activation/activation_math.cuh"
 #include "kernels/cuda/elementwise.cuh"
 
 namespace strata::kernels {

@@ -2,8 +2,8 @@
 // What is known of a row of logits and of its parts, and what loss and gradient are made of that.
 #pragma once
 
+#include "kernels/activation/activation_math.cuh"
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
-#include "kernels/cuda/activation_math.cuh"
 #include "kernels/cuda/device_utils.cuh"
 
 namespace strata::kernels {

@@ -2,7 +2,7 @@
 // Bias and activation after a product, activation gradient and bias gradient before the products of the backward.
 #include <algorithm>
 
-#include "kernels/cuda/activation_math.cuh"
+#include "kernels/activation/activation_math.cuh"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/linear/linear_cuda.h"
 

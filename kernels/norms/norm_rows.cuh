@@ -2,7 +2,7 @@
 // What forward and backward of the norms share: the norms themselves, and a thread's part of a row.
 #pragma once
 
-#include "kernels/cuda/activation_math.cuh"
+#include "kernels/activation/activation_math.cuh"
 #include "kernels/cuda/row_ring.cuh"
 #include "kernels/norms/norm_rows.h"
 

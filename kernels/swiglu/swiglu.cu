@@ -2,7 +2,7 @@
 // swiglu, forward and backward: a block takes a piece of a row's columns, its blockIdx.y a row.
 #include <algorithm>
 
-#include "kernels/cuda/activation_math.cuh"
+#include "kernels/activation/activation_math.cuh"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/swiglu/swiglu_cuda.h"
 

@@ -15,7 +15,7 @@ is_built() {
   local stamp=$ROOT/bazel-bin/strata.built
   [[ -e $stamp && $(program_identities) == "$(<"$stamp")" ]] || return 1
   (cd "$ROOT" && [[ -z $(find WORKSPACE BUILD .bazelrc .bazelversion .venv .venv/.complete /var/lib/dpkg/status \
-    configs kernels modules sharding trainer tools ! -name '*.yaml' -newercm "$stamp" -print -quit 2>&1) ]])
+    base configs kernels modules sharding trainer tools ! -name '*.yaml' -newercm "$stamp" -print -quit 2>&1) ]])
 }
 
 build() {
