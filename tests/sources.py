@@ -2,7 +2,7 @@
 """The sources of the checkout, for tests that look at all of them."""
 import os
 
-ROOMS = ("kernels", "configs", "modules", "sharding", "trainer", "tests", "tools")
+ROOMS = ("base", "configs", "kernels", "modules", "sharding", "trainer", "tools", "tests")
 
 
 def root():

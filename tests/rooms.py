@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""The rooms of the source tree, bottom to top, and what each may include of ours besides itself."""
+
+# A room may name only rooms that stand above it in this table, so there is no circle. "kernels/<op>" is the folder of any op.
+MAY_INCLUDE = {
+    "base": "",
+    "configs": "base",
+    "kernels/runtime": "",
+    "kernels/cuda": "kernels/runtime",
+    "kernels/activation": "kernels/runtime kernels/cuda",
+    "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
+    "kernels/<op>": "kernels/runtime kernels/cuda kernels/activation kernels/norms",
+    "kernels": "kernels/runtime kernels/activation kernels/<op>",
+    "kernels/proof": "kernels kernels/runtime kernels/activation kernels/<op>",
+    "modules/config": "base configs kernels/runtime kernels/activation kernels/<op>",
+    "modules": "base configs kernels/runtime kernels/activation kernels/<op> modules/config",
+    "modules/graph": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules",
+    "sharding/config": "base configs",
+    "sharding/process": "base sharding/config",
+    "sharding/communication": "base sharding/config sharding/process",
+    "sharding/parameters": "base sharding/config sharding/communication",
+    "sharding": "base configs sharding/config sharding/process sharding/communication",
+    "trainer/checkpoint": "base",
+    "trainer/data": "base",
+    "trainer/data/text": "base trainer/data",
+    "trainer/data/images": "base configs trainer/checkpoint trainer/data",
+    "trainer/data/graphs": "base configs modules/config trainer/data",
+    "trainer/config": "base configs modules/config sharding/config trainer/data/images trainer/data/graphs",
+    "trainer/memory": "base kernels/activation kernels/<op> modules/config sharding/communication sharding/parameters "
+                      "trainer/data/graphs trainer/config",
+    "trainer/levels": "base configs kernels kernels/proof modules/config trainer/data/graphs trainer/config",
+    "trainer/tasks": "base kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
+                     "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
+    "trainer/feed": "base sharding/process trainer/tasks",
+    "trainer/report": "base sharding/communication",
+    "trainer/profile": "base configs modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
+}
+# These stand above all others: each may include everything but those after it.
+TOP = ("trainer", "tools", "tests")
+
+
+def room_of(path):
+    """The room of a file, or of what an include names."""
+    folder = path.rpartition("/")[0]
+    if folder in MAY_INCLUDE or folder in TOP:
+        return folder
+    if folder.startswith("kernels/"):
+        return "kernels/<op>"
+    return folder.split("/")[0]
+
+
+def may_include(room, other):
+    if room == other:
+        return True
+    if room in TOP:
+        return other not in TOP or TOP.index(other) < TOP.index(room)
+    return other in MAY_INCLUDE.get(room, "").split()
