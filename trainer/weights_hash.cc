@@ -39,7 +39,7 @@ std::string weights_sha256(const ShardedModel& model, sharding::Communicator& sh
     contents[i].sum = {static_cast<uint64_t>(cells[static_cast<int64_t>(i)][0]),
                        static_cast<uint64_t>(cells[static_cast<int64_t>(i)][1])};
   }
-  return weights_sha256(std::move(contents));
+  return strata::weights_sha256(std::move(contents));
 }
 
 }  // namespace strata::trainer

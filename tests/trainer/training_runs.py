@@ -82,6 +82,16 @@ def write_graphs(folder, graphs=160, classes=4, features=6):
         numpy.savetxt(os.path.join(folder, name + ".csv.gz"), table, "%.6g", ",")
 
 
+def write_data(folder):
+    """The data of all families."""
+    write_tokens(folder + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
+    write_tokens(folder + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+    write_graph(folder + "/graph.npz")
+    write_graphs(folder + "/graphs")
+    write_images(folder + "/train", 0, 500)
+    write_images(folder + "/validation", 500, 101)  # not a multiple of anything
+
+
 def rank_processes(mpirun):
     """Process ids of the ranks that an mpirun has started, by rank."""
     found = {}
@@ -155,12 +165,7 @@ class TrainingRuns(unittest.TestCase):
         self.folder = self.temporary.name
         self.data = os.path.join(self.folder, "data")
         os.mkdir(self.data)
-        write_tokens(self.data + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
-        write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
-        write_graph(self.data + "/graph.npz")
-        write_graphs(self.data + "/graphs")
-        write_images(self.data + "/train", 0, 500)
-        write_images(self.data + "/validation", 500, 101)  # not a multiple of anything
+        write_data(self.data)
 
     def tearDown(self):
         self.temporary.cleanup()
