@@ -249,6 +249,14 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, report["message"])
             self.assertIn("rank 1 was killed", errors)
 
+    def test_ranks_end_with_a_launcher_that_was_killed(self):
+        for kill in (lambda process: process.kill(), lambda process: os.killpg(process.pid, signal.SIGKILL)):
+            process = self.started(seconds=60)
+            begin = time.monotonic()
+            kill(process)
+            process.communicate(timeout=50)  # the ranks have its other ends, too
+            self.assertLess(time.monotonic() - begin, 10)
+
     def test_rank_that_leaves_without_a_word_is_reported(self):
         # What Open MPI says and does when a rank that has started MPI calls _exit(0).
         line = "-" * 74

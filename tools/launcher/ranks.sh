@@ -58,11 +58,14 @@ most_ranks_of_a_host() {
     awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
 }
 
+# This script waits until its standard input has no writer left, and then ends process $1: by SIGTERM, by SIGKILL 3 s later.
+readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"'
+
 # watch_over MPIRUN...: runs it and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once, as the
 # first signal does where nothing is saved: `interrupted` is then the exit code.
 watch_over() {
-  local code=0 ended output asked='' errors reader
+  local code=0 ended output asked='' errors reader alive guard
   KILLED_RANK=''
   WORDS_OF_MPIRUN=$(mktemp)
   exec {errors}> >(forward_messages) {output}>&1
@@ -84,10 +87,15 @@ watch_over() {
   )
   exec {errors}>&- {output}>&-
   read -r MPIRUN <&"$ended"
+  # SIGKILL leaves this shell no time to end mpirun, so a guard does it. Its session is its own, because SIGKILL may be
+  # sent to the whole process group.
+  exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" >/dev/null 2>&1)
+  guard=$!
   # Signals that came before there was anybody to pass them on to.
   if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
   read -r code <&"$ended" || code=137
-  exec {ended}<&-
+  kill -KILL "$guard" 2>/dev/null || true
+  exec {ended}<&- {alive}>&-
   trap - TERM HUP INT
   # All is passed on once the last writer has closed its end; one that a dead mpirun left behind is not waited for.
   for _ in {1..20}; do
