@@ -50,7 +50,7 @@ Arguments parse(const std::vector<std::string>& words) {
       arguments.mode = word;
       if (word == "--print") arguments.key = next();
     } else if (word.starts_with("--") && word.find('=') == std::string::npos) {
-      refuse("unknown option " + word);
+      refuse("unknown option " + word + "; a key of the configuration is given as " + word.substr(2) + "=VALUE");
     } else if (arguments.path.empty()) {
       arguments.path = word;
     } else {

@@ -124,7 +124,10 @@ class LauncherTest(unittest.TestCase):
 
     def test_wrong_use(self):
         for arguments, word in ((["fly"], "no command 'fly'"), (["train"], "which config?"), (["train", "a=b"], "which config?"),
-                                (["train", "--fast", "x"], "no option --fast"), (["train", "x", "--ranks"], "--ranks wants a value"),
+                                (["train", "--fast", "x"], "no option --fast; a key of the configuration is given as fast=x: tools/strata train CONFIG"),
+                                (["train", "--steps=4"], "given as steps=4:"), (["train", "x", "--steps"], "given as steps=VALUE:"),
+                                (["train", "--rank", "2"], "no option --rank; did you mean --ranks?"), (["trian"], "no command 'trian'; did you mean 'train'?"),
+                                (["help", "gpu-tets"], "did you mean 'gpu-test'?"), (["train", "x", "--ranks"], "--ranks wants a value"),
                                 (["train", "x", "--hosts", ""], "--hosts wants a value that is not empty"), (["train", "x", "--hosts="], "--hosts wants a value"),
                                 (["validate"], "which config?"), (["generate"], "of which run?"), (["export", "x"], "which run"),
                                 (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),

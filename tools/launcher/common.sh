@@ -49,6 +49,11 @@ ranks_as_key() {
   arguments+=("${ranks[@]}")
 }
 
+# nearest WORD NAMES...: the name that was probably meant, or nothing.
+nearest() {
+  python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
+}
+
 # A checkout builds its binaries; an unpacked archive has them in bin/.
 is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 

@@ -13,7 +13,7 @@ command_help() {
   (($#)) || { help && return; }
   local program='' lines
   lines=$(lines_of "$1")
-  [[ -n $lines ]] || stop 2 "there is no command '$1'; tools/strata help lists them"
+  [[ -n $lines ]] || refuse_command "$1"
   case $1-${2:-} in
     train-*) command_train --help ;;
     prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/prepare_text.py" --help && exit ;;
@@ -28,6 +28,12 @@ command_help() {
     exec "$(binary "$program")" --help
   fi
   echo "$lines"
+}
+
+refuse_command() {
+  local meant
+  meant=$(nearest "$1" $(help | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p'))
+  stop 2 "there is no command '$1'; ${meant:+did you mean '$meant'? }tools/strata help lists them"
 }
 
 # lines_of COMMAND: of the text that `help` prints.

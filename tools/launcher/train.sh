@@ -22,7 +22,7 @@ command_train() {
         shift
         ;;
       --hosts=*) hosts=${1#*=} ;;
-      -*) stop 2 "train has no option $1: $(usage_of_train)" ;;
+      -*) refuse_option "$@" ;;
       *) arguments+=("$1") ;;
     esac
     shift
@@ -56,6 +56,21 @@ command_train() {
     [[ $train_data == data/bible/* ]] && show_sample "$folder"
     say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"
   fi
+}
+
+# refuse_option --steps 4: stops, and says what may have been meant.
+refuse_option() {
+  local name=${1#-} value=${2:-} meant
+  name=${name#-}
+  if [[ $name == *=* ]]; then value=${name#*=} name=${name%%=*}; fi
+  meant=$(nearest "$name" ranks hosts help)
+  if [[ -n $meant ]]; then
+    meant="did you mean --$meant?"
+  else
+    [[ -n $value && $value != -* && ! -e $value ]] || value=VALUE
+    meant="a key of the configuration is given as $name=$value:"
+  fi
+  stop 2 "train has no option $1; $meant $(usage_of_train)"
 }
 
 # `best` without a plan: the one of this model and this device, measured now if it was not before. Its name follows from
