@@ -71,6 +71,16 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertNotIn("installing", said)
 
+    def test_help_of_train_waits_for_no_build(self):
+        os.makedirs(self.path("bazel-bin/trainer"))
+        self.write("bazel-bin/trainer/check", '#!/bin/sh\necho "keys $*"\n', 0o755)
+        self.stub("bazel", "sleep 60")
+        result = subprocess.run([self.path("tools/strata"), "train", "--help"], env={"PATH": f"{self.path('bin')}:/usr/bin:/bin"},
+                                capture_output=True, text=True, check=False, timeout=30)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
+        self.assertIn("the keys of the last build", result.stderr)
+
     def test_other_requirements_are_another_environment(self):
         self.setup()
         first = self.environment_path()

@@ -12,8 +12,7 @@ command_train() {
     case $1 in
       --help | -h)
         usage_of_train
-        is_built || { setup && build; }
-        exec "$(binary trainer/check)" --help-keys
+        print_keys
         ;;
       --hosts | --hosts=)
         # Of an empty variable, all ranks would run here.
@@ -56,6 +55,18 @@ command_train() {
     [[ $train_data == data/bible/* ]] && show_sample "$folder"
     say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"
   fi
+}
+
+# Prints all keys without waiting for a build, also where the program is older than the sources.
+print_keys() {
+  usage_of_train
+  if [[ ! -x $(binary trainer/check) ]]; then
+    setup
+    build
+  elif ! is_built; then
+    say "these are the keys of the last build; the sources have changed since"
+  fi
+  exec "$(binary trainer/check)" --help-keys
 }
 
 # refuse_option --steps 4: stops, and says what may have been meant.
