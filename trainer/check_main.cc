@@ -4,12 +4,13 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "base/nearest_name.h"
 #include "configs/config_errors.h"
 #include "modules/config/parameter_table.h"
+#include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory/peak_memory.h"
 
@@ -21,12 +22,13 @@ constexpr char kUsage[] =
     "  --ranks N      as run.ranks=N\n"
     "  --validate     print every value with its origin, parameters, FLOPs per token, memory per rank\n"
     "  --resolved     print the whole configuration as YAML\n"
-    "  --print KEY    print one value\n"
+    "  --for-launcher print what tools/strata asks: lines with a name, a tab and a value\n"
     "check --help-keys | --reference | --schema   all keys: as text, as a page of Markdown, as a JSON Schema\n";
 
+const std::set<std::string> kModes = {"--validate", "--resolved", "--for-launcher"};
+
 struct Arguments {
-  std::string mode;  // --validate, --resolved, --print; empty: only check
-  std::string key;   // of --print
+  std::string mode;  // one of kModes; empty: only check
   std::string path;
   std::vector<std::string> overrides;
 };
@@ -45,10 +47,9 @@ Arguments parse(const std::vector<std::string>& words) {
     };
     if (word == "--ranks") {
       arguments.overrides.push_back("run.ranks=" + next());
-    } else if (word == "--validate" || word == "--resolved" || word == "--print") {
-      if (!arguments.mode.empty()) refuse("expected one of --validate, --resolved, --print");
+    } else if (kModes.contains(word)) {
+      if (!arguments.mode.empty()) refuse("expected one of --validate, --resolved, --for-launcher");
       arguments.mode = word;
-      if (word == "--print") arguments.key = next();
     } else if (word.starts_with("--") && word.find('=') == std::string::npos) {
       refuse("unknown option " + word + "; a key of the configuration is given as " + word.substr(2) + "=VALUE");
     } else if (arguments.path.empty()) {
@@ -106,18 +107,6 @@ void print_all(const LoadedConfig& loaded) {
   std::visit([&](const auto& model) { print_sizes(loaded.config, model); }, loaded.config.model.type);
 }
 
-void print_one(const LoadedConfig& loaded, const std::string& key) {
-  std::vector<std::string> known;
-  for (const configs::Line& line : loaded.lines()) {
-    if (line.path == key) {
-      std::printf("%s\n", line.plain.c_str());
-      return;
-    }
-    known.push_back(line.path);
-  }
-  throw Error(ExitCode::configuration, "check: no key " + key + did_you_mean(nearest_name(key, known)));
-}
-
 void run(const std::vector<std::string>& words) {
   static const std::map<std::string, std::function<std::string()>> kTexts = {
       {"--help", [] { return std::string(kUsage); }},
@@ -132,7 +121,7 @@ void run(const std::vector<std::string>& words) {
   const LoadedConfig loaded = load_trainer_config(arguments.path, arguments.overrides);
   if (arguments.mode == "--validate") print_all(loaded);
   if (arguments.mode == "--resolved") std::fputs(loaded.resolved().c_str(), stdout);
-  if (arguments.mode == "--print") print_one(loaded, arguments.key);
+  if (arguments.mode == "--for-launcher") std::fputs(launcher_facts(loaded).c_str(), stdout);
 }
 
 }  // namespace

@@ -65,6 +65,10 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
+    def facts(self, *command):
+        """What the program says to the launcher."""
+        return dict(fact.split("\t", 1) for fact in self.run_program(*command, "--for-launcher")[0].splitlines())
+
     def rows(self, *arguments, expect=0):
         for name in ("/rows", "/svg"):
             if os.path.exists(self.folder + name):
@@ -225,7 +229,7 @@ class BenchTest(unittest.TestCase):
         self.assertIn("it was measured for a model of hash", errors)
 
     def test_the_name_of_a_plan_has_what_it_must_fit(self):
-        name = lambda *arguments: self.run_program(PLAN, self.config, *arguments, "--print-path")[0].strip()
+        name = lambda *arguments: self.facts(PLAN, self.config, *arguments)["kernels.plan"]
         path = name("run.device=cpu")
         self.assertRegex(path, r"^plans/llama-.+-[0-9a-f]{8}\.yaml$")
         self.assertEqual(name("--device", "cpu"), path)
@@ -234,7 +238,7 @@ class BenchTest(unittest.TestCase):
             self.assertNotEqual(name("run.device=cpu", other), path)
         self.assertEqual(os.listdir(self.folder + "/plans") if os.path.exists(self.folder + "/plans") else [], [])
         if not os.path.exists("/dev/nvidia0"):
-            _, errors = self.run_program(PLAN, self.config, "run.device=cuda", "--print-path", expect=2)
+            _, errors = self.run_program(PLAN, self.config, "run.device=cuda", "--for-launcher", expect=2)
             self.assertIn("run.device is cuda, and there is no GPU here", errors)
 
     def test_a_plan_is_made_followed_and_refused(self):
@@ -242,10 +246,14 @@ class BenchTest(unittest.TestCase):
             config = self.write_config(family)
             path = self.run_program(PLAN, config, "--device", "cpu")[0].strip()
             self.assertTrue(path.startswith(f"plans/{family}-"), path)
+            facts = self.facts(PLAN, config, "run.device=cpu")
+            self.assertEqual((facts["kernels.plan"], facts["override"]), (path, "kernels.plan=" + path))
             self.assertIn(os.path.basename(path), os.listdir(self.folder + "/plans"))
             self.assertFalse([name for name in os.listdir(self.folder + "/plans") if not name.endswith(".yaml")])
             with open(os.path.join(self.folder, path), encoding="utf-8") as file:
                 plan = file.read()
+            planned = re.findall(r"^  (\w+): aot_inductor$", plan, re.MULTILINE)
+            self.assertEqual(facts["packages.ops"], ",".join(sorted(planned)))
             norm, other = ("rms_norm", "layer_norm") if family == "llama" else ("layer_norm", "rms_norm")
             self.assertRegex(plan, rf"op: add_{norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
             # What the model computes has a level, and nothing else; the head and the loss are timed as two ops and as one, which is then chosen.

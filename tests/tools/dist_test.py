@@ -2,11 +2,16 @@
 """The archive does in an empty folder all that a user of it does."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
 
 from archive import SMALL, Archive
+
+
+def can_trace():
+    return shutil.which("strace") is not None and subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], check=False).returncode == 0
 
 
 class DistTest(unittest.TestCase):
@@ -35,6 +40,27 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("export", "runs/small", "weights")
         self.assertEqual(code, 0, words)
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+
+    @unittest.skipUnless(can_trace(), "strace may not trace processes here")
+    def test_at_most_two_programs_are_started_before_the_ranks(self):
+        best = ["check", "plan_kernels"]
+        expected = {"aten": [["check"]], "aot_inductor": [["check", "make_for_config.py"], ["check"]], "best": [None, best, best]}
+        for level, runs in expected.items():
+            for programs in runs:
+                found = self.programs_before_ranks(f"kernels.default={level}", "run.overwrite=true")
+                if programs is not None:  # the first run with `best` measures a plan
+                    self.assertEqual(found, programs, level)
+
+    def programs_before_ranks(self, *arguments):
+        """Those of the archive that `train` starts before mpirun."""
+        trace = self.archive.path("trace")
+        strace = ["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-s", "4096", "-o", trace]
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=1", "run.folder=runs/traced", "--ranks", "1", *arguments,
+                                       before=strace, environment={"STRATA_PACKAGES": self.archive.path("made")})
+        self.assertEqual(code, 0, words)
+        with open(trace, encoding="utf-8") as file:
+            before = file.read().split("/mpirun")[0]
+        return [os.path.basename(path) for path in re.findall(r'(?:execve\(|, \[.*?, )"([^"]*(?:/strata/bin/\w+|make_for_config\.py))"', before)]
 
     def test_byte_pairs_become_text_again(self):
         words, code = self.archive.run("prepare", "text", "--input", "text", "--output", "data/pairs", "--tokenizer", "bpe", "--vocabulary", "300")

@@ -24,11 +24,15 @@ fi
 for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
 """
 
-# The plan's name follows from the micro-batch; a plan is measured in half a second.
+# The plan's name follows from the micro-batch; a plan is measured in half a second. What it says of packages is in `planned`.
 PLAN_KERNELS = r"""#!/bin/bash
 micro_batch=4
 for word in "$@"; do case $word in micro_batch=*) micro_batch=${word#*=} ;; esac; done
-[ "${!#}" = --print-path ] && { echo "plans/config-$micro_batch.yaml"; exit; }
+echo plan_kernels >>programs
+if [ "$1" = --for-launcher ]; then
+  printf '%s\t%s\n' kernels.plan "plans/my $micro_batch.yaml" override "kernels.plan='plans/my $micro_batch.yaml'" packages.ops "$(cat planned)"
+  exit
+fi
 echo measured >>measured
 sleep 0.5
 echo "levels:" >"${!#}"
@@ -43,6 +47,7 @@ class LauncherBenchTest(unittest.TestCase):
 
     def test_best_measures_a_plan_once(self):
         self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)
+        self.archive.write("planned", "")
         python = {"STRATA_PYTHON": self.archive.write("fake/python", "#!/bin/sh\nexit 0\n", 0o755)}
         config = self.archive.config(ranks=1, more=["run.device: cpu", "kernels.default: best"])
         measured = lambda: self.archive.read("measured").count("measured")
@@ -51,15 +56,28 @@ class LauncherBenchTest(unittest.TestCase):
         for process in both:
             errors = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 0, errors)
-            self.assertIn("best is what plans/config-4.yaml says", errors)
+            self.assertIn("best is what plans/my 4.yaml says", errors)
         self.assertEqual(measured(), 1)
         for command, more, number, times in ((["train"], [], 4, 1), (["train"], ["micro_batch=8"], 8, 2), (["bench", "step"], ["micro_batch=8"], 8, 2)):
             code, _, errors = self.archive.run(*command, config, *more, environment=python)
             self.assertEqual(code, 0, errors)
-            self.assertTrue(self.archive.read("run/arguments.0").strip().endswith(f"kernels.plan=plans/config-{number}.yaml"))
+            self.assertTrue(self.archive.read("run/arguments.0").strip().endswith(f"kernels.plan='plans/my {number}.yaml'"))
             self.assertEqual(measured(), times)
         code, _, errors = self.archive.run("train", config, "kernels.plan=mine.yaml", environment=python)
         self.assertEqual((code, measured()), (0, 2), errors)
+
+    def test_best_starts_two_programs_once_all_is_there(self):
+        self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)
+        for path in ("plans/my 16.yaml", "kernels/linear/linear.py"):
+            self.archive.write(path, "")
+        environment = {"STRATA_PYTHON": self.archive.write("fake/python", "#!/bin/sh\necho make_for_config >>programs\n", 0o755),
+                       "STRATA_PACKAGES": os.path.dirname(self.archive.write("made/linear.txt", ""))}
+        for planned, programs in (("", []), ("linear", ["make_for_config"]), ("linear", [])):
+            self.archive.write("planned", planned)
+            config = self.archive.config(ranks=1, more=["run.device: cpu", "kernels.default: best"])
+            code, _, errors = self.archive.run("train", config, "micro_batch=16", environment=environment)
+            self.assertEqual(code, 0, errors)
+            self.assertEqual(self.archive.programs(), ["check", "plan_kernels", *programs])
 
     def started_bench(self, act=""):
         """`bench step` on two ranks that both have begun, and their folder of temporary files."""

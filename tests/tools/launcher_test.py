@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The launcher against the real mpirun: ranks, threads, terminal, signals, and what a killed rank leaves behind."""
 import os
+import shutil
 import signal
 import time
 import unittest
@@ -72,47 +73,69 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 70)
         self.assertIn("/nowhere is not the folder of the torch package", errors)
 
-    def train_with_level(self, *lines, code=0):
+    def train_with_packages(self, *lines, code=0, folder=""):
         """(exit code, errors, how make_for_config.py was called) of a run; the compiler ends with `code`."""
         compiled = self.archive.path("compiled")
         if os.path.exists(compiled):
             os.remove(compiled)
+        if not folder:
+            folder = self.archive.path("packages")
+            shutil.rmtree(folder, ignore_errors=True)
         config = self.archive.config(ranks=1, more=["run.device: cpu", "model.width: 128", *lines])
         # In the folder of the run there are ranks already: too late.
-        python = self.archive.write("fake/python", f"#!/bin/sh\n[ -e {self.archive.path('run')} ] && exit 3\necho \"$@\" >>{compiled}\nexit {code}\n", 0o755)
-        code, _, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": python, "STRATA_PACKAGES": "/packages"})
+        python = self.archive.write("fake/python", f"#!/bin/sh\n[ -e {self.archive.path('run')} ] && exit 3\necho make_for_config >>programs\n"
+                                    f"echo \"$@\" >>{compiled}\nexit {code}\n", 0o755)
+        code, _, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": python, "STRATA_PACKAGES": folder})
         return code, errors, self.archive.read("compiled") if os.path.exists(compiled) else ""
 
     def test_compiles_packages_before_ranks_start(self):
-        for lines, ops in ((["kernels.rms_norm: aot_inductor"], "rms_norm"), (["kernels.default: aot_inductor"], "all"),
-                           (["kernels.swiglu: cuda", "kernels.    - rotary: aot_inductor", "kernels.linear: aot_inductor"], "linear,rotary")):
-            code, errors, called = self.train_with_level(*lines)
+        for ops in ("all", "linear,rotary"):
+            code, errors, called = self.train_with_packages(f"packages.ops: {ops}", "packages.types: bfloat16,float32")
             self.assertEqual(code, 0, errors)
-            self.assertRegex(called, rf"^{self.archive.path('tools/aot_inductor/make_for_config.py')} --ops {ops} --value ")
-            self.assertIn(" --value model.width=128 ", called)
-            self.assertIn(f" --architecture x86-64-v3 --root {self.archive.folder} --built {self.archive.path('kernels')} --output /packages", called)
-
-    def test_compiles_packages_for_single_modules_in_the_types_of_all_groups(self):
-        lines = ["kernels.default: aten", "kernels.modules:", "kernels.  - only: mlp.down", "kernels.    linear: aot_inductor",
-                 "precision.compute: bfloat16", "precision.reduce: float32", "precision.modules:", "precision.  - only: head", "precision.    compute: float32"]
-        code, errors, called = self.train_with_level(*lines)
-        self.assertEqual(code, 0, errors)
-        self.assertIn(" --ops linear --value precision.compute=bfloat16,float32 --value ", called)
+            self.assertRegex(called, rf"^{self.archive.path('tools/aot_inductor/make_for_config.py')} --value precision.compute=bfloat16,float32 --value ")
+            for value in ("model.width=128", "precision.reduce=float32"):
+                self.assertIn(f" --value {value} ", called)
+            self.assertIn(f" --architecture x86-64-v3 --root {self.archive.folder} --built {self.archive.path('kernels')} --output {self.archive.path('packages')} --ops {ops}\n", called)
 
     def test_compiles_nothing_for_other_levels(self):
-        self.assertEqual(self.train_with_level("kernels.default: triton", "kernels.rms_norm: cuda")[::2], (0, ""))
-
-    def test_packages_of_a_plan(self):
-        plan = self.archive.write("plan.yaml", "levels:\n  linear: cuda\n  adamw: aot_inductor\nmeasured:\n  - {op: linear, level: aot_inductor}\n")
-        code, errors, called = self.train_with_level("kernels.default: best", f"kernels.plan: {plan}")
-        self.assertEqual(code, 0, errors)
-        self.assertIn(" --ops adamw --value ", called)
+        self.assertEqual(self.train_with_packages("kernels.default: triton")[::2], (0, ""))
 
     def test_packages_that_cannot_be_made_end_the_command(self):
-        code, errors, _ = self.train_with_level("kernels.default: aot_inductor", code=1)
+        code, errors, _ = self.train_with_packages("packages.ops: all", code=1)
         self.assertEqual(code, 70)
         self.assertIn("the packages of level aot_inductor could not be made", errors)
         self.assertFalse(os.path.exists(self.archive.path("run")))
+
+    def test_packages_that_were_complete_are_looked_at_again_when_something_changed(self):
+        package = "made/swiglu.txt"
+        for path in ("kernels/swiglu/swiglu.py", package):
+            self.archive.write(path, "")
+        both, one = ["check", "make_for_config"], ["check"]
+        change, remove = (lambda path: self.archive.write(path, "other")), (lambda path: os.remove(self.archive.path(path)))
+        steps = [(None, "linear", both), (None, "linear", one), (None, "all", both), (None, "all", one), (None, "rotary", one),
+                 (change, package, both), (None, "all", one), (change, "kernels/swiglu/swiglu.py", both), (None, "all", one),
+                 (remove, package, both), (None, "all", one)]
+        for act, what, programs in steps:
+            if act:
+                act(what)
+            ops = "all" if act else what
+            code, errors, _ = self.train_with_packages(f"packages.ops: {ops}", folder=self.archive.path("made"))
+            self.assertEqual((code, self.archive.programs()), (0, programs), errors)
+        for lines, code in ((["model.width: 64"], 70), (["model.width: 64"], 0)):  # a failure leaves no record
+            found, errors, _ = self.train_with_packages("packages.ops: all", *lines, folder=self.archive.path("made"), code=code and 1)
+            self.assertEqual((found, self.archive.programs()), (code, both), errors)
+
+    def test_starts_one_program_before_the_ranks(self):
+        self.assertEqual(self.archive.run("train", self.archive.config(), "steps=4", "--ranks", "1")[0], 0)
+        self.assertEqual(self.archive.programs(), ["check"])
+
+    def test_values_of_any_characters(self):
+        folder = self.archive.path(" a'b*\\n$(touch owned)] ")
+        os.makedirs(folder)
+        code, _, errors = self.archive.run("train", self.archive.config(), f"run.folder={folder}")
+        self.assertEqual(code, 0, errors)
+        self.assertIn(f"the results are in {folder}:", errors)
+        self.assertFalse(os.path.exists(self.archive.path("owned")))
 
     def test_wrong_config_is_said_before_anything_starts(self):
         path = self.archive.write("wrong.yaml", "wrong: 1\n")

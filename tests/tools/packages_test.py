@@ -13,8 +13,6 @@ sys.dont_write_bytecode = True
 import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
 
-KEYS = ("precision.compute", "precision.reduce", "model.family", "model.width", "model.heads", "model.key_value_heads",
-        "model.feed_forward", "model.vocabulary", "model.type", "model.classes", "model.stochastic_depth")
 VERSION = importlib.metadata.version("torch").split("+")[0]
 
 
@@ -24,11 +22,10 @@ def formulas():
 
 def values_of(config):
     """What the launcher passes on of a configuration."""
-    printed = {}
-    for key in KEYS:
-        done = subprocess.run(["trainer/check", "--print", key, f"configs/{config}.yaml"], capture_output=True, text=True)
-        printed[key] = done.stdout.strip()
-    return printed
+    done = subprocess.run(["trainer/check", "--for-launcher", f"configs/{config}.yaml"], capture_output=True, text=True, check=True)
+    facts = dict(fact.split("\t", 1) for fact in done.stdout.splitlines())
+    return {"precision.compute": facts["packages.types"], "precision.reduce": facts["precision.reduce"],
+            **{name: value for name, value in facts.items() if name.startswith("model.")}}
 
 
 def needed(config, architecture, ops="all"):

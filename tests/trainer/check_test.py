@@ -45,7 +45,7 @@ class CheckTest(unittest.TestCase):
 
     def test_usage_errors(self):
         for arguments in [[], ["--validate"], ["--frobnicate", QUICKSTART], [QUICKSTART, "--ranks"],
-                          ["--validate", "--resolved", QUICKSTART]]:
+                          ["--validate", "--resolved", QUICKSTART], ["--resolved", "--for-launcher", QUICKSTART]]:
             result = check(*arguments)
             self.assertEqual(result.returncode, 2, arguments)
             self.assertIn("check CONFIG", result.stderr, arguments)
@@ -99,12 +99,34 @@ class CheckTest(unittest.TestCase):
         for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes a parameter, all aligned
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
 
-    def test_print_gives_one_value(self):
-        self.assertEqual(check("--print", "run.folder", QUICKSTART, "run.folder='a b'").stdout, "a b\n")
-        self.assertEqual(check("--print", "run.ranks", QUICKSTART, "--ranks", "1").stdout, "1\n")
-        result = check("--print", "run.rank", QUICKSTART)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("did you mean 'run.ranks'?", result.stderr)
+    def facts(self, *arguments):
+        result = check("--for-launcher", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return dict(fact.split("\t", 1) for fact in result.stdout.splitlines())
+
+    def test_facts_for_the_launcher(self):
+        facts = self.facts(QUICKSTART, "--ranks", "1", "run.folder=' a b '")
+        self.assertEqual((facts["run.ranks"], facts["run.folder"], facts["run.device"]), ("1", " a b ", "cpu"))
+        self.assertEqual((facts["kernels.default"], facts["kernels.plan"], facts["packages.ops"]), ("aten", "", ""))
+        self.assertEqual((facts["model.family"], facts["model.width"], facts["data.train"]), ("llama", "128", "data/bible/train.bin"))
+        self.assertNotIn("data.train_images", facts)
+        for wrong in ("stpes=3", r'run.folder="x\nrun.ranks\t3"'):  # no value can pretend to be another fact
+            result = check("--for-launcher", QUICKSTART, wrong)
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", check(QUICKSTART, wrong).stderr))
+
+    def test_facts_of_packages(self):
+        plan = self.write("plan.yaml", "levels:\n  linear: cuda\n  adamw: aot_inductor\nmeasured:\n  - {op: linear, level: aot_inductor}\n")
+        damaged = self.write("damaged.yaml", "levels: [")
+        cases = {
+            "{default: cuda, rms_norm: triton}": "", "{default: aot_inductor, linear: aten}": "all",
+            "{rotary: aot_inductor, layers: [{only: 1, linear: aot_inductor}], modules: [{only: mlp, activation: aot_inductor}]}": "activation,linear,rotary",
+            f"{{default: best, rotary: aot_inductor, plan: {plan}}}": "adamw,rotary", f"{{default: best, plan: {damaged}}}": "",
+            "{default: best, linear: aot_inductor, plan: nowhere.yaml}": "linear"}
+        for kernels, ops in cases.items():
+            self.assertEqual(self.facts(QUICKSTART, "kernels=" + kernels)["packages.ops"], ops, kernels)
+        for precision, types in {"{compute: float32}": "float32", "{compute: bfloat16, modules: [{only: root, compute: float32}]}": "bfloat16,float32",
+                                 "{layers: [{only: 1, compute: bfloat16}]}": "bfloat16,float32"}.items():
+            self.assertEqual(self.facts(QUICKSTART, "precision=" + precision)["packages.types"], types)
 
     def test_resolved_reads_back(self):
         for path in SHIPPED:

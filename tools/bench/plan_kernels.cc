@@ -23,6 +23,7 @@
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "trainer/config/launcher_facts.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/task.h"
@@ -200,18 +201,23 @@ int main(int argc, char** argv) {
   CLI::App app("Times every op of a model at its shapes at every level and writes what is best as a plan.", "plan");
   std::string config, output, name;
   std::vector<std::string> overrides;
-  bool print_path = false;
+  bool for_launcher = false;
   app.add_option("CONFIG", config, "the configuration whose model is measured")->required();
   app.add_option("overrides", overrides, "a.b.c=value");
   app.add_option("--output", output,
                  "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
   app.add_option("--device", name, "cpu or cuda:0; otherwise that of run.device");
-  app.add_flag("--print-path", print_path, "only say what the plan's file would be");
+  app.add_flag("--for-launcher", for_launcher,
+               "only print what tools/strata asks: lines with a name, a tab and a value");
   return run_program(app, argc, argv, [&] {
-    const trainer::TrainerConfig loaded = trainer::load_trainer_config(config, overrides).config;
-    const at::Device device = tools::device_of(name, loaded.run.device);
-    if (output.empty()) output = tools::default_path(config, loaded, device);
-    if (!print_path) tools::write(output, yaml(tools::make_plan(config, loaded, device)));
+    const trainer::LoadedConfig loaded = trainer::load_trainer_config(config, overrides);
+    const at::Device device = tools::device_of(name, loaded.config.run.device);
+    if (output.empty()) output = tools::default_path(config, loaded.config, device);
+    if (for_launcher) {
+      std::fputs(trainer::plan_facts(loaded, output).c_str(), stdout);
+      return;
+    }
+    tools::write(output, yaml(tools::make_plan(config, loaded.config, device)));
     std::printf("%s\n", output.c_str());
   });
 }

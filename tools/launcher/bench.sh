@@ -41,19 +41,17 @@ take_config() {
 }
 
 bench_step() {
-  local arguments of_config ranks temporary
+  local arguments of_config temporary
   ranks_as_key "$@"
   take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
   make_ready
-  check_config "${of_config[@]}"
-  ranks=$(config_value run.ranks "${of_config[@]}")
+  ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"
-  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
   # Ranks that are ended by a signal leave their random data behind.
   temporary=$(mktemp -d)
   # shellcheck disable=SC2064
   trap "rm -rf '$temporary'" EXIT
-  TMPDIR=$temporary run_ranks "$ranks" '' '' "$(binary tools/bench_step)" "${arguments[@]}"
+  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}"
 }
 
 command_profile() {
@@ -84,8 +82,8 @@ command_plan() {
   ranks_as_key "$@"
   take_config "of which config? tools/strata plan CONFIG [--ranks N] [--output FILE] [KEY=VALUE ...]"
   make_ready
-  check_config "${of_config[@]}"
-  make_packages all "${of_config[@]}"
+  ask trainer/check "${of_config[@]}"
+  make_packages all
   "$(binary tools/bench/plan_kernels)" "${arguments[@]}" || exit
   say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

@@ -49,6 +49,17 @@ ranks_as_key() {
   arguments+=("${ranks[@]}")
 }
 
+# ask PROGRAM ARGUMENTS...: adds the answer of the program to `facts`, values by name. A program that refuses its
+# arguments says why, and its exit code ends the command.
+declare -A facts
+ask() {
+  local program=$1 lines line
+  shift
+  mapfile -t lines < <("$(binary "$program")" --for-launcher "$@")
+  wait "$!" || exit
+  for line in "${lines[@]}"; do facts[${line%%$'\t'*}]=${line#*$'\t'}; done
+}
+
 # nearest WORD NAMES...: the name that was probably meant, or nothing.
 nearest() {
   python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true

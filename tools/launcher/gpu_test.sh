@@ -23,7 +23,7 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/train tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+    for program in trainer/check trainer/train tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
@@ -70,7 +70,9 @@ for model in FAMILIES.values():
     for dtype in TOLERANCE:
         print(dtype, *model)')
   while read -r type model; do
-    make_packages all "$STRATA_TEST_CONFIG" "precision.compute=$type" ${model:+"$model"} </dev/null
+    facts=()
+    ask trainer/check "$STRATA_TEST_CONFIG" "precision.compute=$type" ${model:+"$model"} </dev/null
+    make_packages all </dev/null
   done <<<"$runs"
 }
 

@@ -6,30 +6,47 @@ command_packages() {
   local arguments
   ranks_as_key "$@"
   is_built || { setup && build; }
-  check_config "${arguments[@]}"
-  make_packages all "${arguments[@]}"
+  ask trainer/check "${arguments[@]}"
+  make_packages all
 }
 
-# make_packages_in_use CONFIG OVERRIDES...: for the ops that the configuration has at the level, in any layer.
-make_packages_in_use() {
-  local ops
-  ops=$(ops_at_level_aot_inductor "$@")
-  [[ -z $ops ]] || make_packages "$ops" "$@"
-}
-
-# make_packages OPS CONFIG OVERRIDES...: `all`, or names with commas between. Does nothing for what is there.
+# make_packages OPS: compiles what is missing of the packages that the configuration in `facts` needs for OPS. These are
+# `all`, keys of `kernels:` with commas between, or nothing. A record of the state in which nothing was missing saves
+# the 0.4 s of looking for it again.
 make_packages() {
-  local ops=$1 architecture arguments key
-  shift
-  architecture=$(package_architecture "$@") || exit
-  arguments=("--value" "precision.compute=$(types_that_compute "$@")")
-  for key in precision.reduce model.type model.family model.width model.heads model.key_value_heads model.feed_forward model.vocabulary model.classes model.stochastic_depth; do
-    arguments+=("--value" "$key=$(config_value "$key" "$@")")
+  local command ops state
+  [[ -n $1 ]] || return 0
+  command_of_packages
+  state=$(state_of_packages)
+  for ops in all "$1"; do
+    [[ -z $state || $(cat "$(record_of_packages "$ops")" 2>/dev/null) != "$state" ]] || return 0
   done
   find_libraries
-  python "$ROOT/tools/aot_inductor/make_for_config.py" --ops "$ops" "${arguments[@]}" --architecture "$architecture" \
-    --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)" ||
-    stop 70 "the packages of level aot_inductor could not be made; the words of the compiler are above"
+  python "${command[@]}" --ops "$1" || stop 70 "the packages of level aot_inductor could not be made; the words of the compiler are above"
+  [[ -n $state && $(state_of_packages) == "$state" ]] || return 0  # otherwise something was compiled
+  { mkdir -p "$(packages_folder)" && echo "$state" >"$(record_of_packages "$1")"; } 2>/dev/null || true
+}
+
+# Sets `command` from `facts`: the call of the package maker without its option --ops.
+command_of_packages() {
+  local architecture name
+  architecture=$(package_architecture "${facts[run.device]}") || exit
+  command=("$ROOT/tools/aot_inductor/make_for_config.py" --value "precision.compute=${facts[packages.types]}")
+  for name in "${!facts[@]}"; do
+    if [[ $name == model.* || $name == precision.reduce ]]; then command+=(--value "$name=${facts[$name]}"); fi
+  done
+  command+=(--architecture "$architecture" --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)")
+}
+
+# record_of_packages OPS: the file with the state in which `command` found all packages for OPS.
+record_of_packages() { echo "$(packages_folder)/.complete-$(sha256sum <<<"${command[*]} $1" | cut -c1-16)"; }
+
+# Prints a hash of all packages and of the files that they are made from, or nothing where a folder cannot be read.
+state_of_packages() {
+  local files folders=("$(built_packages)" "$ROOT"/{kernels,tools/aot_inductor,tools/requirements.txt})
+  if [[ -d $(packages_folder) ]]; then folders+=("$(packages_folder)"); fi
+  files=$(find -L "${folders[@]}" -maxdepth 2 -type f -regex '.*\.\(py\|so\|txt\)' -printf '%p %i %C@ %s\n' 2>/dev/null) || return 0
+  LC_ALL=C sort -u <<<"$files" | sha256sum
 }
 
 # Those that the build makes for this machine, of common shapes and the shipped configurations; an archive has them.
@@ -40,27 +57,10 @@ build_packages() {
   bazel build "//kernels:${architecture/#x86-64-v3/cpu}_packages" || stop 70 "the build failed; the words of the compiler are above"
 }
 
-# The keys of `kernels:` that have it, as the configuration is resolved and in its plan; "all" where it is the default.
-ops_at_level_aot_inductor() {
-  local plan ops
-  plan=$(config_value kernels.plan "$@")
-  ops=$({
-    "$(binary trainer/check)" --resolved "$@" 2>/dev/null | sed -n '/^kernels:/,/^[^ ]/p'
-    if [[ -e $plan ]]; then cat "$plan"; fi
-  } | sed -n 's/^[ -]*\([a-z_]*\): aot_inductor *\(#.*\)\?$/\1/p' | sort -u | paste -sd,)
-  case ,$ops, in *,default,*) echo all ;; *) echo "$ops" ;; esac
-}
-
-# Those of all groups of parameters, with commas between.
-types_that_compute() {
-  "$(binary trainer/check)" --resolved "$@" 2>/dev/null | sed -n '/^precision:/,/^[^ ]/s/^[ -]*compute: \([a-z0-9]*\).*/\1/p' |
-    sort -u | paste -sd,
-}
-
-# What is compiled for: the GPU of this machine, unless the run is on its CPU.
+# package_architecture [DEVICE]: what is compiled for, the GPU of this machine, unless the run is on its CPU.
 package_architecture() {
   local capability
-  if ! has_gpu || [[ $(config_value run.device "$@") == cpu ]]; then
+  if ! has_gpu || [[ ${1-} == cpu ]]; then
     echo x86-64-v3
     return
   fi

@@ -30,29 +30,21 @@ command_train() {
 
   # A wrong config is said at once when the program that knows is there, and not after minutes of set-up.
   if is_built; then
-    check_config "${arguments[@]}"
+    ask trainer/check "${arguments[@]}"
     setup
   else
     setup
     build
-    check_config "${arguments[@]}"
+    ask trainer/check "${arguments[@]}"
   fi
   find_libraries
-  local ranks folder train_data images graph
-  {
-    read -r ranks
-    read -r folder
-    read -r train_data
-    read -r images
-    read -r graph
-  } < <(for key in run.ranks run.folder data.train data.train_images data.file; do config_value "$key" "${arguments[@]}"; done)
-  prepare_missing_data "$train_data" "$images" "$graph"
+  prepare_missing_data
   plan_for_best "${arguments[@]}"
-  [[ -z $made_plan ]] || arguments+=("kernels.plan=$made_plan")
-  make_packages_in_use "${arguments[@]}"
-  run_ranks "$ranks" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
+  make_packages "${facts[packages.ops]}"
+  local folder=${facts[run.folder]}
+  run_ranks "${facts[run.ranks]}" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
   if [[ -d $folder ]]; then
-    [[ $train_data == data/bible/* ]] && show_sample "$folder"
+    [[ ${facts[data.train]-} == data/bible/* ]] && show_sample "$folder"
     say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"
   fi
 }
@@ -85,36 +77,34 @@ refuse_option() {
 }
 
 # `best` without a plan: the one of this model and this device, measured now if it was not before. Its name follows from
-# all that a plan must fit, so that the one that is there fits.
+# all that a plan must fit, so that the one that is there fits. The argument that names it is added to `arguments`.
 plan_for_best() {
-  made_plan=''
-  [[ $(config_value kernels.default "$@") == best && -z $(config_value kernels.plan "$@") ]] || return 0
-  made_plan=$("$(binary tools/bench/plan_kernels)" "$@" --print-path) || exit
-  [[ -e $made_plan ]] || alone_in "$(dirname "$made_plan")" measure_plan "$@"
-  say "best is what $made_plan says"
+  local plan
+  [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]] || return 0
+  ask tools/bench/plan_kernels "$@"
+  plan=${facts[kernels.plan]}
+  if [[ ! -e $plan ]]; then
+    alone_in "$(dirname "$plan")" measure_plan "$plan" "$@"
+    facts[packages.ops]=all  # any op may have been the fastest at this level
+  fi
+  say "best is what $plan says"
+  arguments+=("${facts[override]}")
 }
 
 measure_plan() {
-  [[ -e $made_plan ]] && return
-  say "best has no plan yet: measuring every level of this model's ops into $made_plan"
-  make_packages all "$@"
-  "$(binary tools/bench/plan_kernels)" "$@" --output "$made_plan" >/dev/null || exit
-}
-
-check_config() { "$(binary trainer/check)" "$@" >/dev/null || exit; }
-
-# config_value KEY CONFIG OVERRIDES...: a value of the resolved config; an empty line where it has none.
-config_value() {
-  local key=$1
+  local plan=$1
   shift
-  "$(binary trainer/check)" --print "$key" "$@" 2>/dev/null || echo
+  [[ -e $plan ]] && return
+  say "best has no plan yet: measuring every level of this model's ops into $plan"
+  make_packages all
+  "$(binary tools/bench/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
 }
 
-# prepare_missing_data TEXT IMAGES GRAPH: the quick starts bring their own data.
+# The quick starts bring their own data.
 prepare_missing_data() {
-  if [[ $1 == data/bible/train.bin ]] && ! has_text data/bible; then command_prepare bible --output data/bible; fi
-  if [[ $2 == data/fashion-mnist/* ]] && ! has_images data/fashion-mnist; then command_prepare fashion-mnist --output data/fashion-mnist; fi
-  if [[ $3 == data/wordnet/graph.npz ]] && ! has_graph data/wordnet; then command_prepare graph --output data/wordnet; fi
+  if [[ ${facts[data.train]-} == data/bible/train.bin ]] && ! has_text data/bible; then command_prepare bible --output data/bible; fi
+  if [[ ${facts[data.train_images]-} == data/fashion-mnist/* ]] && ! has_images data/fashion-mnist; then command_prepare fashion-mnist --output data/fashion-mnist; fi
+  if [[ ${facts[data.file]-} == data/wordnet/graph.npz ]] && ! has_graph data/wordnet; then command_prepare graph --output data/wordnet; fi
 }
 
 show_sample() {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/launcher_facts.h"
+
+#include <optional>
+#include <set>
+
+#include "configs/document.h"
+#include "configs/value.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+using modules::KernelsConfig;
+using Words = std::set<std::string>;
+
+// A value has no control characters: the reader of configurations refuses them.
+std::string fact(const std::string& name, const std::string& value) { return name + '\t' + value + '\n'; }
+
+std::string joined(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+Words ops_at_aot_inductor(const KernelsConfig& kernels) {
+  Words ops;
+  const auto add = [&](modules::OpLevels levels) {
+    levels.each([&](const char* op, const std::optional<Level>& level) {
+      if (level == Level::aot_inductor) ops.insert(op);
+    });
+  };
+  add(kernels.levels);
+  for (const modules::LayerKernels& line : kernels.layers) add(line.levels);
+  for (const modules::ModuleKernels& line : kernels.modules) add(line.levels);
+  return ops;
+}
+
+// A plan that cannot be read has no ops: the ranks refuse it and say why.
+Words planned_ops_at_aot_inductor(const std::string& path) {
+  configs::ErrorList errors;
+  const configs::NodePtr plan = configs::load_document(path, errors);
+  const configs::NodePtr levels = plan ? plan->find("levels") : nullptr;
+  Words ops;
+  if (!levels) return ops;
+  for (const configs::Node::Entry& entry : levels->entries) {
+    if (entry.value->text == name(Level::aot_inductor)) ops.insert(entry.key);
+  }
+  return ops;
+}
+
+std::string ops_of_packages(const KernelsConfig& kernels, const std::string& plan) {
+  if (kernels.default_level == Level::aot_inductor) return "all";
+  Words ops = ops_at_aot_inductor(kernels);
+  if (!plan.empty()) ops.merge(planned_ops_at_aot_inductor(plan));
+  return joined(ops);
+}
+
+std::string types_of_packages(const PrecisionConfig& precision) {
+  Words types;
+  const auto add = [&](FloatType type) { types.emplace(names(type)[static_cast<size_t>(type)]); };
+  add(precision.compute);
+  for (const LayerPrecision& line : precision.layers) add(line.compute);
+  for (const ModulePrecision& line : precision.modules) add(line.compute);
+  return joined(types);
+}
+
+}  // namespace
+
+std::string launcher_facts(const LoadedConfig& loaded) {
+  const TrainerConfig& config = loaded.config;
+  std::string facts;
+  for (const configs::Line& line : loaded.lines()) facts += fact(line.path, line.plain);
+  facts += fact("packages.ops", ops_of_packages(config.kernels, config.kernels.plan));
+  return facts + fact("packages.types", types_of_packages(config.precision));
+}
+
+std::string plan_facts(const LoadedConfig& loaded, const std::string& plan) {
+  return fact("kernels.plan", plan) + fact("packages.ops", ops_of_packages(loaded.config.kernels, plan)) +
+         fact("override", "kernels.plan=" + configs::yaml_of(plan));
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// What tools/strata asks of a configuration: one answer that bash reads without a parser of YAML.
+#pragma once
+
+#include <string>
+
+#include "trainer/config/load_config.h"
+
+namespace strata::trainer {
+
+// Returns facts; each is a line with a name, a tab and a value. Every value of the configuration is a fact under its
+// key. Two facts are about packages of level aot_inductor; a list has commas between its words:
+//   packages.ops    the keys of `kernels:` that name this level anywhere; `all` if it is the default
+//   packages.types  the types that groups of parameters compute in
+std::string launcher_facts(const LoadedConfig& loaded);
+
+// Returns the facts of a run that takes `best` from the plan in this file, which need not exist yet: kernels.plan,
+// packages.ops with the ops of the plan, and `override`, the argument that makes a run use the plan.
+std::string plan_facts(const LoadedConfig& loaded, const std::string& plan);
+
+}  // namespace strata::trainer
