@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// activation: y = gelu(x), gelu_tanh(x), relu(x) or silu(x), element by element.
+// activation: applies gelu, gelu_tanh, relu or silu to each element of x.
 //   gelu       x * (1 + erf(x / sqrt(2))) / 2
 //   gelu_tanh  x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
 //   relu       max(x, 0)
