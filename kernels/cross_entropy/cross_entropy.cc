@@ -42,8 +42,7 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
 }
 
 Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient) {
-  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0)
-    return logit_gradient;  // reading the value is cheap on a CPU
+  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0) return logit_gradient;  // item() is cheap on a CPU
   return at::mul(logit_gradient, grad_loss);
 }
 

@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   RowSender<T> sender(a, barriers, ring, share, first_row, row_step);
   for (int i = 0; i < kStages; ++i) sender.send();
   const float scale = *a.scale;
-  bool behind =
-      false;  // true once the sender is one stage after the readers, so that it does not wait for the last warp
+  // True once the sender is one stage after the readers, so that it does not wait for the last warp.
+  bool behind = false;
   const auto release = [&](int stage) {
     barriers.release(stage, thread % kWarp == 0);
     if (behind) sender.send();

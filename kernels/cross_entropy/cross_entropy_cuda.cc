@@ -33,8 +33,8 @@ CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Te
   check_launch(launch_cross_entropy(arguments, c10::cuda::getCurrentCUDAStream()), "cross_entropy_forward_cuda", rows,
                classes);
   if (!with_gradient) return {loss, {}};
-  rows_of_logits.unsafeGetTensorImpl()
-      ->bump_version();  // makes autograd report an error if the logits were saved for another backward
+  // Makes autograd report an error if the logits were saved for another backward.
+  rows_of_logits.unsafeGetTensorImpl()->bump_version();
   return {loss, rows_of_logits};
 }
 

@@ -98,8 +98,8 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
 // The loss of a row, and the numbers from which its gradient is computed.
 struct Row {
   float loss;
-  float offset,
-      factor;  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for the target
+  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for the target
+  float offset, factor;
   float everywhere, at_target;
 
   template <class T>

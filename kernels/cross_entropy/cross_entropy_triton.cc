@@ -17,8 +17,8 @@ CrossEntropyOp::Output cross_entropy_forward_triton(const Tensor& logits, const 
                                       rule.label_smoothing, with_gradient, rows);
   launch_cross_entropy_total_triton(row_losses, scale, loss, rows);
   if (!with_gradient) return {loss, {}};
-  memory.unsafeGetTensorImpl()
-      ->bump_version();  // makes autograd report an error if the logits were saved for another backward
+  // Makes autograd report an error if the logits were saved for another backward.
+  memory.unsafeGetTensorImpl()->bump_version();
   return {loss, memory};
 }
 

@@ -33,8 +33,7 @@ struct LinearOp {
     Tensor y, pre_activation;
   };
   struct Gradient {
-    Tensor x, weight,
-        bias;  // x undefined when it was not asked for; weight and bias when they were written into a buffer
+    Tensor x, weight, bias;  // undefined: x if not needed, weight and bias if written into a buffer
   };
   struct GradientTargets {
     bool x;  // true if the gradient of x is needed

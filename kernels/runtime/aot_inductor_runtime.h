@@ -21,9 +21,9 @@ struct AotWidth {
   int64_t size;
 };
 
-// The rule by which a package is chosen. On CPUs one package serves any width. On GPUs a package is compiled for exactly
-// this width, so that Inductor can unroll and vectorize. A GPU uses the package for any width only if 32 bits cannot
-// index the tensors, or
+// The rule by which a package is chosen. On CPUs one package serves any width. On GPUs a package is compiled for
+// exactly this width, so that Inductor can unroll and vectorize. A GPU uses the package for any width only if 32 bits
+// cannot index the tensors, or
 //   rows   if rows are narrow (under 256) or not a multiple of 8
 //   lanes  if the number of elements is not a multiple of kLanes; their shape does not matter, see as_lanes()
 //   heads  if half a head (the last width) is not a multiple of 16

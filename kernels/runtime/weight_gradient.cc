@@ -24,8 +24,7 @@ struct Route {
 std::mutex mutex;
 
 std::unordered_map<const c10::TensorImpl*, Route>& routes() {
-  static auto* routes =
-      new std::unordered_map<const c10::TensorImpl*, Route>;  // outlives every static tensor
+  static auto* routes = new std::unordered_map<const c10::TensorImpl*, Route>;  // outlives every static tensor
   return *routes;
 }
 
