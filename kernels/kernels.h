@@ -3,8 +3,9 @@
 //
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
 // aot_inductor, triton or cuda. All levels compute the same formula, and autograd differentiates all ops but the last
-// two. An op throws a ValueError if its arguments do not match, and a c10::Error if it has no kernel at the level on
-// the device of its tensors; it never uses another level instead. kernels/levels.h lists the levels of each op.
+// two. An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this
+// level on the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the
+// levels of each op.
 #pragma once
 
 // embedding(indices, weight, level): y[i] = weight[indices[i]]
@@ -55,7 +56,7 @@
 // x[s] over the edges of t, score[e] = leaky_relu(score_source[s] + score_target[t])
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
-// adamw(master, first_moment, second_moment, gradient, compute_copy, scalars, options, level): one update in place with
+// adamw(master, first_moment, second_moment, gradient, compute_copy, scalars, options, level): one update in place;
 // g = gradient * gradient_scale, first = beta1 * first + (1 - beta1) * g, second = beta2 * second + (1 - beta2) * g^2
 #include "kernels/adamw/adamw.h"
 

@@ -30,9 +30,10 @@ struct AdamwOptions {
   double beta1, beta2, epsilon, weight_decay;
 };
 
-// Updates master and moments in place. master, moments, gradient and compute_copy have one shape and device, master and
-// moments one dtype. compute_copy receives master cast to its own dtype; it is undefined if there is no copy. The
-// gradient stays unchanged. Throws a ValueError if the tensors do not match. Level cuda needs an fp32 master.
+// Updates master and moments in place. Master, moments, gradient and compute_copy have one shape and device, master and
+// moments one dtype. The compute copy receives master cast to the copy's own dtype; it is undefined if there is no
+// copy. The gradient stays unchanged. Throws a ValueError if the tensors do not match. Levels aot_inductor, triton and
+// cuda need an fp32 master.
 void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
            const AdamwScalars& scalars, const AdamwOptions& options, Level level);
 

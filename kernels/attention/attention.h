@@ -26,9 +26,9 @@ struct AttentionMask {
   Tensor document_offsets = {};
 };
 
-// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y and
-// logsumexp for backward. Windows and documents exist at levels aten, torchscript and cuda. Throws a ValueError if a
-// shape does not match, or if the level does not support dtype, head width or mask.
+// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
+// logsumexp and document_offsets for backward. Windows and documents exist at levels aten, torchscript and cuda. Throws
+// a ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
 
 struct AttentionOp {
@@ -38,7 +38,8 @@ struct AttentionOp {
     AttentionMask mask;
   };
   struct Output {
-    Tensor y, logsumexp;  // logsumexp of the scaled scores, saved for backward; [B, H, T], or in an order of the level
+    // logsumexp of the scaled scores: [B, H, T], or [B, T, H] at level cuda with documents. Saved for backward.
+    Tensor y, logsumexp;
   };
   using Forward = Output(const Tensor& qkv, const Shape& shape);
   using Backward = Tensor(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,

@@ -10,8 +10,8 @@ namespace strata::kernels {
 
 inline constexpr float kLog2E = 1.44269504f;
 
-// Partial sums of a row: the sum of exp(x - largest), which cannot overflow, the sum of x, which only label smoothing
-// needs, and the logit of the target, 0 if it is in another part.
+// Partial sums of a row. `exponentials` is the sum of exp(x - largest), which cannot overflow. `logits` is the sum of
+// x, which only label smoothing needs. `of_target` is the logit of the target, 0 if it is in another part.
 struct alignas(16) Part {
   float largest, exponentials, logits, of_target;
 
@@ -33,8 +33,8 @@ __device__ inline Part warp_merge(const Part& part) {
   return whole;
 }
 
-// Merges the parts of all threads; every thread gets the result. `turn` alternates between 0 and 1: a warp that is one
-// call ahead writes the other half, and before it is two calls ahead it passes a barrier that all warps reach only
+// Merges the parts of all threads; every thread gets the result. `turn` alternates between 0 and 1, so a warp that is
+// one call ahead writes the other half. Before a warp is two calls ahead it passes a barrier that all warps reach only
 // after they have read.
 __device__ inline Part block_merge(Part part, int turn) {
   __shared__ Part warps[2][kWarp];

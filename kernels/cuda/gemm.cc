@@ -32,9 +32,9 @@ constexpr int kCandidates = 32;
 constexpr size_t kFinalists = 6;
 constexpr int kFinalRounds = 6;
 // Calls that take this long bring a GPU to its power limit, where its clock depends on how much power an algorithm
-// needs. The algorithm with the fastest single run is then not the fastest in the long run. A step of Llama 1B (6
-// layers, H200 at 690 W and 1480 of 1980 MHz): 229.0 ms with the algorithms that are fastest in the long run, 231.6
-// with those of the best single runs.
+// needs. The algorithm with the fastest single run is then not the fastest in the long run. A step of Llama 1B takes
+// 229.0 ms with the algorithms that are fastest in the long run, 231.6 with those of the best single runs (6 layers,
+// H200 at 690 W and 1480 of 1980 MHz).
 constexpr float kLongCall = 1.0f;  // ms
 constexpr float kNear = 1.06f;     // times the best run: candidates up to this time enter the long runs
 constexpr float kLong = 250.0f;    // ms of one long run; its second half is timed

@@ -9,9 +9,9 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-// Rows per thread. A thread keeps the hashes of its columns for these rows, which saves half of the hash, and their
-// loads overlap (65536 x 768: 3.7 TB/s, with 4 rows 3.1; with a residual, whose loads overlap too, 2 rows are best, 4.0
-// TB/s).
+// Rows per thread. A thread keeps the hashes of its columns for these rows, which saves half of the hash, and the loads
+// of these rows overlap. 65536 x 768: 3.7 TB/s, with 4 rows 3.1. With a residual, whose loads overlap too, 2 rows are
+// best: 4.0 TB/s.
 template <bool kAdd>
 constexpr int kRowsAtOnce = kAdd ? 2 : 8;
 constexpr unsigned kGolden = 0x9e3779b9u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last dimension, with variance =
-// mean((x - mean(x))^2) (Ba, Kiros and Hinton 2016); alone, with the residual added first, or followed by gelu_tanh.
+// layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last dimension (Ba, Kiros and Hinton
+// 2016). The variance divides by D. The op exists alone, with the residual added first, or followed by gelu_tanh.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -32,7 +32,7 @@ def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, add
 @triton.jit
 def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_partials, bias_partials, rows, width, adds, has_bias,
              ACTIVATION: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normalized x; with `adds`
+    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normalized x. With `adds`
     grad_total is added. grad_y is first multiplied by the derivative of the activation at n * weight + bias. Each
     program iterates over rows and stores one row of partial sums of grad_weight and one of grad_bias."""
     program = tl.program_id(0)

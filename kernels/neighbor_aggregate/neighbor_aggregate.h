@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // neighbor_aggregate: y[t] = the sum, mean or maximum of weight[e] * x[s] over the edges e from s to t.
-// neighbor_attention: the factors are a softmax over the edges of t (GAT, Velickovic et al. 2018):
+// neighbor_attention: a sum with a softmax over the edges of t as weights (GAT, Velickovic et al. 2018):
 //   score[e, h] = leaky_relu(score_source[s, h] + score_target[t, h], negative_slope)
 //   y[t, h] = sum over e of softmax(score[., h])[e] * x[s, h]
 // A target without edges gets 0. Sums are in fp32 or wider and in the same order every time. If several values are the
-// maximum, the first one in the order of the edges gets the gradient. Levels triton and cuda,
-// and aten on CPUs, store no tensor of [edges, F]; aten on GPUs stores blocks of features of up to 1 GiB in fp32.
+// maximum, the first one in the order of the edges gets the gradient. Levels triton and cuda, and aten on CPUs, store
+// no tensor of [edges, F]. Level aten on GPUs stores blocks of features of up to 1 GiB in fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>

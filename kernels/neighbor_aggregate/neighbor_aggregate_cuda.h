@@ -67,8 +67,8 @@ struct NeighborMax {
 };
 cudaError_t launch_neighbor_max(const NeighborMax& arguments, cudaStream_t stream);
 
-// The sum of launch_neighbor_sum over edges that equal `largest` [neighbors, width] of their neighbor. Needs
-// factor.edge_of.
+// Computes launch_neighbor_sum, but for each feature only over edges that equal `largest` [neighbors, width] of their
+// neighbor. Needs factor.edge_of.
 cudaError_t launch_neighbor_max_backward(const NeighborSum& arguments, const int32_t* largest, cudaStream_t stream);
 
 // share [rows] = 1 / the number of edges of each row.

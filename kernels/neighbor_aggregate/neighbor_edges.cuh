@@ -45,8 +45,8 @@ __device__ inline int neighbor_at(const GraphRows& graph, int64_t place) {
   return graph.neighbors == nullptr ? static_cast<int>(place) : graph.neighbors[place];
 }
 
-// The column of each lane. kLanes adjacent lanes hold one vector each of a message of `width` elements, blockIdx.y
-// selects the part of the message, and the groups of kLanes lanes take turns over the edges.
+// The column of each lane. kLanes adjacent lanes hold one vector each of a message of `width` elements, and blockIdx.y
+// selects the part of the message. The groups of kLanes lanes take turns over the edges.
 template <int kLanes, int kVector>
 struct Lanes {
   static constexpr int kGroups = kWarp / kLanes;

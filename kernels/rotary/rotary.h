@@ -16,10 +16,10 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads, which stay unchanged; cosine, sine [T,
-// D/2] fp32 -> y with the shape and dtype of qkv. May overwrite qkv, so the caller must not use it afterwards. Saves
-// cosine and sine for backward. Throws a ValueError if a shape, dtype or device does not match, or at level triton if D
-// > 256.
+// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads; value heads stay unchanged. cosine and
+// sine are fp32 [T, D/2]. Returns a tensor with the shape and dtype of qkv. May overwrite qkv, so the caller must not
+// use it afterwards. Saves cosine and sine for backward. Throws a ValueError if a shape, dtype or device does not
+// match, or at level triton if D > 256.
 Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
               Level level);
 
