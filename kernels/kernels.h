@@ -3,9 +3,12 @@
 //
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
 // aot_inductor, triton or cuda. All levels compute the same formula, and autograd differentiates all ops but the last
-// two. An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this
-// level on the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the
-// levels of each op.
+// two. At level torchscript autograd differentiates the formula itself and saves what it needs; the saved tensors in
+// the headers are those of the other levels.
+//
+// An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
+// the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the levels of each
+// op.
 #pragma once
 
 // embedding(indices, weight, level): y[i] = weight[indices[i]]

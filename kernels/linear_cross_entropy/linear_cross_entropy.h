@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // linear_cross_entropy: loss = cross_entropy(hidden weight^T, ...), the head and the loss of a language model in one
-// op. It works on chunks of rows, so the logits of all rows are never in memory. The forward also computes both
-// gradients.
+// op. Levels aten, aot_inductor and cuda work on chunks of rows, so that only the logits of one chunk are in memory.
+// Their forward also computes both gradients. Level torchscript computes all logits at once.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -39,7 +39,8 @@ Head with_whole_rows(const Tensor& weight) {
                      at::zeros({classes + more}, weight.options())};
   head.weight.narrow(0, 0, classes).copy_(weight);
   head.weight.narrow(0, classes, more).zero_();
-  // The bias is finite, because the loss adds up all logits for label smoothing.
+  // The bias is finite, because the loss multiplies the sum of the logits by a / V. The label smoothing a is 0 here,
+  // and 0 * -infinity would be NaN.
   head.bias.narrow(0, classes, more).fill_(weight.scalar_type() == at::kHalf ? -6e4 : -1e30);
   return head;
 }
