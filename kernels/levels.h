@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every op of Strata with its levels, read from the kernel tables: what exists, what does not, and why.
+// The level matrix: for every op, level and device, whether a kernel exists and if not, why. It is read from the kernel
+// tables.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,13 +18,14 @@ struct LevelRow {
   Level level;
   c10::DeviceType device;  // kCPU or kCUDA
   bool forward, backward;
-  std::string reason;  // where forward or backward is false
+  std::string reason;  // why forward or backward is false
 };
 
-// One row per op, level and device, in the order of the op list and of kLevelNames, CPU first.
+// Returns one row per op, level and device: ops in the order of levels.cc, levels in the order of kLevelNames, CPU
+// first.
 std::vector<LevelRow> level_matrix();
 
-// Throws, with `where` (a layer, a key of the YAML) in front, when `op` cannot be asked for at `level` on `device`.
+// Throws a ValueError that begins with `where` (a layer or a YAML key) if `op` has no kernel at `level` on `device`.
 void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device);
 
 }  // namespace strata::kernels

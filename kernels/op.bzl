@@ -1,9 +1,9 @@
-"""op_library: one op's folder, with its `.py` definition embedded as text for the TorchScript level, its Triton kernels and its `.cu` file."""
+"""op_library: the targets of one op's folder: the op with its `.py` definition embedded as text, Triton and CUDA kernels."""
 
 load("//tools/bazel:cuda.bzl", "cuda_library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
-# Every op, each a folder here. What needs all of them is made from this list.
+# All ops; each one is a folder here. Everything that covers all ops is generated from this list.
 OP_NAMES = [
     "activation",
     "adamw",
@@ -21,7 +21,7 @@ OP_NAMES = [
     "swiglu",
 ]
 
-# What the version of the kernels is made of.
+# Kinds of files that are hashed into the version of the kernels.
 SOURCES = ["h", "cc", "cu", "cuh", "py"]
 
 OPS = ["//kernels/" + name for name in OP_NAMES]
@@ -29,9 +29,9 @@ OPS = ["//kernels/" + name for name in OP_NAMES]
 def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, cuda_headers = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
-    With triton, the kernels of name_triton.py (which imports triton_data) and their tensors' side (name_triton.cc) belong
-    to it; with cuda, the launchers of name.cu (name_cuda.h, which may include cuda_headers) and their tensors' side
-    (name_cuda.cc).
+    With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
+    them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
+    cuda_headers, and name_cuda.cc, which calls them with tensors.
     """
     if triton:
         triton_library(
@@ -67,7 +67,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         outs = [name + "_formula.h"],
         cmd = "{ echo '#pragma once'; echo 'static constexpr char kFormula[] = R\"formula('; cat $<; echo ')formula\";'; } > $@",
     )
-    # What level aot_inductor compiles: nothing where the op does not have that level.
+    # Files that level aot_inductor compiles; none if the op does not have that level.
     programs = native.glob([name + "_programs.py"])
     native.filegroup(
         name = "programs",
@@ -77,7 +77,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             "//tests/kernels:__pkg__",
         ],
     )
-    # The definition and level triton, for tests that run them in Python.
+    # The definition and the Triton kernels, for tests that run them in Python.
     native.filegroup(
         name = "python",
         srcs = native.glob(["*.py"]),

@@ -22,7 +22,7 @@ Tensor activation_forward_torchscript(const Tensor &x, Activation kind) {
   return formula(x, std::string(name(kind)));
 }
 
-// The functions of one direction, by kind.
+// The compiled functions of one direction, one per kind.
 struct Functions {
   explicit Functions(const char *gelu, const char *gelu_tanh, const char *relu, const char *silu)
       : gelu(ActivationOp::kName, kFormula, gelu, AotWidths::lanes),

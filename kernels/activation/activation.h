@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// activation: y = gelu(x), gelu_tanh(x), relu(x) or silu(x), element by element.
-//   gelu       x * (1 + erf(x / sqrt(2))) / 2
+// activation: applies gelu, gelu_tanh, relu or silu to each element of x.
+//   gelu       x * (1 + erf(x / sqrt(2))) / 2                            (Hendrycks and Gimpel 2016)
 //   gelu_tanh  x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2
 //   relu       max(x, 0)
 //   silu       x / (1 + exp(-x))
@@ -17,6 +17,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// x [...], floating point -> y with the shape and dtype of x. Saves x for backward. Throws a ValueError if kind is
+// none.
 Tensor activation(const Tensor& x, Activation kind, Level level);
 
 struct ActivationOp {

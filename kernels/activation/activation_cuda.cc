@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of activation: tensors to the launchers of activation.cu.
+// Level cuda of activation: calls the launchers of activation.cu with tensors.
 #include "kernels/activation/activation_cuda.h"
 
 #include <ATen/ops/empty.h>

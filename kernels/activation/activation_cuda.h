@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of activation.cu: raw pointers to `count` elements that lie one after another, and a stream.
+// The launchers of activation.cu. They take raw pointers to `count` contiguous elements, and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The pointwise activations, which `activation` computes alone and `linear` as its epilogue.
+// Activation: the pointwise functions that op `activation` computes, and op `linear` as its epilogue.
 #pragma once
 
 #include <array>

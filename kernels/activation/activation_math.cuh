@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The activations and their derivatives for one element in fp32 registers. For 16-bit types T, whose roundings hide
-// what they lose, they take the two fastest instructions of their kind: with expf, erff and a true division gelu of
-// bf16 is bound by arithmetic, not by memory.
+// The activations and their derivatives for one element in fp32 registers. 16-bit types T use the two fastest
+// instructions, ex2.approx and rcp.approx, whose error is below the rounding of T. With expf, erff and a true division
+// gelu of bf16 is bound by arithmetic, not by memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,8 @@ namespace strata::kernels {
 template <class T>
 inline constexpr bool kIsHalf = sizeof(T) == 2;
 
-// 2^x and 1 / x to 2^-22; numbers below 2^-126 become 0, without which each costs two instructions more.
+// 2^x and 1 / x with a relative error of 2^-22. Numbers below 2^-126 become 0; without this each costs two more
+// instructions.
 __device__ inline float fast_exp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -42,8 +43,8 @@ __device__ inline float sigmoid(float x) {
   return reciprocal<T>(1.0f + exponential<T>(-x));
 }
 
-// sigmoid(x) * sigmoid(-x). In fp32 each to its own relative accuracy: 1 - sigmoid(x) would lose 2^-25, which the slope
-// of gelu_tanh multiplies by 35 where x is 5.
+// sigmoid(x) * sigmoid(-x). In fp32 each factor has its own relative accuracy: 1 - sigmoid(x) would lose 2^-25, which
+// the derivative of gelu_tanh multiplies by 35 at x = 5.
 template <class T>
 __device__ inline float sigmoid_slope(float x, float sigmoid_of_x) {
   if constexpr (kIsHalf<T>) {
@@ -54,7 +55,7 @@ __device__ inline float sigmoid_slope(float x, float sigmoid_of_x) {
   }
 }
 
-// The probability that a standard normal number is below x, and its density there.
+// The probability that a standard normal number is below x, and the density at x.
 struct Normal {
   float below, density;
 };
@@ -66,8 +67,8 @@ __device__ inline Normal normal(float x) {
   if constexpr (!kIsHalf<T>) {
     return {0.5f * erfcf(-x * kInverseRoot2), kInverseRoot2Pi * decay};
   } else {
-    // Abramowitz and Stegun 7.1.26: erfc(z) = (a1 t + ... + a5 t^5) exp(-z^2), t = 1 / (1 + p z), to 1.5e-7; small
-    // values keep their relative accuracy, because exp(-z^2) is a factor.
+    // Abramowitz and Stegun 7.1.26: erfc(z) = (a1 t + ... + a5 t^5) exp(-z^2) with t = 1 / (1 + p z) and an error of
+    // 1.5e-7. Small values keep their relative accuracy, because exp(-z^2) is a factor.
     const float t = reciprocal<T>(fmaf(0.3275911f * kInverseRoot2, fabsf(x), 1.0f));
     float polynomial = fmaf(1.061405429f, t, -1.453152027f);
     polynomial = fmaf(polynomial, t, 1.421413741f);
@@ -78,8 +79,8 @@ __device__ inline Normal normal(float x) {
   }
 }
 
-// gelu_tanh(x) = x * (1 + tanh(u)) / 2 = x * sigmoid(2 u) with 2 u = x (kA + kB x^2): a form that keeps its relative
-// accuracy where tanh(u) is near -1.
+// gelu_tanh(x) = x * (1 + tanh(u)) / 2 = x * sigmoid(2 u) with 2 u = x (kA + kB x^2). This form keeps its relative
+// accuracy if tanh(u) is near -1.
 inline constexpr float kGeluTanhA = 2.0f * 0.79788456f, kGeluTanhB = kGeluTanhA * 0.044715f;
 
 template <Activation kKind, class T>
@@ -89,13 +90,13 @@ __device__ inline float activate(float x) {
   } else if constexpr (kKind == Activation::gelu_tanh) {
     return x * sigmoid<T>(x * fmaf(kGeluTanhB, x * x, kGeluTanhA));
   } else if constexpr (kKind == Activation::relu) {
-    return x <= 0.0f ? 0.0f : x;  // NaN stays
+    return x <= 0.0f ? 0.0f : x;  // a NaN stays NaN
   } else {
     return x * sigmoid<T>(x);
   }
 }
 
-// The derivative at x.
+// The derivative of the activation at x.
 template <Activation kKind, class T>
 __device__ inline float activate_derivative(float x) {
   if constexpr (kKind == Activation::gelu) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What activation is compiled into ahead of time: one function a kind. The elements are seen as rows of c.
+# Functions of activation that are compiled ahead of time, one per kind and direction. The elements are viewed as rows
+# of c.
 from program import Program
 
 
@@ -15,5 +16,5 @@ def backward(kind):
 
 PROGRAMS = [make(kind) for kind in ("gelu", "gelu_tanh", "relu", "silu") for make in (forward, backward)]
 
-# Of the cases of the proof and of the shipped configurations.
+# Widths of the proof's cases and of the shipped configurations.
 GPU_WIDTHS = ["*", "c=16"]

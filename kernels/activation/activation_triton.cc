@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of activation: tensors to the kernels of activation_triton.py.
+// Level triton of activation: calls the kernels of activation_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/activation/activation.h"

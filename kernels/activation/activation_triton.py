@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of activation, and the functions that linear and layer_norm use at their end. The kind is a number that the whole
-grid shares: a branch costs nothing beside memory, and one cubin does for all kinds."""
+"""Level triton of activation, and the functions that linear and layer_norm apply last. `kind` is a number that is the
+same for the whole grid: next to memory accesses a branch costs nothing, and one cubin serves all kinds."""
 import triton
 import triton.language as tl
 
 from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
-# As in activation_kind.h.
+# These numbers must equal those of activation_kind.h.
 GELU = tl.constexpr(1)
 GELU_TANH = tl.constexpr(2)
 RELU = tl.constexpr(3)
@@ -15,8 +15,9 @@ SILU = tl.constexpr(4)
 
 @triton.jit
 def sigmoids(x):
-    """sigmoid(x) and sigmoid(-x), each to its own relative accuracy: 1 - sigmoid(x) would lose 2^-25, which the slope of gelu_tanh multiplies
-    by 35 where x is 5. The division rounds for the same reason; the one that Triton takes by itself loses 2^-22."""
+    """sigmoid(x) and sigmoid(-x), each with its own relative accuracy: 1 - sigmoid(x) would lose 2^-25, which the
+    derivative of gelu_tanh multiplies by 35 at x = 5. tl.div_rn rounds correctly; Triton's default division would lose
+    2^-22."""
     decay = tl.exp(-tl.abs(x))
     larger = tl.div_rn(tl.full(x.shape, 1.0, tl.float32), 1.0 + decay)
     smaller = decay * larger
@@ -31,7 +32,7 @@ def sigmoid(x):
 
 @triton.jit
 def activate(x, kind):
-    """On fp32; any other kind is the identity."""
+    """Applies the activation to fp32 values. Any other kind is the identity."""
     y = x
     if kind == GELU:
         y = x * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476))
@@ -47,7 +48,7 @@ def activate(x, kind):
 
 @triton.jit
 def slope(x, kind):
-    """d activate / d x"""
+    """The derivative of activate at x."""
     y = tl.full(x.shape, 1.0, tl.float32)
     if kind == GELU:
         y = 0.5 + 0.5 * tl.erf(x * 0.7071067811865476) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
@@ -77,7 +78,7 @@ def backward(grad_y, x, grad_x, count, kind, SIZE: tl.constexpr):
     tl.store(grad_x + place, (gradient * slope(value, kind)).to(grad_x.dtype.element_ty), mask=place < count)
 
 
-# Sixteen elements a thread: two accesses of 16 bytes in bf16.
+# A thread has sixteen elements: two 16-byte accesses in bf16.
 CHOICES = [dict(SIZE=2048, warps=4), dict(SIZE=1024, warps=4, aligned=False)]
 
 KERNELS = {

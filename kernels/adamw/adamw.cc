@@ -14,7 +14,8 @@
 namespace strata::kernels {
 namespace {
 
-// The gradient is scaled outside of the fused kernel, which would write the scaled one back.
+// Scales the gradient before the fused kernel, because the kernel's own grad_scale would write the scaled gradient
+// back.
 void adamw_forward_aten(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
                         Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
   const Tensor scaled = at::mul(gradient.to(master.scalar_type()), scalars.gradient_scale);
@@ -36,7 +37,8 @@ void adamw_forward_torchscript(Tensor& master, Tensor& first_moment, Tensor& sec
   if (compute_copy.defined()) compute_copy.copy_(master);
 }
 
-// A package returns the new state, which is copied over the old one: 24 more bytes a parameter than in place.
+// A package returns the new state, which is copied to the old one. This moves 24 more bytes per parameter than an
+// update in place.
 void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
                                 Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
   static const AotFunction function(AdamwOp::kName, kFormula, "adamw", AotWidths::lanes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// adamw: one pass over master, moments and gradient, which writes the compute copy too.
+// adamw: one pass over master, moments and gradient, which also writes the compute copy.
 #include <algorithm>
 #include <cmath>
 
@@ -11,18 +11,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Constants of one call, taken in fp64 on the host.
+// Constants of one call, computed in fp64 on the host.
 struct Rule {
   float beta1, one_minus_beta1, beta2, one_minus_beta2, log_beta1, log_beta2, epsilon, weight_decay;
 };
 
-// What the scalars on the device say of this update.
+// Values of this update, computed from the scalars on the device.
 struct Update {
   float scale, decay, rate, inverse_root;
   bool skip;
 };
 
-// 1 - beta^step as -expm1(step * log(beta)) keeps its accuracy in fp32 where beta^step is near 1.
+// Computes 1 - beta^step as -expm1(step * log(beta)), which is accurate in fp32 even if beta^step is near 1.
 __device__ Update read_update(const AdamwArguments& a, const Rule& rule) {
   const float rate = *a.learning_rate, step = *a.step;
   return {*a.gradient_scale, 1.0f - rate * rule.weight_decay, rate / -expm1f(step * rule.log_beta1),
@@ -37,7 +37,8 @@ __device__ void update_one(float& master, float& first, float& second, float gra
   master = master * update.decay - update.rate * first / (sqrtf(second) * update.inverse_root + rule.epsilon);
 }
 
-// G and C are the types of gradient and compute copy; N elements a vector: 4, or 1 where a pointer is not aligned.
+// G and C are the types of gradient and compute copy. N is the number of elements in a vector: 4, or 1 if a pointer is
+// not aligned.
 template <class G, class C, int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamwArguments a, const Rule rule) {
   const Update update = read_update(a, rule);
@@ -64,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const AdamwArguments a,
       store_streaming(reinterpret_cast<Vector<C, N>*>(a.compute_copy) + i, copy);
     }
   }
-  if constexpr (N > 1) {  // the last few elements
+  if constexpr (N > 1) {  // elements after the last whole vector
     const int64_t i = vectors * N + threadIdx.x;
     if (blockIdx.x == 0 && i < a.count) {
       float master = a.master[i], first = a.first_moment[i], second = a.second_moment[i];

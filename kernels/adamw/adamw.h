@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// adamw: one update with decoupled decay and bias correction, over one flat piece of parameters and their moments.
+// adamw: one update with decoupled weight decay and bias correction (Loshchilov and Hutter 2019) of one flat tensor of
+// parameters and its moments.
 //   g = gradient * gradient_scale
 //   first  = beta1 * first + (1 - beta1) * g,    second = beta2 * second + (1 - beta2) * g^2
 //   master = master * (1 - learning_rate * weight_decay)
@@ -16,20 +17,23 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// 0-dim fp32 on the device, so that a captured step can change them.
+// Numbers that change from step to step: 0-dim fp32 tensors on the device, so that a captured CUDA graph reads their
+// current values.
 struct AdamwScalars {
   Tensor learning_rate;
-  Tensor step;            // the number of this update, 1 for the first
-  Tensor gradient_scale;  // factor on the gradient: clipping
-  Tensor skip;            // nonzero: everything is left as it is
+  Tensor step;            // number of this update, 1 for the first
+  Tensor gradient_scale;  // factor on the gradient, for gradient clipping
+  Tensor skip;            // nonzero: master and moments stay unchanged
 };
 
 struct AdamwOptions {
   double beta1, beta2, epsilon, weight_decay;
 };
 
-// master, moments, gradient and compute_copy have one shape; master and moments one type. compute_copy receives master
-// in its own type; undefined when no copy is kept. The gradient is left as it is.
+// Updates master and moments in place. Master, moments, gradient and compute_copy have one shape and device, master and
+// moments one dtype. The compute copy receives master cast to the copy's own dtype; it is undefined if there is no
+// copy. The gradient stays unchanged. Throws a ValueError if the tensors do not match. Levels aot_inductor, triton and
+// cuda need an fp32 master.
 void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
            const AdamwScalars& scalars, const AdamwOptions& options, Level level);
 

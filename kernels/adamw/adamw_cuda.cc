@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of adamw: tensors to the launcher of adamw.cu.
+// Level cuda of adamw: calls the launcher of adamw.cu with tensors.
 #include "kernels/adamw/adamw_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
@@ -15,7 +15,7 @@ void adamw_forward_cuda(Tensor& master, Tensor& first_moment, Tensor& second_mom
   constexpr auto op = AdamwOp::kName;
   require(master.scalar_type() == at::kFloat, op, Level::cuda, "master is ", master.scalar_type(), ", expected Float");
   for (const Tensor& written : {master, first_moment, second_moment, compute_copy}) {
-    if (!written.defined()) continue;  // no copy where layers compute in fp32
+    if (!written.defined()) continue;  // there is no copy if layers compute in fp32
     require(written.is_contiguous(), op, Level::cuda, "a tensor that is written is ", written.sizes(), " with strides ",
             written.strides(), ", expected contiguous");
   }

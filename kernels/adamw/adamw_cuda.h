@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launcher of adamw.cu: raw pointers to `count` elements each, and a stream.
+// The launcher of adamw.cu. It takes raw pointers to `count` elements each, and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ struct AdamwArguments {
   float *master, *first_moment, *second_moment;
   const void* gradient;
   CudaType gradient_type;
-  void* compute_copy;  // null: no copy is kept
+  void* compute_copy;  // null: there is no copy
   CudaType copy_type;
   const float *learning_rate, *step, *gradient_scale, *skip;  // one number each
   double beta1, beta2, epsilon, weight_decay;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of adamw: tensors to the kernel of adamw_triton.py.
+// Level triton of adamw: calls the kernel of adamw_triton.py with tensors.
 #include <cmath>
 
 #include "kernels/adamw/adamw.h"

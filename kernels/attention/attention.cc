@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// B batch, T positions, H query heads, K key and value heads, G = H / K query heads of a group, D head width
+// B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Shape = AttentionOp::Shape;
 
-// Strided views of the packed tensor, nothing is copied. Query head k * G + g sees key and value head k.
+// Strided views of the packed tensor, without a copy. Query head k * G + g attends to key and value head k.
 struct Heads {
   Tensor query_BKGTD, key_BKTD, value_BKTD;
 };
@@ -36,12 +36,13 @@ Heads split_heads(const Tensor& qkv, const Shape& shape) {
           by_head.narrow(1, heads, key_value_heads), by_head.narrow(1, heads + key_value_heads, key_value_heads)};
 }
 
-// [B, T, H * D] seen as [B, K, G, T, D].
+// Views [B, T, H * D] as [B, K, G, T, D].
 Tensor split_output(const Tensor& y, const Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
 }
 
-// True where a key is seen, [B or 1, 1, T, T]; undefined where `causal` alone says it.
+// Returns a mask [B or 1, 1, T, T] that is true if a query may attend to a key, or an undefined tensor if `causal`
+// alone is the whole mask.
 Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
   const int64_t batch = qkv.size(0), positions = qkv.size(1);
   if (mask.window == 0 && !mask.document_offsets.defined()) return {};
@@ -57,21 +58,21 @@ Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
   return seen;
 }
 
-// The same as what is added to the scores; nothing where `causal` alone says it.
+// Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt if `causal` alone is the whole mask.
 std::optional<Tensor> added_to_scores(const Tensor& qkv, const AttentionMask& mask) {
   const Tensor seen = visible(qkv, mask);
   if (!seen.defined()) return std::nullopt;
   return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
 }
 
-// The kernels behind ATen on GPUs read 16 bytes at a time from wherever a tensor begins, and fail elsewhere.
+// ATen's attention kernels on GPUs read 16 bytes at a time from the first element on, and fail if it is not aligned.
 Tensor with_aligned_rows(const Tensor& rows) {
   const bool is_aligned = rows.is_contiguous() && reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
   return is_aligned ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
-// Of the kernels behind ATen on GPUs only that for 16 bits without a mask knows groups; else ATen would keep the scores
-// of all pairs, so each query head gets keys and values of its own.
+// True if keys and values must be repeated for each query head. Of ATen's kernels on GPUs only the one for 16 bits
+// without a mask supports groups; for other calls with groups ATen would store the scores of all pairs.
 bool repeats_keys(const Tensor& qkv, const Shape& shape, bool has_mask) {
   return shape.heads > shape.key_value_heads && (qkv.element_size() > 2 || has_mask);
 }
@@ -80,7 +81,7 @@ Tensor repeated(const Tensor& heads_BKTD, int64_t times) {
   return heads_BKTD.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
 }
 
-// ATen on GPUs chooses among backends that each have a backward of their own: autograd traces it.
+// On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
 Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
   const Tensor qkv = with_aligned_rows(given);
   auto [query, key, value] = split_heads(qkv, shape);
@@ -98,8 +99,8 @@ Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
   return y;
 }
 
-// ATen's flash kernel for CPUs knows no groups: one call for the g-th query head of all groups, so that keys and values
-// are never repeated in memory.
+// ATen's flash kernel for CPUs does not support groups. It is called once for the g-th query head of all groups, so
+// that keys and values are never repeated in memory.
 AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
   if (!qkv.is_cpu()) return {attention_traced_aten(qkv, shape), {}};
   const auto [query, key, value] = split_heads(qkv, shape);
@@ -137,7 +138,7 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
         grad_y_BKGTD.select(2, g), query.select(2, g), key, value, y_BKGTD.select(2, g), logsumexp_BKGT.select(2, g),
         /*dropout_p=*/0.0, shape.mask.causal && !added, added);
     grad_query.select(2, g).copy_(part_query);
-    // Summed over the group in fp32 or wider.
+    // Gradients of keys and values are summed over the group in fp32 or wider.
     if (g == 0) {
       const bool sums = query.size(2) > 1 && part_key.scalar_type() != at::kDouble;
       sum_key = sums ? part_key.to(at::kFloat) : part_key;
@@ -213,7 +214,7 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
           ", expected contiguous Int [documents + 1] on ", qkv.device());
   if (!offsets.is_cpu()) return;
   const int64_t positions = qkv.size(1), all = qkv.size(0) * positions;
-  int64_t next_row = 0;  // where the next row begins
+  int64_t next_row = 0;  // start of the next row
   int32_t last = 0;
   for (const int32_t offset : std::span(offsets.const_data_ptr<int32_t>(), offsets.size(0))) {
     require(offset >= last && offset <= next_row, op, level, "document_offsets go from ", last, " to ", offset,
@@ -240,7 +241,8 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
   const bool traced = kernel.backward == nullptr || (level == Level::aten && !qkv.is_cpu());
   if (!traced) return AttentionFunction::apply(qkv, shape, level);
   const CallScope scope(op, level);
-  // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16.
+  // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
+  // made contiguous.
   return kernel.forward(qkv.is_cuda() ? qkv.contiguous() : qkv, shape).y;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention: y = softmax(q k^T / sqrt(D)) v for every head, over the positions that a mask lets a position see.
-// With K < H key and value heads, H / K consecutive query heads share one of them.
+// attention: y = softmax(q k^T / sqrt(D)) v for every head, over the positions that the mask allows (Vaswani et al.
+// 2017). With K < H key and value heads, H / K consecutive query heads share one of them (grouped-query attention).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,21 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// What a position sees: nothing outside of its row, and of its document.
+// The keys that a query may attend to. They are always in the query's own row and document.
 struct AttentionMask {
-  bool causal = false;  // nothing that comes after it
-  int64_t window = 0;   // when causal: itself and the window - 1 positions before it; 0: all that come before it
-  // Packed documents, int32 [documents + 1]: where each begins, and last where the last one ends, with the B * T
-  // positions counted one after another. The first is 0, the last is B * T, every row begins a document; some may be
-  // empty. Checked on the CPU; on GPUs the reader of data answers for it. Undefined: every row is one document.
+  bool causal = false;  // true: no keys after the query
+  // If causal: a query attends to its own position and to the window - 1 positions before it. 0: no limit.
+  int64_t window = 0;
+  // Boundaries of packed documents, int32 [documents + 1], as positions in the flattened [B * T] tensor: the start of
+  // each document and the end of the last. The first is 0 and the last is B * T. Every row starts a new document, and
+  // documents may be empty. Offsets on the CPU are checked; on GPUs the code that reads the data guarantees them.
+  // Undefined: every row is one document.
   Tensor document_offsets = {};
 };
 
-// qkv [B, T, (H + 2K) * D] packed: H query heads, K key heads, K value heads -> [B, T, H * D]. Windows and documents
-// exist at the levels aten, torchscript and cuda.
+// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
+// logsumexp and document_offsets for backward. Windows and documents exist at levels aten, torchscript and cuda. Throws
+// a ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
 
 struct AttentionOp {
@@ -35,7 +38,8 @@ struct AttentionOp {
     AttentionMask mask;
   };
   struct Output {
-    Tensor y, logsumexp;  // of the scaled scores, saved for backward; [B, H, T], or in the order of the level
+    // logsumexp of the scaled scores: [B, H, T], or [B, T, H] at level cuda with documents. Saved for backward.
+    Tensor y, logsumexp;
   };
   using Forward = Output(const Tensor& qkv, const Shape& shape);
   using Backward = Tensor(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
@@ -45,9 +49,9 @@ struct AttentionOp {
 
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
-// By cuDNN, which takes BFloat16 and Half and head widths that are multiples of 8 up to 128. The backward adds up the
-// queries' gradient in an order that varies, unless at::globalContext().deterministicAlgorithms(): then its workspace
-// is 2 B H T^2 bytes.
+// Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 128.
+// The backward adds the gradient of queries in an order that varies, except under
+// at::globalContext().deterministicAlgorithms(), where its workspace has 2 B H T^2 bytes.
 AttentionOp::Forward attention_forward_cuda;
 AttentionOp::Backward attention_backward_cuda;
 

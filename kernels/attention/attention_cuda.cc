@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of attention: cuDNN's fused attention on the packed tensor by strides, nothing is copied. The only file
-// that includes cudnn-frontend, whose headers take a minute to compile.
+// Level cuda of attention: cuDNN's fused attention, which reads the packed tensor through strides without a copy. This
+// is the only file that includes cudnn-frontend, because its headers take a minute to compile.
 // B batch, T positions, H query heads, K key and value heads, D head width, C = (H + 2K) D
 #include <ATen/Context.h>
 #include <ATen/cudnn/Handle.h>
@@ -25,7 +25,7 @@
 #include "kernels/runtime/call.h"
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // where the headers look for cuDNN
+void* cudnn_dlhandle = nullptr;  // cudnn-frontend's headers load cuDNN's functions through this handle
 }
 
 namespace strata::kernels {
@@ -37,18 +37,18 @@ using FeTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr auto kOp = AttentionOp::kName;
 
-// What a graph is built for.
+// The properties of a call for which a graph is built.
 struct Problem {
   int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width, causal, window;
-  int64_t documents;  // 0: none; graphs are kept for powers of two, the rest are empty documents
+  int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
 
   auto operator<=>(const Problem&) const = default;
   int64_t packed_width() const { return (heads + 2 * key_value_heads) * width; }
-  // Sequences as cuDNN counts them; none is longer than a row.
+  // Number of sequences for cuDNN. None is longer than a row.
   int64_t sequences() const { return documents > 0 ? documents : batch; }
 };
 
-// Names of tensors for cuDNN.
+// Identifiers of tensors in cuDNN graphs.
 enum Id : int64_t {
   kQuery = 1,
   kKey,
@@ -155,7 +155,7 @@ class Builder {
         .set_stride({p_.positions * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
         .set_ragged_offset(output_offsets_);
   }
-  // [B, H, T]; with documents [B, T, H], because a document's part must lie together.
+  // Shape [B, H, T]; with documents [B, T, H], because the elements of a document must be contiguous.
   fe::graph::Tensor_attributes& describe_logsumexp(fe::graph::Tensor_attributes& tensor) {
     const int64_t heads = p_.heads, positions = p_.positions;
     tensor.set_uid(kLogsumexp)
@@ -180,18 +180,18 @@ class Builder {
   const Problem& p_;
   std::unique_ptr<Graph> result_;
   fe::graph::Graph& graph_;
-  FeTensor lengths_, packed_offsets_, output_offsets_, logsumexp_offsets_;  // null without documents
+  FeTensor lengths_, packed_offsets_, output_offsets_, logsumexp_offsets_;  // null if there are no documents
 };
 
 using Pointers = std::unordered_map<int64_t, void*>;
 
-// Builds the graph when such a problem is first met (a tenth of a second), and keeps it for the process.
+// Executes the graph of the problem. A graph is built at its first call (a tenth of a second) and kept for the process.
 void run(const Problem& problem, Pointers& pointers) {
   static std::mutex mutex;
   static auto* graphs = new std::map<Problem, std::unique_ptr<Graph>>;
   const std::lock_guard lock(mutex);
   if (fe::cudnn_dlhandle == nullptr) {
-    fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW);  // LibTorch has loaded it
+    fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW);  // LibTorch has already loaded this library
     TORCH_CHECK(fe::cudnn_dlhandle != nullptr, kOp, "/cuda: there is no cuDNN 9: ", dlerror());
   }
   std::unique_ptr<Graph>& graph = (*graphs)[problem];
@@ -219,7 +219,7 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
   return problem;
 }
 
-// cuDNN reads 16 bytes at a time.
+// Makes a tensor contiguous and 16-byte aligned, because cuDNN reads 16 bytes at a time.
 Tensor readable(const Tensor& tensor) {
   const Tensor rows = tensor.contiguous();
   return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
@@ -229,14 +229,14 @@ void* element(const Tensor& tensor, int64_t offset) {
   return static_cast<char*>(tensor.mutable_data_ptr()) + offset * static_cast<int64_t>(tensor.element_size());
 }
 
-// The three parts of a packed tensor.
+// Sets the pointers of the query, key and value parts of a packed tensor.
 void add_packed(Pointers& pointers, const Tensor& packed, const Problem& p, Id query, Id key, Id value) {
   pointers[query] = element(packed, 0);
   pointers[key] = element(packed, p.heads * p.width);
   pointers[value] = element(packed, (p.heads + p.key_value_heads) * p.width);
 }
 
-// Where documents begin in each tensor, and how long they are.
+// The offsets of documents in each tensor, in elements, and their lengths.
 struct DocumentTables {
   Tensor lengths, packed, output, logsumexp;
 };
@@ -258,7 +258,7 @@ void add_documents(Pointers& pointers, const DocumentTables& tables) {
   pointers[kLogsumexpOffsets] = tables.logsumexp.mutable_data_ptr();
 }
 
-// The value part of a packed tensor, [B, T, K, 1, D], and an output as [B, T, K, G, D].
+// Views the value part of a packed tensor as [B, T, K, 1, D], and an output as [B, T, K, G, D].
 Tensor value_part(const Tensor& packed, const Problem& p) {
   return packed.narrow(2, (p.heads + p.key_value_heads) * p.width, p.key_value_heads * p.width)
       .unflatten(2, {p.key_value_heads, 1, p.width});
@@ -277,7 +277,7 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
   const Tensor logsumexp = p.documents > 0 ? at::empty({p.batch, p.positions, p.heads}, fp32)
                                            : at::empty({p.batch, p.heads, p.positions}, fp32);
   if (y.numel() == 0) return {y, logsumexp};
-  if (p.positions == 1) {  // sees itself alone; cuDNN has no backward for it
+  if (p.positions == 1) {  // a position attends only to itself; cuDNN has no backward for it
     by_group(y, p).copy_(value_part(qkv, p).expand_as(by_group(y, p)));
     return {y, logsumexp};
   }

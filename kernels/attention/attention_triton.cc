@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of attention: tensors to the kernels of attention_triton.py.
+// Level triton of attention: calls the kernels of attention_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of attention: scores never reach memory; blocks of queries meet blocks of keys in registers. Heads whose
-width is no power of two are computed in the next one. In the backward one kernel owns the gradients of keys and values and
-another those of queries: nothing is added by atomics."""
+"""Level triton of attention. Scores never reach memory: blocks of queries are multiplied by blocks of keys in
+registers, with the online softmax of FlashAttention. Heads are padded in registers to a width of 16, 64 or 128. In the
+backward one kernel writes the gradients of keys and values and another those of queries, so there are no atomics."""
 import triton
 import triton.language as tl
 
@@ -12,7 +12,8 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def rows_of(start, row_width, head_width, row, rows, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    """The block [row, column] of a head that starts at `start`; zeros behind the last row and the head's width."""
+    """Loads the block [row, column] of a head that begins at `start`; zeros after the last row and outside the head's
+    width."""
     column = tl.arange(0, HEAD)
     inside = (row < rows)[:, None] & (column < HEAD)[None, :] if EXACT else (row < rows)[:, None] & (column < head_width)[None, :]
     return tl.load(start + row.to(tl.int64)[:, None] * row_width + column[None, :], mask=inside, other=0.0)
@@ -28,7 +29,8 @@ def store_rows(start, row_width, head_width, row, rows, values, HEAD: tl.constex
 @triton.jit
 def meet_keys(total, largest, weights, query, key_start, value_start, row_width, head_width, query_row, positions, first_key, last_key, scale,
               causal, MASKED: tl.constexpr, KEYS: tl.constexpr, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    """The online softmax over keys first_key <= i < last_key; scale is that of powers of two."""
+    """The online softmax over keys first_key <= i < last_key. `scale` includes log2(e), because exponentials are powers
+    of two."""
     for first in range(first_key, last_key, KEYS):
         key_row = first + tl.arange(0, KEYS)
         key = rows_of(key_start, row_width, head_width, key_row, positions, HEAD, EXACT)
@@ -48,8 +50,9 @@ def meet_keys(total, largest, weights, query, key_start, value_start, row_width,
 
 @triton.jit
 def block_of_queries(positions, heads, key_value_heads, row_width, width, causal, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Of this program, which has a block of queries of one head: where they, their keys and their values start in qkv, and what they see.
-    The last blocks, which see most keys, come first."""
+    """The block of queries of one head that this program computes. Returns the offsets of its queries, keys and values
+    in qkv, and the range of keys that it attends to. The last blocks attend to most keys (if causal), so they are
+    started first."""
     blocks = tl.cdiv(positions, QUERIES)
     block = blocks - 1 - tl.program_id(0) % blocks
     head = tl.program_id(0) // blocks % heads
@@ -58,7 +61,8 @@ def block_of_queries(positions, heads, key_value_heads, row_width, width, causal
     key_head = heads + head // (heads // key_value_heads)
     query_row = block * QUERIES + tl.arange(0, QUERIES)
     last_key = tl.where(causal != 0, tl.minimum((block + 1) * QUERIES, positions), positions)
-    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS  # keys before it are seen by every query
+    # Every query attends to the keys before `whole`.
+    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS
     return batch, head, query_row, start + head * width, start + key_head * width, start + (key_head + key_value_heads) * width, whole, last_key
 
 
@@ -83,7 +87,8 @@ def forward(qkv, y, logsumexp, positions, heads, key_value_heads, head_width, ro
 
 @triton.jit
 def products(grad_y, y, delta, rows, positions, heads, head_width, HEAD: tl.constexpr, ROWS: tl.constexpr):
-    """delta [B, H, T] = the sum over a head's width of grad_y * y, which are rows [B, T, H] of head_width."""
+    """delta [B, H, T] = the sum over a head's width of grad_y * y. Both are rows of head_width elements in the order
+    [B, T, H]."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, HEAD)
     inside = (row < rows)[:, None] & (column < head_width)[None, :]
@@ -133,7 +138,8 @@ def backward_query(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, ke
 def gradient_of_key(key_total, value_total, key, value, query_start, grad_start, row_sums, deltas, row_width, grad_width, head_width, key_row,
                     positions, first_query, last_query, scale, MASKED: tl.constexpr, QUERIES: tl.constexpr, HEAD: tl.constexpr,
                     EXACT: tl.constexpr):
-    """Scores lie transposed, [key, query]. Behind the last query the logsumexp is infinite: its share is 0."""
+    """Scores are transposed: [key, query]. Queries after the last one have an infinite logsumexp, so their probability
+    is 0."""
     for first in range(first_query, last_query, QUERIES):
         query_row = first + tl.arange(0, QUERIES)
         query = rows_of(query_start, row_width, head_width, query_row, positions, HEAD, EXACT)
@@ -152,8 +158,8 @@ def gradient_of_key(key_total, value_total, key, value, query_start, grad_start,
 @triton.jit
 def backward_key(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, key_value_heads, head_width, row_width, scale, causal,
                  HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Each program has a block of one key and value head, and walks over the queries of all heads that share it. The first
-    blocks, which are seen by most queries, come first."""
+    """Each program has a block of one key and value head and iterates over the queries of all heads that share it. The
+    first blocks are visible to most queries (if causal), so they are started first."""
     width = HEAD if EXACT else head_width
     blocks = tl.cdiv(positions, KEYS)
     block = tl.program_id(0) % blocks
@@ -169,7 +175,8 @@ def backward_key(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, key_
     key_total = tl.zeros([KEYS, HEAD], tl.float32)
     value_total = tl.zeros([KEYS, HEAD], tl.float32)
     first_query = tl.where(causal != 0, block * KEYS // QUERIES * QUERIES, 0)
-    whole = tl.where(causal != 0, tl.minimum(tl.cdiv((block + 1) * KEYS, QUERIES) * QUERIES, positions), 0)  # queries from here on see every key
+    # Queries from `whole` on attend to every key of the block.
+    whole = tl.where(causal != 0, tl.minimum(tl.cdiv((block + 1) * KEYS, QUERIES) * QUERIES, positions), 0)
     for head in range(key_head * shared_by, (key_head + 1) * shared_by):
         query_start = qkv + start + head * width
         grad_start = grad_y + batch * positions * heads * width + head * width
@@ -188,8 +195,8 @@ HALF = ("bf16", "fp16")
 
 
 def choices(of_64, of_128, stages):
-    """Blocks of (QUERIES, KEYS) for heads 64 and 128 wide; small ones for all other widths, for odd pointers and for fp32,
-    which no tensor core multiplies without rounding it."""
+    """Block sizes (QUERIES, KEYS) for heads 64 and 128 wide. Other widths, unaligned pointers and fp32 get small
+    blocks; no tensor core multiplies fp32 without rounding it."""
     fast = [dict(HEAD=head, EXACT=1, QUERIES=queries, KEYS=keys, warps=8, stages=stages, only=HALF)
             for head, (queries, keys) in ((64, of_64), (128, of_128))]
     any_width = [dict(HEAD=head, EXACT=0, QUERIES=64, KEYS=64 if head < 128 else 32, warps=4, stages=1, only=HALF, aligned=False)

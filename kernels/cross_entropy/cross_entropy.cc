@@ -17,7 +17,7 @@
 namespace strata::kernels {
 namespace {
 
-// d loss / d logits = scale * (p - (1 - a) one_hot(target) - a / V) for the rows that count, made in place of log p.
+// d loss / d logits = scale * (p - (1 - a) one_hot(target) - a / V), and 0 for ignored rows. Overwrites log_p.
 Tensor logit_gradient(Tensor log_p, const Tensor& target_N1, const Tensor& ignored_N, const Tensor& scale,
                       double label_smoothing) {
   const Tensor row_scale_N1 = scale.to(log_p.scalar_type()).expand_as(ignored_N).masked_fill(ignored_N, 0).unsqueeze(1);
@@ -42,7 +42,7 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
 }
 
 Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient) {
-  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0) return logit_gradient;  // to look costs nothing on a CPU
+  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0) return logit_gradient;  // item() is cheap on a CPU
   return at::mul(logit_gradient, grad_loss);
 }
 

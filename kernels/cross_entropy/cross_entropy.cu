@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cross_entropy: a row of logits is read once, into registers where it is short, into the shared memory of one block or
-// of a cluster of blocks where it is long, and its gradient is written over it from there.
+// cross_entropy: reads a row of logits once and writes its gradient over it. Short rows are held in registers, long
+// rows in the shared memory of one block or of a cluster of blocks.
 #include <algorithm>
 
 #include "kernels/cross_entropy/cross_entropy_rows.cuh"
@@ -10,13 +10,13 @@
 namespace strata::kernels {
 namespace {
 
-// Three vectors a thread at a time keep the exponentials of one busy while those of another wait: 65536 x 50304 at 3.8
-// TB/s, with two 3.6, with one 3.2.
+// With three vectors per thread, the exponentials of one are computed while others wait: 65536 x 50304 at 3.8 TB/s,
+// with two vectors 3.6, with one 3.2.
 constexpr int kRingWarps = 16, kLaneVectors = 3, kMaxClusterBlocks = 8;
 constexpr int kRingThreads = kRingWarps * kWarp, kStageVectors = kRingThreads * kLaneVectors;
 constexpr int kStageBytes = kStageVectors * sizeof(uint4), kStages = 216 * 1024 / kStageBytes;
 
-// The vectors of a row that this block of the cluster has.
+// The vectors of a row that this block of the cluster computes.
 struct Share {
   int first, count;
 
@@ -28,7 +28,7 @@ __device__ Share share_of_block(int vectors_in_row, int rank, int blocks) {
   return {first, vectors_in_row * (rank + 1) / blocks - first};
 }
 
-// By thread 0: sends the rows of this block through the ring, but those that are ignored.
+// Thread 0 sends the rows of this block through the ring and skips rows that are ignored.
 template <class T>
 class RowSender {
  public:
@@ -59,7 +59,7 @@ class RowSender {
   }
 
  private:
-  // A row ahead, so that nobody waits for it.
+  // Targets are loaded one row ahead, so that no thread waits for them.
   __device__ int64_t target_of(int64_t row) const { return row < a_.rows ? a_.targets[row] : 0; }
 
   __device__ void next_row() {
@@ -78,7 +78,7 @@ class RowSender {
   RingPosition at_;
 };
 
-// The parts of a row that the blocks of a cluster tell each other.
+// Exchanges the blocks' parts of a row within a cluster.
 class ClusterParts {
  public:
   __device__ ClusterParts() {
@@ -94,7 +94,7 @@ class ClusterParts {
     meet_cluster();
   }
 
-  // `turn` is that of block_merge, `parity` changes each time it comes back.
+  // `turn` is that of block_merge. `parity` flips each time that the same turn comes again.
   __device__ Part merge(const Part& own, int rank, int blocks, int turn, int parity) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     Part* parts = parts_ + turn * kMaxClusterBlocks;
@@ -122,7 +122,7 @@ class ClusterParts {
   SharedBarrier come_;
 };
 
-// Long rows: the blocks of a cluster have a row in their shared memory, and the next one on its way.
+// For long rows: the blocks of a cluster hold a row in their shared memory while the next one is loaded.
 template <class T>
 __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyArguments a) {
   constexpr int N = kVectorWidth<T>;
@@ -139,13 +139,14 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   RowSender<T> sender(a, barriers, ring, share, first_row, row_step);
   for (int i = 0; i < kStages; ++i) sender.send();
   const float scale = *a.scale;
-  bool behind = false;  // a stage lies between readers and sender: nobody waits for the last warp
+  // True once the sender is one stage after the readers, so that it does not wait for the last warp.
+  bool behind = false;
   const auto release = [&](int stage) {
     barriers.release(stage, thread % kWarp == 0);
     if (behind) sender.send();
     behind = true;
   };
-  // The vectors of this thread in a stage; beyond the end of the row they are -inf, whose exponential is 0.
+  // Loads this thread's vectors of a stage. Vectors past the end of the row are -inf, whose exponential is 0.
   const auto load = [&](Packed<T>(&x)[kLaneVectors], int ring_stage, int row_stage) {
 #pragma unroll
     for (int v = 0; v < kLaneVectors; ++v) {
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
       continue;
     }
     require_class(target, a);
-    const int target_here = static_cast<int>(target) - share.first * N;  // counted from this block's share
+    const int target_here = static_cast<int>(target) - share.first * N;  // index in this block's share
     const RingPosition start = at;
     Part part = Part::nothing();
     for (int stage = 0; stage < stages; ++stage, at.advance(kStages)) {
@@ -177,7 +178,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
       Packed<T> x[kLaneVectors];
       load(x, at.stage, stage);
       const int left =
-          share.count - stage * kStageVectors - thread;  // of every kRingThreads vectors one is this thread's
+          share.count - stage * kStageVectors - thread;  // one of every kRingThreads vectors is this thread's
       add(part, x, with_logits ? (left + kRingThreads - 1) / kRingThreads : 0);
 #pragma unroll
       for (int v = 0; v < kLaneVectors; ++v) {
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
       release(again.stage);
     }
   }
-  meet_cluster();  // nobody leaves while another may write to his memory
+  meet_cluster();  // no block may exit while another may write to its shared memory
 }
 
 constexpr int kSumThreads = 1024;
@@ -240,8 +241,8 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   constexpr int kBytes = kStages * kStageBytes;
   const cudaError_t status = cudaFuncSetAttribute(ring_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
-  // Of 132 multiprocessors 128 have room for clusters of 4 and of 8: a cluster lies in one of the chip's parts of 16
-  // or 18.
+  // Only 128 of the 132 multiprocessors can hold clusters of 4 and of 8, because a cluster lies in one GPC of the chip,
+  // which has 16 or 18 multiprocessors.
   const int64_t clusters = (blocks <= 2 ? kMultiprocessors : 128) / blocks;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
@@ -256,7 +257,8 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   return cudaLaunchKernelEx(&config, ring_kernel<T>, a);
 }
 
-// How many blocks share a row so that the ring has room for another half of it; 0: too many.
+// Returns the number of blocks that share a row so that the ring holds one and a half rows, or 0 if the row is too
+// long.
 int cluster_blocks_for(int64_t vectors) {
   for (int blocks = 1; blocks <= kMaxClusterBlocks; blocks *= 2) {
     if (ceil_divide<int64_t>(vectors, blocks * kStageVectors) <= kStages * 2 / 3) return blocks;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// cross_entropy: loss = scale * sum over rows of -log p(target), p = softmax(logits); rows with the ignored target
-// count 0. With label smoothing a, -log p(target) becomes -(1 - a) log p(target) - a / V * sum over v of log p(v).
+// cross_entropy: loss = scale * sum over rows of -log p(target), with p = softmax(logits). Rows whose target is
+// ignore_index count 0. With label smoothing a, -log p(target) becomes -(1 - a) log p(target) - a / V * sum over v of
+// log p(v).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +15,11 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step) -> 0-dim, fp32 or wider. The
-// gradient of the logits is made together with the loss when one is needed. A level may make it in the memory of the
-// logits: the caller gives them away then.
+// logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step) -> loss 0-dim, fp32 or wider. If a
+// gradient is needed, the forward computes the gradient of the logits and saves it for backward.
+// A level may write this gradient over the logits, so the caller must not use them afterwards. Throws a ValueError if a
+// shape, dtype or device does not match or a is not in [0, 1). A target that is no class stops the kernel at level cuda
+// and gives NaN at level triton.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
                      double label_smoothing, Level level);
 
@@ -27,12 +30,12 @@ struct CrossEntropyOp {
     double label_smoothing;
   };
   struct Output {
-    Tensor loss, logit_gradient;  // d loss / d logits; undefined when it was not asked for
+    Tensor loss, logit_gradient;  // d loss / d logits; undefined if it was not needed
   };
   using Forward = Output(const Tensor& logits, const Tensor& targets, const Tensor& scale, const Rule& rule,
                          bool with_gradient);
-  // grad_loss * logit_gradient; grad_loss is nearly always 1. Leaves logit_gradient as it is, and never waits for a
-  // device.
+  // Returns grad_loss * logit_gradient; grad_loss is nearly always 1. Does not change logit_gradient and never waits
+  // for a device.
   using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient);
   static const KernelTable<CrossEntropyOp> kKernels;
 };

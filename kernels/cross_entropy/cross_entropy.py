@@ -18,7 +18,7 @@ def cross_entropy(
     return torch.where(kept, row_loss, torch.zeros_like(row_loss)).sum() * scale
 
 
-# The loss and its gradient, scale * (p - (1 - a) one_hot(target) - a / V) in the rows that count.
+# Returns the loss and its gradient: scale * (p - (1 - a) one_hot(target) - a / V), and 0 for ignored rows.
 def cross_entropy_gradient(
     logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, ignore_index: int, label_smoothing: float
 ) -> Tuple[torch.Tensor, torch.Tensor]:

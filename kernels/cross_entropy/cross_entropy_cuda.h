@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of cross_entropy.cu: raw pointers, sizes and a stream.
+// The launchers of cross_entropy.cu. They take raw pointers, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ namespace strata::kernels {
 struct CrossEntropyArguments {
   CudaType type;
   const void* logits;      // [rows, classes]
-  void* gradient;          // like logits, and may be the same memory; null: the loss alone is made
+  void* gradient;          // like logits, and may be the same memory; null: computes the loss only
   const int64_t* targets;  // [rows]
   const float* scale;      // one number
   float* row_losses;       // [rows], workspace
@@ -22,11 +22,12 @@ struct CrossEntropyArguments {
   float label_smoothing;
 };
 
-// One read of the logits and one write of the gradient. The loss is the same to the bit every time. A target that is
-// neither a class nor ignored stops the kernel with an error.
+// Computes the loss and, if `gradient` is not null, the gradient, with one read of the logits and one write of the
+// gradient. The loss has the same bits every time. A target that is neither a class nor ignore_index stops the kernel
+// with an error.
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& arguments, cudaStream_t stream);
 
-// result = gradient * factor for `count` elements of `type`; the factor is a number on the device.
+// result = gradient * factor for `count` elements of `type`. `factor` is one number on the device.
 cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
                                           int64_t count, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is known of a row of logits and of its parts, and what loss and gradient are made of that.
+// Part and Row: partial sums over the logits of a row, and the loss and gradient that are computed from them.
 #pragma once
 
 #include "kernels/activation/activation_math.cuh"
@@ -10,14 +10,15 @@ namespace strata::kernels {
 
 inline constexpr float kLog2E = 1.44269504f;
 
-// What is known of a part of a row: the sum of exp(x - largest), so that nothing overflows, the sum of x, which only
-// label smoothing asks for, and the target's logit, 0 where it lies in another part.
+// Partial sums of a row. `exponentials` is the sum of exp(x - largest), which cannot overflow. `logits` is the sum of
+// x, which only label smoothing needs. `of_target` is the logit of the target, 0 if it is in another part.
 struct alignas(16) Part {
   float largest, exponentials, logits, of_target;
 
   __device__ static constexpr Part nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
-  // What exponents start from. A part whose logits are all below this has the sum 0: -infinity less itself is no
-  // number, and from -1e9 on what base * log2(e) loses by its rounding is more than 2^127 can say.
+  // The number that is subtracted from logits before exp. A part whose logits are all below -3e8 has the sum 0. The
+  // bound avoids -infinity - -infinity, which is NaN; and from -1e9 on the rounding error of base * log2(e), an
+  // exponent, could exceed 127.
   __device__ float base() const { return fmaxf(largest, -3e8f); }
 };
 
@@ -32,8 +33,9 @@ __device__ inline Part warp_merge(const Part& part) {
   return whole;
 }
 
-// The whole block's part, in every thread. `turn` is 0 and 1 in turns: a warp that is a call ahead writes elsewhere,
-// and one that is two calls ahead has passed a barrier that nobody reaches before he has read.
+// Merges the parts of all threads; every thread gets the result. `turn` alternates between 0 and 1, so a warp that is
+// one call ahead writes the other half. Before a warp is two calls ahead it passes a barrier that all warps reach only
+// after they have read.
 __device__ inline Part block_merge(Part part, int turn) {
   __shared__ Part warps[2][kWarp];
   part = warp_merge(part);
@@ -48,7 +50,7 @@ __device__ float exp2_of(float x) {
   return kIsHalf<T> ? fast_exp2(x) : exp2f(x);
 }
 
-// The largest of the elements of some vectors: two 16-bit elements are compared by one instruction.
+// The largest element of some vectors. One instruction compares two 16-bit elements.
 template <class T, int kCount>
 __device__ float largest_of(const Packed<T> (&x)[kCount]) {
   if constexpr (kIsHalf<T>) {
@@ -68,7 +70,7 @@ __device__ float largest_of(const Packed<T> (&x)[kCount]) {
   }
 }
 
-// Takes some more vectors of logits into the part, their sum only of the first `summed`.
+// Adds vectors of logits to the part. Only the first `summed` vectors are added to the sum of x.
 template <class T, int kCount>
 __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
   constexpr int N = kVectorWidth<T>, kChains = 4;
@@ -78,7 +80,7 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
     part.largest = largest;
   }
   const float base = part.base() * kLog2E;
-  float sums[kChains] = {};  // which do not wait for each other
+  float sums[kChains] = {};  // independent of each other, so that additions do not wait
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
 #pragma unroll
@@ -93,10 +95,11 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
   }
 }
 
-// Loss and gradient of a row from its sums.
+// The loss of a row, and the numbers from which its gradient is computed.
 struct Row {
   float loss;
-  float offset, factor;  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for one class
+  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for the target
+  float offset, factor;
   float everywhere, at_target;
 
   template <class T>
@@ -116,7 +119,7 @@ __device__ inline void require_class(int64_t target, const CrossEntropyArguments
   if (target < 0 || target >= a.classes) __trap();
 }
 
-// The gradient of vector i; only one vector of a row has the target.
+// Stores the gradient of vector i. Only one vector of a row has the target.
 template <class T>
 __device__ void store_gradient(uint4* gradient, int i, Packed<T> x, const Row& row, int target) {
   constexpr int N = kVectorWidth<T>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of cross_entropy: tensors to the kernels of cross_entropy_triton.py.
+// Level triton of cross_entropy: calls the kernels of cross_entropy_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
@@ -7,7 +7,7 @@
 
 namespace strata::kernels {
 
-// The gradient is made in the memory of the logits, which the caller gives away when he asks for it.
+// Writes the gradient over the logits; the caller gives them up if it needs a gradient.
 CrossEntropyOp::Output cross_entropy_forward_triton(const Tensor& logits, const Tensor& targets, const Tensor& scale,
                                                     const CrossEntropyOp::Rule& rule, bool with_gradient) {
   const int64_t rows = logits.size(0), width = logits.size(1);
@@ -17,7 +17,8 @@ CrossEntropyOp::Output cross_entropy_forward_triton(const Tensor& logits, const 
                                       rule.label_smoothing, with_gradient, rows);
   launch_cross_entropy_total_triton(row_losses, scale, loss, rows);
   if (!with_gradient) return {loss, {}};
-  memory.unsafeGetTensorImpl()->bump_version();  // whoever saved the logits for a backward of his own is told
+  // Makes autograd report an error if the logits were saved for another backward.
+  memory.unsafeGetTensorImpl()->bump_version();
   return {loss, memory};
 }
 

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of cross_entropy: one program per row. The second walk over a row finds it in the L2 cache (132 programs
-or twice as many have rows of at most 256 KB), so that memory sees one read and one write."""
+"""Level triton of cross_entropy: one program per row. The second pass over a row reads it from the L2 cache (132
+programs, or twice as many, have rows of at most 256 KB), so that memory sees one read and one write."""
 import triton
 import triton.language as tl
 
 from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
-LOWEST = tl.constexpr(-1e38)  # below every logit, and finite: its difference with itself is 0
+LOWEST = tl.constexpr(-1e38)  # below every logit, and finite, so that its difference with itself is 0
 
 
 @triton.jit
 def forward(logits, targets, scale, row_losses, width, ignore_index, label_smoothing, with_gradient, SIZE: tl.constexpr):
-    """The loss of a row, not yet scaled, and in place of its logits their gradient
+    """Computes the loss of a row, without the factor `scale`, and overwrites its logits with their gradient
     scale * (p - (1 - a) one_hot(target) - a / V)."""
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * width
     target = tl.load(targets + row)
     kept = target != ignore_index
-    # Each lane has a maximum and a sum of its own: nothing crosses lanes until the row has ended.
+    # Each lane has its own maximum and sum; lanes are combined only at the end of the row.
     largest = tl.full([SIZE], LOWEST, tl.float32)
     exponentials = tl.zeros([SIZE], tl.float32)
     plain = tl.zeros([SIZE], tl.float32)
     for first in range(0, width, SIZE):
         column = first + tl.arange(0, SIZE)
         x = tl.load(start + column, mask=column < width, other=-float("inf")).to(tl.float32)
-        # One exponential an element: of the smaller relative to the larger.
+        # This needs one exponential per element, of the smaller value relative to the larger one.
         ratio = tl.exp(-tl.abs(x - largest))
         exponentials = tl.where(x > largest, exponentials * ratio + 1.0, exponentials + ratio)
         largest = tl.maximum(largest, x)
@@ -34,10 +34,10 @@ def forward(logits, targets, scale, row_losses, width, ignore_index, label_smoot
     in_range = kept & (target >= 0) & (target < width)
     picked = tl.load(start + tl.where(in_range, target, 0)).to(tl.float32)
     loss = log_sum - (1.0 - label_smoothing) * picked - label_smoothing * (tl.sum(plain, 0) / width)
-    loss = tl.where(in_range, loss, float("nan"))  # a target that is no class
+    loss = tl.where(in_range, loss, float("nan"))  # the target is no class
     tl.store(row_losses + row, tl.where(kept, loss, 0.0))
     if with_gradient != 0:
-        tl.debug_barrier()  # the target's logit has been read by all threads before one writes it
+        tl.debug_barrier()  # all threads must have read the target's logit before one overwrites it
         factor = tl.load(scale)
         for first in range(0, width, SIZE):
             column = first + tl.arange(0, SIZE)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A ring of stages in shared memory, which one thread fills by bulk copies ahead of the warps that read it.
-//
-// An H200 delivers 4.2 TB/s with a latency of 0.7 us and more: every multiprocessor must have 25 KB under way all the
-// time. Loads into registers stop whenever a block waits for its own sums; bulk copies go on.
+// A ring of stages in shared memory. One thread fills it with bulk copies (cp.async.bulk) ahead of the warps that read
+// it.
+// An H200 delivers 4.2 TB/s with a latency of at least 0.7 us, so every multiprocessor must have 25 KB in flight all
+// the time. Loads into registers stop whenever a block waits for its own sums; bulk copies continue.
 #pragma once
 
 #include "kernels/cuda/device_utils.cuh"
 
 namespace strata::kernels {
 
-// A number that stays in a register. The compiler would make it again from special registers wherever it is used, which
-// are 30 cycles away; addresses of shared memory are made of one.
+// Keeps a number in a register. Otherwise the compiler recomputes it at every use from special registers, which take 30
+// cycles to read; addresses in shared memory are computed from such a number.
 __device__ inline unsigned kept(unsigned number) {
   asm volatile("" : "+r"(number));
   return number;
@@ -20,7 +20,7 @@ __device__ inline unsigned shared_address(const void* pointer) {
   return kept(static_cast<unsigned>(__cvta_generic_to_shared(pointer)));
 }
 
-// Not before the barriers that were waited for.
+// Loads 16 bytes. The compiler does not move this load before an earlier wait on a barrier.
 __device__ inline uint4 load_shared(unsigned address) {
   uint4 words;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -30,9 +30,9 @@ __device__ inline uint4 load_shared(unsigned address) {
   return words;
 }
 
-// An mbarrier: a phase ends when all arrivals and all announced bytes have come; phases have the parities 0, 1, 0, ...
+// An mbarrier. A phase ends after all arrivals and all expected bytes; phases have the parities 0, 1, 0, ...
 struct SharedBarrier {
-  unsigned address;  // of 8 bytes
+  unsigned address;  // of the mbarrier's 8 bytes
 
   __device__ void init(int arrivals) const {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
@@ -41,7 +41,7 @@ struct SharedBarrier {
   __device__ void arrive_expecting(int bytes) const {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
   }
-  // Returns when the phase of this parity has ended; at once for parity 1 on a new barrier.
+  // Waits until the phase of this parity has ended. Returns at once for parity 1 on a new barrier.
   __device__ void wait(int parity) const {
     unsigned ended;
     do {
@@ -53,7 +53,7 @@ struct SharedBarrier {
           : "memory");
     } while (ended == 0);
   }
-  // The same for bytes that come from other blocks of a cluster.
+  // The same wait for bytes that other blocks of the cluster send.
   __device__ void wait_for_cluster(int parity) const {
     unsigned ended;
     do {
@@ -67,7 +67,7 @@ struct SharedBarrier {
   }
 };
 
-// Of a cluster: how many blocks it has, and a barrier for all their threads.
+// The number of blocks of this cluster.
 __device__ inline int cluster_blocks() {
   unsigned blocks;
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
@@ -76,23 +76,25 @@ __device__ inline int cluster_blocks() {
 
 __device__ inline void meet_cluster() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
 
-// Barriers that were initialized are visible to copies, and to the other blocks of a cluster once they have met.
+// Makes initialized barriers visible to bulk copies, and to the other blocks of the cluster after meet_cluster().
 __device__ inline void fence_initialized_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// `bytes` and both pointers are multiples of 16; the barrier gets the bytes when they have come.
+// Starts a copy of `bytes` to shared memory and reports the bytes to `barrier` when they have arrived. `bytes` and both
+// pointers are multiples of 16.
 __device__ inline void copy_bulk(unsigned shared, const void* global, int bytes, SharedBarrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(global), "r"(bytes), "r"(barrier.address)
                : "memory");
 }
 
-// The two barriers of each stage: full when its bytes have come, empty when all warps have left it.
+// The two barriers of each stage: `full` ends a phase when the bytes have arrived, `empty` when all warps have released
+// the stage.
 template <int kMaxStages>
 class RingBarriers {
  public:
-  // By all threads of the block, of which `readers` warps read the ring.
+  // Called by all threads of the block, of which `readers` warps read the ring.
   __device__ RingBarriers(int stages, int readers) {
     __shared__ uint64_t memory[2 * kMaxStages];
     address_ = shared_address(memory);
@@ -109,7 +111,7 @@ class RingBarriers {
   __device__ SharedBarrier full(int stage) const { return {address_ + 16 * stage}; }
   __device__ SharedBarrier empty(int stage) const { return {address_ + 16 * stage + 8}; }
 
-  // By a whole warp that has what it needs of a stage in registers.
+  // Called by a whole warp after it has copied what it needs of a stage to registers.
   __device__ void release(int stage, bool first_lane) const {
     __syncwarp();
     if (first_lane) empty(stage).arrive();
@@ -119,7 +121,7 @@ class RingBarriers {
   unsigned address_;
 };
 
-// Where in the ring a reader or the writer is: the stage, and the parity of the turns around the ring.
+// The position of a reader or writer in the ring: the stage, and the parity of the round.
 struct RingPosition {
   int stage = 0, turn = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The element types of hand-written CUDA kernels, as said across the border between LibTorch and `.cu` files.
+// CudaType: the element type of a tensor in calls from C++ code on LibTorch to launchers in `.cu` files.
 #pragma once
 
 namespace strata::kernels {

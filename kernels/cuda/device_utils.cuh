@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What CUDA kernels share: element types, 16-byte vectors, sums over a warp and over a block.
+// Utilities of all CUDA kernels: element types, 16-byte vectors, sums over a warp and over a block.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,30 +26,31 @@ __device__ inline T from_float(float value) {
   }
 }
 
-// N neighboring elements, read and written by one instruction of up to 16 bytes.
+// N adjacent elements, loaded and stored by one instruction of up to 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Vector {
   T elements[N];
 };
 
-// Elements of T in 16 bytes.
+// Number of elements of T in 16 bytes.
 template <class T>
 inline constexpr int kVectorWidth = 16 / sizeof(T);
 
-// A null pointer, which stands for "not there", is aligned.
+// True if all pointers are 16-byte aligned. A null pointer stands for a missing tensor and counts as aligned.
 template <class... Pointers>
 bool are_aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// 16 bytes of T in registers. 16-bit elements stay two in a word: in an array the compiler gives each one a register.
+// 16 bytes of T in registers. Two 16-bit elements share one register; in an array the compiler would give each element
+// its own.
 template <class T>
 struct Packed {
   static constexpr int kWidth = kVectorWidth<T>;
   static constexpr int kPerWord = kWidth / 4;
   uint4 words;
 
-  // Indexes are constants after unrolling.
+  // Indices are compile-time constants after unrolling.
   __device__ unsigned& word(int i) { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
   __device__ unsigned word(int i) const { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
 
@@ -64,7 +65,7 @@ struct Packed {
     }
   }
 
-  // Element k becomes value(k), for all of them.
+  // Sets every element k to value(k).
   template <class Value>
   __device__ void fill(Value value) {
 #pragma unroll
@@ -81,12 +82,12 @@ struct Packed {
     }
   }
 
-  // From here on the compiler does not know these values: it unpacks them again where they are used next, instead of
-  // keeping fp32 copies in twice the registers.
+  // Hides the values from the compiler. It then unpacks them again at their next use instead of keeping fp32 copies,
+  // which take twice the registers.
   __device__ void stay_packed() { asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)); }
 };
 
-// The machine word of so many bytes, which one load or store moves.
+// The machine word of kBytes bytes, which one load or store moves.
 template <int kBytes>
 struct Word;
 template <>
@@ -106,7 +107,8 @@ struct Word<16> {
   using Type = uint4;
 };
 
-// Reads and writes of what is touched once: first to leave the caches, so that what is read again stays.
+// Load and store with the streaming hint for data that is touched once. Such data leaves the caches first, so that data
+// which is read again stays.
 template <class V>
 __device__ inline V load_streaming(const V* pointer) {
   using W = typename Word<sizeof(V)>::Type;
@@ -121,7 +123,7 @@ __device__ inline void store_streaming(V* pointer, const V& value) {
   __stcs(reinterpret_cast<W*>(pointer), *reinterpret_cast<const W*>(&value));
 }
 
-// Calls visit(T{}) for the element type T that `type` names.
+// Calls visit(T{}) with the element type T of `type`.
 template <class Visit>
 cudaError_t visit_type(CudaType type, Visit visit) {
   switch (type) {
@@ -140,7 +142,8 @@ constexpr Integer ceil_divide(Integer a, Integer b) {
   return (a + b - 1) / b;
 }
 
-// An H100 or H200 has 132 multiprocessors. Grids are of fixed size, so that sums are the same on every chip.
+// An H100 or H200 has 132 multiprocessors. Grids use this constant instead of the device's own count, so that sums are
+// the same on every chip.
 inline constexpr int kMultiprocessors = 132;
 
 inline constexpr int kWarp = 32;
@@ -150,11 +153,12 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
-// The sum over all threads of the block, in every thread and always in the same order. blockDim.x is a multiple of 32.
+// Returns the sum over all threads of the block to every thread, always added in the same order. blockDim.x is a
+// multiple of 32.
 __device__ inline float block_sum(float value) {
   __shared__ float warps[32];
   value = warp_sum(value);
-  __syncthreads();  // the sums of the call before have been read
+  __syncthreads();  // all warps have read the sums of the previous call
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();
   const int count = static_cast<int>(blockDim.x) / kWarp;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A function applied to elements that lie one after another: up to 2^63 of them, at any alignment.
+// launch_elementwise: applies a function to contiguous elements, up to 2^63 of them, at any alignment.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@ struct Inputs {
   const void* pointers[kInputs];
 };
 
-// One vector of each input for a thread: with two, gelu_tanh 65536 x 3072 falls from 4.1 to 3.9 TB/s. What is left over
-// at the end, and everything where `vectors` is 0 because a pointer is not aligned, goes element by element.
+// Each thread handles one vector of each input at a time: with two vectors gelu_tanh 65536 x 3072 falls from 4.1 to 3.9
+// TB/s. Elements after the last whole vector are handled one by one, and so are all elements if `vectors` is 0 because
+// a pointer is not aligned.
 template <class T, int kInputs, class Function>
 __global__ void __launch_bounds__(kElementwiseThreads)
     elementwise_kernel(T* output, Inputs<kInputs> inputs, int64_t vectors, int64_t count, Function function) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// One block a multiprocessor, two blocks a cluster, 128 rows each of the same columns: b is loaded once for both. Two
-// warpgroups multiply 64 rows each; a thread of the third asks for boxes of a and b. A finished tile stays, rounded, in
-// the registers of those who multiplied it: while the tensor cores are at the next one, they apply gelu_tanh to a part
-// of it after each step of 64 along k, and the copy engine stores what they laid down.
-// On an H200 65536 x 768 -> 3072 takes 0.479 ms (645 TFLOP/s; cuBLASLt 0.551, the product with bias alone 0.432; with
-// warps of their own for gelu_tanh, three stages and the tile in shared memory it was 0.499). The tensor cores are busy
-// 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of gelu_tanh it takes 0.454.
+// One block per multiprocessor and two blocks per cluster, each with 128 rows of the same columns, so that b is loaded
+// once for both. Two warpgroups multiply 64 rows each; one thread of the third loads boxes of a and b. The warps that
+// multiplied a tile keep it, rounded, in their registers. While the tensor cores work on the next tile, these warps
+// apply gelu_tanh to a part of the finished one after each step of 64 along k, and the copy engine stores the results.
+// On an H200 65536 x 768 -> 3072 takes 0.479 ms (645 TFLOP/s; cuBLASLt 0.551, the product with bias alone 0.432). A
+// version with separate warps for gelu_tanh, three stages and the tile in shared memory took 0.499 ms. The tensor cores
+// are busy in 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of gelu_tanh the kernel
+// takes 0.454 ms.
 #include <algorithm>
 
 #include "kernels/cuda/device_utils.cuh"
@@ -15,33 +16,33 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kRows = 128;  // of a block's tile
+constexpr int kRows = 128;  // rows of a block's tile
 constexpr int kColumns = 256;
-constexpr int kDepth = 64;       // 128 bytes: what the copy engine swizzles
-constexpr int kBlocks = 2;       // of a cluster
-constexpr int kMultipliers = 8;  // warps; one more loads
-constexpr int kGroup = 8;        // clusters side by side in rows before the next columns: they share b in the L2 cache
+constexpr int kDepth = 64;       // 128 bytes, the width that the copy engine swizzles
+constexpr int kBlocks = 2;       // blocks of a cluster
+constexpr int kMultipliers = 8;  // warps that multiply; one more loads
+constexpr int kGroup = 8;  // clusters that take adjacent rows before the next columns: they share b in the L2 cache
 constexpr int kThreads = (kMultipliers + 4) * kWarp;
 
-// What a block holds in shared memory, from a multiple of 1024 on.
+// Layout of a block's shared memory, which begins at a multiple of 1024 bytes.
 constexpr int kStages = 4;
 constexpr int kBytesA = kRows * kDepth * 2, kBytesB = kColumns * kDepth * 2, kStage = kBytesA + kBytesB;
-// Each multiplying warp has a box of its 16 rows and 64 columns on its way to each of the two results.
+// Each multiplying warp has a box of its 16 rows and 64 columns in flight to each of the two results.
 constexpr int kBox = 16 * 128;
-constexpr int kBiases = kStages + 1;      // the loads are at most kStages tiles ahead
-constexpr int kBoxes = kStages * kStage;  // offsets
+constexpr int kBiases = kStages + 1;      // loads are at most kStages tiles ahead
+constexpr int kBoxes = kStages * kStage;  // offset in bytes, as are the next ones
 constexpr int kBias = kBoxes + kMultipliers * 2 * kBox;
 constexpr int kBarriers = kBias + kBiases * kColumns * 2;
 constexpr int kShared = kBarriers + 2 * kStages * 8;
-constexpr int kParts = 8;                          // a finished tile is stored in so many, between products of the next
-constexpr int kPartWords = kColumns / 4 / kParts;  // of each thread
+constexpr int kParts = 8;  // a finished tile is stored in this many parts, between products of the next tile
+constexpr int kPartWords = kColumns / 4 / kParts;  // words of each thread in a part
 
 struct Problem {
   const void* bias;
   int rows, columns, depth;
 };
 
-// A ring of stages, and which time round it is.
+// The position in the ring of stages, and the parity of the round.
 struct Turn {
   int stage = 0;
   unsigned parity = 0;
@@ -53,7 +54,8 @@ struct Turn {
   }
 };
 
-// The tiles of a cluster, in an order that keeps what runs at one time together in both directions.
+// The tiles of a cluster, in an order that keeps the tiles which run at the same time close together in rows and
+// columns.
 struct Tiles {
   int pairs, across, index;
   __device__ explicit Tiles(const Problem& problem)
@@ -73,7 +75,7 @@ struct Tiles {
   __device__ int height() const { return min(pairs - first(), kGroup); }
 };
 
-// Where in shared memory what is.
+// Addresses in shared memory.
 struct Places {
   unsigned memory;
   __device__ unsigned stage(int i) const { return memory + i * kStage; }
@@ -85,7 +87,7 @@ struct Places {
 
 __device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Problem& problem, const Places& places) {
   constexpr uint16_t kAll = (1 << kBlocks) - 1;
-  constexpr int kShare = kColumns / kBlocks;  // the columns of b that this block loads for all
+  constexpr int kShare = kColumns / kBlocks;  // columns of b that this block loads for all blocks of its cluster
   const int share = static_cast<int>(block_in_cluster()) * kShare;
   Turn turn;
   int bias_place = 0;
@@ -130,7 +132,7 @@ __device__ float2 unpack(unsigned pair) {
   }
 }
 
-// x (1 + tanh(u)) / 2 by the instruction for tanh, whose error is 2^-11: what rounding to bf16 hides.
+// x (1 + tanh(u)) / 2 by the instruction for tanh. Its error of 2^-11 is below the rounding to bf16.
 __device__ inline float gelu_tanh(float x) {
   constexpr float kA = 0.79788456f, kB = kA * 0.044715f;
   const float half = 0.5f * x;
@@ -139,13 +141,13 @@ __device__ inline float gelu_tanh(float x) {
   return fmaf(half, tanh_of_inner, half);
 }
 
-// A thread's part of a finished tile, rounded, and where the tile is.
+// A thread's part of a finished tile, rounded, and the position of the tile.
 template <class Element>
 struct Finished {
   unsigned words[kColumns / 4];
-  int row, column;  // of this warp's part
+  int row, column;  // position of this warp's part
 
-  // The sums and the bias.
+  // Adds the bias to the sums and rounds them.
   __device__ void take(const float (&sums)[kColumns / 2], bool has_bias, unsigned bias) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
@@ -157,7 +159,7 @@ struct Finished {
     }
   }
 
-  // One of kParts: into the boxes, which are stored when they are full. By a whole warp.
+  // Copies one of kParts parts into the boxes and stores the boxes that are full. Called by a whole warp.
   __device__ void store(int part, const CUtensorMap& pre_activation, const CUtensorMap& out,
                         const Places& places) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -207,14 +209,14 @@ __device__ void multiply_tiles(const CUtensorMap& pre_activation, const CUtensor
   int bias_place = 0;
   for (Tiles tiles(problem); tiles.more(); tiles.next()) {
     float sums[kColumns / 2];
-    int before = -1;  // the stage that is still being read
+    int before = -1;  // the stage that the products still read
     const auto multiply = [&](int k) {
       places.full(turn.stage).wait(turn.parity);
       const unsigned place = places.stage(turn.stage);
       const uint64_t a = matrix_descriptor(place + a_offset), b = matrix_descriptor(place + kBytesA);
       begin_products();
 #pragma unroll
-      for (int i = 0; i < kDepth / 16; ++i) {  // 16 of k: 32 bytes of a row
+      for (int i = 0; i < kDepth / 16; ++i) {  // 16 elements along k: 32 bytes of a row
         product<Element>(sums, a + i * 2, b + i * 2, k + i > 0);
       }
       commit_products();
@@ -255,7 +257,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                      const __grid_constant__ Problem problem) {
   extern __shared__ __align__(1024) char memory[];
   const Places places = {shared_address(memory)};
-  if (places.memory % 1024 != 0) __trap();  // what the copy engine swizzles by
+  if (places.memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       places.full(i).init(1);
@@ -266,7 +268,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   meet_cluster();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  // The block has 168 registers for each of 384 threads, and gets no more: 2 * 232 + 40 = 3 * 168.
+  // The block has 168 registers for each of 384 threads and cannot get more: 2 * 232 + 40 = 3 * 168.
   if (warp < kMultipliers) {
     take_registers<232>();
     multiply_tiles<Element>(pre_activation, out, problem, places);
@@ -274,7 +276,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     give_registers<40>();
     if (threadIdx.x == kMultipliers * kWarp) load_tiles(a, b, problem, places);
   }
-  meet_cluster();  // the other block may still write here
+  meet_cluster();  // the other block may still arrive at barriers of this one
 }
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
@@ -286,7 +288,7 @@ Encode find_encoder() {
   return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-// Boxes of 64 columns of a matrix of 16-bit elements; outside of it are zeros.
+// Describes a matrix of 16-bit elements as boxes of 64 columns. Elements outside the matrix are read as zeros.
 cudaError_t describe(CUtensorMap& map, CudaType type, const void* data, int64_t rows, int64_t columns, int64_t distance,
                      int box_rows) {
   static const Encode encode = find_encoder();

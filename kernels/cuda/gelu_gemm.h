@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launcher of gelu_gemm.cu: a product of 16-bit matrices on Hopper followed by gelu_tanh, which is applied beside
-// the product of the next tile.
+// launch_gelu_gemm: a product of 16-bit matrices on Hopper with gelu_tanh as its epilogue. The kernel applies gelu_tanh
+// to one tile while it multiplies the next.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,19 +11,20 @@
 
 namespace strata::kernels {
 
-// pre_activation = a b + bias, rounded, and out = gelu_tanh(pre_activation), both [rows, columns]. Sums are fp32, over
-// k in order: the same bits always.
+// pre_activation = a b^T + bias, rounded to `type`, and out = gelu_tanh(pre_activation), both [rows, columns]. Sums are
+// fp32 and run over k in order, so the bits are always the same.
 struct GeluGemm {
-  CudaType type;                                 // bfloat16 or float16, of all matrices
-  const void* a;                                 // [rows, depth], neighboring k
-  const void* b;                                 // [columns, depth], neighboring k
-  const void* bias;                              // [columns], or null
-  void *out, *pre_activation;                    // [rows, columns]
-  int64_t rows, columns, depth;                  // below 2^30; columns a multiple of 8
-  int64_t a_distance, b_distance, out_distance;  // elements from row to row, multiples of 8; pre_activation's as out's
+  CudaType type;                 // type of all matrices: bfloat16 or float16
+  const void* a;                 // [rows, depth], elements along k are adjacent
+  const void* b;                 // [columns, depth], elements along k are adjacent
+  const void* bias;              // [columns], or null
+  void *out, *pre_activation;    // [rows, columns]
+  int64_t rows, columns, depth;  // below 2^30; columns is a multiple of 8
+  // Elements from row to row, multiples of 8. pre_activation has the distance of out.
+  int64_t a_distance, b_distance, out_distance;
 };
 
-// All pointers are at 16-byte boundaries. Hopper only.
+// Runs on Hopper only. All pointers are 16-byte aligned. float32 returns cudaErrorInvalidValue.
 cudaError_t launch_gelu_gemm(const GeluGemm& gemm, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products are made by cuBLASLt or, followed by gelu_tanh, by the kernel of gelu_gemm.cu.
-// cuBLASLt counts by columns, LibTorch by rows: out [M, N] by rows is its transpose by columns, so that cuBLASLt is
-// asked for out^T = b^T a^T.
+// A product is computed by cuBLASLt or, if gelu_tanh follows, possibly by the kernel of gelu_gemm.cu.
+// cuBLASLt matrices are column-major and LibTorch matrices row-major. A row-major out [M, N] is its transpose in
+// column-major order, so cuBLASLt is asked for out^T = b^T a^T.
 #include "kernels/cuda/gemm.h"
 
 #include <ATen/Context.h>
@@ -27,17 +27,19 @@
 namespace strata::kernels {
 namespace {
 
-constexpr size_t kWorkspace = size_t{32} << 20;  // what cuBLASLt asks for on Hopper
+constexpr size_t kWorkspace = size_t{32} << 20;  // bytes; cuBLASLt's recommendation for Hopper
 constexpr int kCandidates = 32;
 constexpr size_t kFinalists = 6;
 constexpr int kFinalRounds = 6;
-// Calls that take so long bring a GPU to its power limit, where its clock depends on what they need of it: the fastest
-// at first is not the fastest for long. A step of Llama 1B (6 layers, H200 at 690 W and 1480 of 1980 MHz): 229.0 ms
-// with the algorithms that last, 231.6 with those of the best runs.
+// Calls that take this long bring a GPU to its power limit, where its clock depends on how much power an algorithm
+// needs. The algorithm with the fastest single run is then not the fastest in the long run. A step of Llama 1B takes
+// 229.0 ms with the algorithms that are fastest in the long run, 231.6 with those of the best single runs (6 layers,
+// H200 at 690 W and 1480 of 1980 MHz).
 constexpr float kLongCall = 1.0f;  // ms
-constexpr float kNear = 1.06f;     // times the best run: who may be better for long
-constexpr float kLong = 250.0f;    // ms, of which the second half counts
-// Where nothing is timed: a tile of our kernel for each of an H100's 132 multiprocessors; cuBLASLt has smaller tiles.
+constexpr float kNear = 1.06f;     // times the best run: candidates up to this time enter the long runs
+constexpr float kLong = 250.0f;    // ms of one long run; its second half is timed
+// If nothing is timed, our kernel is the first candidate from this size on: one tile for each of an H100's 132
+// multiprocessors. cuBLASLt has smaller tiles for smaller results.
 constexpr int64_t kManyElements = int64_t{132} * 128 * 256;
 
 void check(cublasStatus_t status, std::string_view op, const Gemm& gemm) {
@@ -59,10 +61,10 @@ cudaDataType_t data_type(at::ScalarType type) {
   }
 }
 
-// How a matrix lies in memory, by rows.
+// The layout of a row-major matrix in memory.
 struct Layout {
   int64_t rows, columns, distance;  // elements from one row to the next
-  bool transposed;                  // what is in memory is the transpose of what was asked for
+  bool transposed;                  // memory holds the transpose of the matrix
 };
 
 std::optional<Layout> find_layout(const at::Tensor& matrix) {
@@ -107,7 +109,7 @@ cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
   return CUBLASLT_EPILOGUE_DEFAULT;  // unreachable: the switch is complete
 }
 
-// The call as the kernel of gelu_gemm.cu wants it, where it can make it.
+// Returns the arguments of the kernel of gelu_gemm.cu, or nullopt if that kernel does not support the call.
 std::optional<GeluGemm> gelu_gemm(const Gemm& g) {
   const at::ScalarType type = g.a.scalar_type();
   if (g.epilogue != Epilogue::gelu_tanh || g.add || (type != at::kBFloat16 && type != at::kHalf)) return std::nullopt;
@@ -136,13 +138,13 @@ std::optional<GeluGemm> gelu_gemm(const Gemm& g) {
                   .out_distance = out.distance};
 }
 
-// How a kind of call is made: by an algorithm of cuBLASLt or else by the kernel of gelu_gemm.cu.
+// The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
 using Choice = std::optional<cublasLtMatmulHeuristicResult_t>;
 
-// Everything that the choice may depend on.
+// Everything on which the choice depends.
 using Key = std::array<int64_t, 20>;
 
-// One call as cuBLASLt wants it, and our kernel where it can; lives on the stack.
+// The arguments of one call for cuBLASLt, and for our kernel if it supports the call. Lives on the stack.
 class Call {
  public:
   Call(std::string_view op, const Gemm& gemm)
@@ -158,7 +160,7 @@ class Call {
     const bool tf32 = gemm.a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
     compute_ = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     init(cublasLtMatmulDescInit(&operation_, compute_, CUDA_R_32F));
-    // The first operand of cuBLASLt is b, the second one a.
+    // cuBLASLt's first operand is b and its second one is a, because the product is transposed.
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(gemm));
@@ -199,7 +201,7 @@ class Call {
             alignment(g.bias) * 1024 + alignment(g.pre_activation)};
   }
 
-  // Best guess first.
+  // Returns all implementations that support the call, best guess first.
   std::vector<Choice> candidates() {
     std::vector<Choice> all;
     for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
@@ -214,7 +216,7 @@ class Call {
       init(cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value)));
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-    // Split sums meet in fp32 in the workspace, in a fixed order.
+    // Partial sums of a split k are added in fp32 in the workspace, in a fixed order.
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     if (gemm_.out.scalar_type() == at::kFloat) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
@@ -234,7 +236,8 @@ class Call {
     return found;
   }
 
-  // `out` and `add` stand for those of the call; our kernel never adds.
+  // `out` and `add` replace those of the call. Our kernel ignores both: it always writes the call's `out` and never
+  // adds.
   cublasStatus_t launch(const Choice& choice, void* out, bool add) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     if (!choice) {
@@ -242,7 +245,7 @@ class Call {
       return CUBLAS_STATUS_SUCCESS;
     }
     const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
-    c10::DataPtr workspace;  // given back in the order of the stream
+    c10::DataPtr workspace;  // returned to the allocator in stream order
     if (choice->workspaceSize > 0) workspace = c10::cuda::CUDACachingAllocator::get()->allocate(choice->workspaceSize);
     return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, gemm_.b.const_data_ptr(),
                           &b_layout_, gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
@@ -251,9 +254,9 @@ class Call {
 
   void launch(const Choice& choice) { check(launch(choice, gemm_.out.mutable_data_ptr(), gemm_.add), op_, gemm_); }
 
-  // Runs the candidates on the caller's own operands; what `out` holds is kept when it is to be added to. A GPU's clock
-  // falls while it multiplies: candidates run in turn, so that all of them meet every clock, and each has its best run;
-  // the best of long ones then run for long.
+  // Times the candidates on the caller's own operands; if the call adds to `out`, they write a scratch tensor instead.
+  // The clock of a GPU falls while it multiplies, so candidates run in turns and each keeps its best run. If the best
+  // run takes kLongCall or more, the finalists are timed again in long runs.
   Choice fastest_of(const std::vector<Choice>& candidates) {
     if (candidates.size() == 1) return candidates.front();
     const at::Tensor scratch =
@@ -313,7 +316,7 @@ class Call {
   cublasLtMatrixLayoutOpaque_t a_layout_{}, b_layout_{}, out_layout_{};
 };
 
-// How such a call is made, chosen when it is first met; nothing where it cannot be made.
+// Returns the implementation for this kind of call, chosen at its first call. Returns nullopt if there is none.
 std::optional<Choice> choice_for(std::string_view op, Call& call) {
   static std::mutex mutex;
   static auto* known = new std::map<Key, std::optional<Choice>>;

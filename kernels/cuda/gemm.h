@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// gemm: one matrix product by cuBLASLt or by our own kernel, with what is done to it before it is stored, on tensors as
-// LibTorch holds them.
+// gemm: one matrix product of LibTorch tensors with an epilogue, by cuBLASLt or by the kernel of gelu_gemm.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,31 +8,32 @@
 
 namespace strata::kernels {
 
-// gelu_tanh_gradient multiplies the product by the derivative of gelu_tanh at `pre_activation`.
+// The function that is applied to the product before it is stored. gelu_tanh_gradient multiplies the product by the
+// derivative of gelu_tanh at `pre_activation`.
 enum class Epilogue { none, relu, gelu_tanh, gelu_tanh_gradient };
 
-// out [M, N] = epilogue(a [M, K] b [K, N] + bias [N]), sums in fp32; with `add`, out += a b. Matrices are rows of
-// neighboring elements at any distance, or the transposed view of such. `out` has the type of a and b, or fp32.
+// out [M, N] = epilogue(a [M, K] b [K, N] + bias [N]) with sums in fp32; with `add`, out += a b. The elements of a row
+// are adjacent and rows may be any distance apart; a and b may also be transposed views of such matrices. `out` has the
+// type of a and b, or fp32.
 struct Gemm {
   at::Tensor a, b, out;
-  at::Tensor bias = {};  // of gelu_tanh_gradient: where the sums of out over its rows go; undefined: none
+  at::Tensor bias = {};  // [N]; undefined: none. gelu_tanh_gradient writes the sum of out over its rows here
   Epilogue epilogue = Epilogue::none;
-  at::Tensor pre_activation = {};  // of out's strides; written by gelu_tanh, read by gelu_tanh_gradient
+  at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh, read by gelu_tanh_gradient
   bool add = false;
 };
 
-// The matrix itself where its rows can be read as they lie, otherwise a contiguous copy.
+// Returns the matrix itself if a GEMM can read its strides, otherwise a contiguous copy.
 at::Tensor gemm_operand(const at::Tensor& matrix);
 
-// Algorithms are chosen once for each kind of call (sizes, types, alignments, epilogue) and kept for the process, so
-// that the same call gives the same bits. Eager calls time the candidates; inside of a CUDA graph's capture, where
-// nothing can be timed, and under at::globalContext().deterministicAlgorithms(), where two processes must choose alike,
-// it is the first one by rule. No algorithm adds partial sums in an order that may vary.
-//
-// False, and nothing was launched, when there is no algorithm for such a call. `op` is named in errors.
+// Launches the product. Returns false, and launches nothing, if no algorithm supports the call. Errors begin with `op`.
+// An algorithm is chosen once for each kind of call (sizes, types, alignments, epilogue) and kept for the process, so
+// that the same call gives the same bits. Eager calls time the candidates. The first candidate is taken without timing
+// during a CUDA graph capture, where nothing can be timed, and under at::globalContext().deterministicAlgorithms(),
+// where two processes must choose the same one. No algorithm adds partial sums in an order that may vary.
 bool try_gemm(std::string_view op, const Gemm& gemm);
 
-// The same; no algorithm is an error.
+// Launches the product like try_gemm, and throws a c10::Error if no algorithm supports the call.
 void gemm(std::string_view op, const Gemm& gemm);
 
 }  // namespace strata::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a kernel writes the gradient of a weight: straight into the buffer that it was routed to, where the kernel
-// knows its dtype; otherwise into a tensor of its own, which is delivered afterwards.
+// GradientTarget: the tensor to which a kernel writes the gradient of a weight. It is the routed buffer if the kernel
+// supports its dtype, otherwise a new tensor that is delivered after the launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace strata::kernels {
 
-// Whether kernels write into the buffer itself.
+// True if kernels write directly into the routed buffer: it is contiguous and not fp64.
 inline bool is_written_directly(const WeightGradient& gradient) {
   const Tensor& into = gradient.into;
   return into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
@@ -19,7 +19,7 @@ inline bool is_written_directly(const WeightGradient& gradient) {
 
 class GradientTarget {
  public:
-  // `sizes` and `options` are those of the weight.
+  // `sizes` and `options` are those of the weight. `into` comes from claim_weight_gradient().
   GradientTarget(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
                  const WeightGradient& into)
       : into_(into),
@@ -31,7 +31,8 @@ class GradientTarget {
   CudaType type() const { return type_; }
   bool add() const { return direct_ && into_.add; }
 
-  // After the launch: what the op's backward returns.
+  // Call after the launch. Returns the gradient for the op's backward to return to autograd: undefined if it was
+  // routed.
   Tensor deliver() const { return direct_ ? Tensor() : kernels::deliver(tensor_, into_); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The instructions of Hopper that a matrix product needs and CUDA C++ has no words for: boxes of matrices by the copy
-// engine, products of a warpgroup. Addresses are those of shared memory.
+// Instructions of Hopper that a matrix product needs and that CUDA C++ has no functions for. The TMA copy engine copies
+// boxes (2-d tiles) of a matrix, and wgmma multiplies with a warpgroup. Addresses are those of shared memory.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ __device__ inline unsigned block_in_cluster() {
   return rank;
 }
 
-// At the same barrier of another block of the cluster.
+// Arrives at the same barrier of another block of the cluster.
 __device__ inline void arrive_at(SharedBarrier barrier, unsigned block) {
   asm volatile(
       "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
@@ -28,7 +28,8 @@ __device__ inline void arrive_at(SharedBarrier barrier, unsigned block) {
       : "memory");
 }
 
-// A box of a matrix, to shared memory; `column` counts along what lies together. Bytes come in to `barrier`.
+// Copies a box of a matrix to shared memory and reports its bytes to `barrier`. `column` counts along adjacent
+// elements.
 __device__ inline void load_box(unsigned to, const CUtensorMap& map, int column, int row, SharedBarrier barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
@@ -36,7 +37,8 @@ __device__ inline void load_box(unsigned to, const CUtensorMap& map, int column,
       "l"(&map), "r"(barrier.address), "r"(column), "r"(row)
       : "memory");
 }
-// To the same place of every block in `blocks`, and to its barrier.
+// Copies a box to the same address in every block of the bit mask `blocks`, and reports its bytes to the barrier of
+// each.
 __device__ inline void load_box_to(uint16_t blocks, unsigned to, const CUtensorMap& map, int column, int row,
                                    SharedBarrier barrier) {
   asm volatile(
@@ -45,7 +47,7 @@ __device__ inline void load_box_to(uint16_t blocks, unsigned to, const CUtensorM
       "l"(&map), "r"(barrier.address), "h"(blocks), "r"(column), "r"(row)
       : "memory");
 }
-// How many registers each thread of this warpgroup has from here on.
+// Raise or lower the number of registers per thread of this warpgroup to kCount.
 template <int kCount>
 __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -61,17 +63,17 @@ __device__ inline unsigned load_word(unsigned place) {
   return word;
 }
 
-// Four 8 x 8 matrices of 16-bit elements from the registers of a warp; lane i gives the place of row i % 8 of matrix
-// i / 8.
+// Stores four 8 x 8 matrices of 16-bit elements from the registers of a warp. Lane i passes the address of row i % 8 of
+// matrix i / 8.
 __device__ inline void store_matrices(unsigned place, unsigned a, unsigned b, unsigned c, unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(a), "r"(b), "r"(c),
                "r"(d)
                : "memory");
 }
 
-// What this thread wrote to shared memory is seen by copies that are asked for after the next barrier.
+// Makes what this thread wrote to shared memory visible to copies that start after the next barrier.
 __device__ inline void show_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// A box from shared memory; what lies outside of the matrix is left out.
+// Copies a box from shared memory to the matrix. Elements outside the matrix are skipped.
 __device__ inline void store_box(const CUtensorMap& map, int column, int row, unsigned from) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];\n"
@@ -79,10 +81,10 @@ __device__ inline void store_box(const CUtensorMap& map, int column, int row, un
       "r"(from), "r"(column), "r"(row)
       : "memory");
 }
-// Returns when the boxes that this thread stored have been read.
+// Waits until the boxes that this thread stored have been read from shared memory.
 __device__ inline void wait_for_stores() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// A matrix in shared memory in rows of 128 bytes, neighboring k, swizzled by the copy engine.
+// The wgmma descriptor of a matrix in shared memory: rows of 128 bytes, adjacent along k, swizzled by the copy engine.
 __device__ inline uint64_t matrix_descriptor(unsigned address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 / 16} << 32;
   return kSwizzle128 | kEightRows | (uint64_t{1} << 16) | ((address & 0x3ffff) / 16);
@@ -94,7 +96,7 @@ template <int kPending>
 __device__ inline void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// From here on the compiler may read the sums, and not before.
+// Keeps the compiler from reading the sums before this point.
 template <int kCount>
 __device__ inline void hold(float (&sums)[kCount]) {
 #pragma unroll
@@ -114,7 +116,7 @@ __device__ inline void hold(float (&sums)[kCount]) {
       : "l"(a), "l"(b), "r"(add))
 // clang-format on
 
-// d [64, 256] += A [64, 16] B [16, 256], or d = A B where `add` is 0, over the warpgroup.
+// Computes d [64, 256] += A [64, 16] B [16, 256] over the warpgroup, or d = A B if `add` is 0.
 template <class T>
 __device__ inline void product(float (&d)[128], uint64_t a, uint64_t b, unsigned add) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {

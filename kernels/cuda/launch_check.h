@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The host's side of a CUDA launch: element types of tensors, and errors that name the kernel and its shape.
+// Helpers for C++ code that launches CUDA kernels: the element type of a tensor, and errors that name the kernel and
+// its shape.
 #pragma once
 
 #include <ATen/core/Tensor.h>

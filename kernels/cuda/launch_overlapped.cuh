@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Launches that begin while the kernel before them in the stream ends, which hides 1 to 2 us a kernel.
+// launch_overlapped: starts a kernel while the previous kernel of the stream is ending (programmatic dependent launch),
+// which hides 1 to 2 us per kernel.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace strata::kernels {
 
-// Returns when all that came before in the stream is done and can be seen. By all blocks, before they touch global
-// memory: a kernel behind waits for this one only. (Letting that begin before the blocks of this one leave brought
-// nothing: rms_norm 16384 x 4096, backward, 106.8 us instead of 105.4.)
+// Waits until all earlier kernels of the stream are done and their writes are visible. Every block calls this before it
+// touches global memory, because the next kernel waits for this one only. (It did not help to let the next kernel start
+// before the blocks of this one exit: rms_norm 16384 x 4096, backward, took 106.8 us instead of 105.4.)
 __device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 template <class... Parameters, class... Arguments>

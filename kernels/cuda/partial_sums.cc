@@ -11,7 +11,7 @@
 namespace strata::kernels {
 
 int64_t partial_sum_programs(int64_t rows, int64_t width) {
-  constexpr int64_t kMultiprocessors = 132, kElements = 8192, kMostBlocks = 8;  // of one multiprocessor
+  constexpr int64_t kMultiprocessors = 132, kElements = 8192, kMostBlocks = 8;  // blocks per multiprocessor
   return std::min(rows, kMultiprocessors * std::clamp<int64_t>(kElements / width, 1, kMostBlocks));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The end of a weight's gradient at level triton: partial sums, one row per program, added up in a fixed order.
+// The last step of a weight gradient at level triton: adds partial sums, one row per program, in a fixed order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,11 +8,12 @@
 
 namespace strata::kernels {
 
-// How many programs share `rows` rows of `width` when each leaves one row of partial sums: what an H100's 132
-// multiprocessors hold at a time when a thread has 8 elements and 64 registers.
+// The number of programs that share `rows` rows of `width` elements, each with one row of partial sums. It is what 132
+// multiprocessors of an H100 can run at the same time with 8 elements and 64 registers per thread.
 int64_t partial_sum_programs(int64_t rows, int64_t width);
 
-// The sum over the rows of partials fp32 [programs, width] goes where `into` says; returned, it has the kind of `like`.
+// Adds partials fp32 [programs, width] over its rows and delivers the sum [width] to `into`. If it is returned instead,
+// it has the dtype and device of `like`.
 Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGradient& into);
 
 }  // namespace strata::kernels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sum over the rows of partial sums, always in the same order: what ends the gradient of a weight or a bias."""
+"""Adds the rows of partial sums, always in the same order: the last step of the gradient of a weight or a bias."""
 import triton
 import triton.language as tl
 
@@ -24,7 +24,7 @@ KERNELS = {
         sum_rows,
         arguments=dict(partials="*fp32", into="*T", count="i32", width="i32", add="i32"),
         types=[{"T": "fp32"}, {"T": "bf16"}, {"T": "fp16"}],
-        # 32 columns are 128 bytes of a row; 32 rows at a time keep enough of them under way.
+        # 32 columns are 128 bytes of a row. 32 rows at a time keep enough loads in flight.
         choices=[dict(ROWS=32, COLUMNS=32, warps=4, aligned=False)],
         grid=("ceil_div(width, COLUMNS)",),
     ),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rows of a block on their way through shared memory, and how they are spread over the threads of the block.
+// RowPlan and RowRing: the rows of a block pass through a ring in shared memory and are distributed over its threads.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@ namespace strata::kernels {
 
 inline constexpr int kRowWarps = 16;
 inline constexpr int kRowThreads = kRowWarps * kWarp;
-// No more: what a block has loaded when there is nothing left to load it has to work off while the memory only writes
-// (rms_norm 16384 x 4096, backward: 3.8 TB/s with 4 stages, 3.4 with 6).
+// At most 4 stages: rows that are still in the ring after the last load are processed while the memory only writes.
+// rms_norm 16384 x 4096, backward: 3.8 TB/s with 4 stages, 3.4 with 6.
 inline constexpr int kMaxStages = 4;
-inline constexpr int64_t kSharedBytes = 226 * 1024;  // a block may have 227 KB; barriers and sums take some
+inline constexpr int64_t kSharedBytes = 226 * 1024;  // a block may use 227 KB; barriers and sums need some of it
 
-// The shared memory of a ring begins at a multiple of so many bytes: 64 beside one rms_norm 8192 x 8192, backward, had
-// 3.68 instead of 3.84 TB/s.
+// Alignment in bytes of a ring's shared memory. With the ring 64 bytes off, rms_norm 8192 x 8192, backward, had 3.68
+// TB/s instead of 3.84.
 inline constexpr int kRingAlignment = 128;
 
-// Each of `teams` teams has one row at a time; thread i of a team holds the vectors i, i + size, i + 2 size, ... of it.
-// A stage of the ring has a row for every team.
+// The distribution of rows over a block. Each of `teams` teams works on one row at a time; thread i of a team holds the
+// vectors i, i + size, i + 2 size, ... of it. A stage of the ring has one row for every team.
 struct RowPlan {
   int vectors_per_thread;  // 0: rows do not fit
   int team_warps, teams, stages;
@@ -30,12 +30,12 @@ struct RowPlan {
   __host__ __device__ int warps() const { return team_warps * teams; }
 };
 
-// What a kernel asks for.
+// The requirements of a kernel.
 struct RowDemand {
-  int team_vectors, max_vectors;  // a thread; the second where the first were too many warps
-  int tensors;                    // that go through the ring
-  int rows_beside;                // in shared memory
-  int warps;                      // of a block, where a team does not need more
+  int team_vectors, max_vectors;  // per thread; max_vectors if team_vectors would need too many warps
+  int tensors;                    // number of tensors that pass through the ring
+  int rows_beside;                // rows in shared memory beside the ring
+  int warps;                      // of a block, unless one team needs more
   int stages;
 };
 
@@ -44,7 +44,7 @@ inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
     return static_cast<int>(ceil_divide<int64_t>(vectors_in_row, per_thread * kWarp));
   };
   const int64_t row_bytes = vectors_in_row * 16, free_bytes = kSharedBytes - demand.rows_beside * row_bytes;
-  // A ring of one stage would wait for what is sent only when it goes on.
+  // A ring of one stage would deadlock, because its next row is sent one stage after the readers.
   const bool has_two_stages = free_bytes >= 2 * demand.tensors * row_bytes;
   if (vectors_in_row == 0 || vectors_in_row > demand.max_vectors * kRowThreads || !has_two_stages) return {};
   const bool narrow = vectors_in_row <= demand.team_vectors * kWarp;
@@ -68,7 +68,7 @@ cudaError_t visit_count(int64_t count, Visit visit) {
   return visit.template operator()<kMost>();
 }
 
-// One block on each multiprocessor, or fewer where there are too few rows: all of them run at a time.
+// One block per multiprocessor, or fewer if there are too few rows. All blocks run at the same time.
 inline int64_t ring_blocks(const RowPlan& plan, int64_t rows) {
   return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
 }
@@ -83,7 +83,8 @@ cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments
   return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
 
-// The rows of this block: those of a stage lie beside each other, and the stages of all blocks at a time too.
+// The rows of this block. The rows of one stage are adjacent, and so are the stages that all blocks work on at the same
+// time.
 struct RowRange {
   int64_t begin, end, step;
 
@@ -93,8 +94,9 @@ struct RowRange {
         step(static_cast<int64_t>(gridDim.x) * plan.teams) {}
 };
 
-// Thread 0 sends the rows: the first stages at once, then, one stage behind the readers, another for each that all
-// warps have left. A warp that did nothing else would cost registers: 17 warps have 96 for each thread, 16 have 128.
+// A ring that thread 0 fills: first all stages, then, one stage after the readers, a new one for each stage that all
+// warps have released. A separate warp for the copies would cost registers: 17 warps have 96 registers per thread, 16
+// warps 128.
 template <int kTensors>
 class RowRing {
  public:
@@ -113,16 +115,16 @@ class RowRing {
     for (int i = 0; i < plan.stages; ++i) send();
   }
 
-  // The address of this thread's first vector in the row of the first tensor, when it has come.
+  // Waits for the next stage. Returns the address of this thread's first vector in the first tensor's row.
   __device__ unsigned wait(const Team& team) const {
     barriers_.full(at_.stage).wait(at_.turn);
     return memory_ + at_.stage * kTensors * tensor_bytes_ + team.index() * row_bytes_ + team.lane() * sizeof(uint4);
   }
 
-  // From the row of one tensor to that of the next.
+  // The distance in bytes from the row of one tensor to that of the next.
   __device__ int tensor_bytes() const { return tensor_bytes_; }
 
-  // By every warp, when it needs nothing more of the stage.
+  // Called by every warp when it needs nothing more of the stage.
   __device__ void release(const Team& team) {
     barriers_.release(at_.stage, team.warp_lane() == 0);
     if (behind_) send();
@@ -154,10 +156,10 @@ class RowRing {
   const void* tensors_[kTensors];
   RingPosition at_, sent_;
   int64_t next_row_;
-  bool behind_ = false;  // a stage lies between readers and sender
+  bool behind_ = false;  // true once the sender is one stage after the readers
 };
 
-// Lays a row, zeros where it is null, down in shared memory. By all threads of the block.
+// Copies a row to shared memory, or zeros if it is null. Called by all threads of the block.
 __device__ inline void keep_row(uint4* shared, const void* row, int vectors_in_row) {
   for (int i = threadIdx.x; i < vectors_in_row; i += blockDim.x) {
     shared[i] = row == nullptr ? uint4{} : static_cast<const uint4*>(row)[i];

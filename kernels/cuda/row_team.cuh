@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A team of warps that works on one row at a time: one of several in a block, or the whole block.
+// RowTeam: the warps that work on one row at a time, either one of several teams of a block or the whole block.
 #pragma once
 
 #include "kernels/cuda/bulk_ring.cuh"
 
 namespace strata::kernels {
 
-// Teams beside each other need numbered barriers, of which a block then takes all 16: too many where a multiprocessor
-// shall hold more than a few blocks (rms_norm 16384 x 4096, 128 threads a block: 3.4 instead of 3.9 TB/s).
+// Several teams in a block need numbered barriers, and such a block reserves all 16 of them. That is too many if a
+// multiprocessor should hold more than a few blocks (rms_norm 16384 x 4096, 128 threads per block: 3.4 instead of 3.9
+// TB/s).
 template <bool kWholeBlock>
 class RowTeam {
  public:
@@ -21,9 +22,9 @@ class RowTeam {
   __device__ int warp_lane() const { return lane_ % kWarp; }
   __device__ int index() const { return index_; }  // in the block
 
-  // Sums over the team: the same in every thread, always taken in the same order. One barrier a call: a warp that is
-  // two calls ahead, and writes the same half again, has passed the barrier of the call between, which nobody reaches
-  // before he has read.
+  // Sums over the team. Every thread gets the same sums, always added in the same order. A call needs one barrier only:
+  // a warp writes the same half again two calls later, after the barrier of the call in between, and all warps read
+  // their sums before they arrive there.
   template <int kCount>
   __device__ void sum(float (&values)[kCount]) {
     __shared__ float sums[2][kCount][kWarp];
@@ -49,7 +50,7 @@ class RowTeam {
   }
 
  private:
-  // Barrier 0 is that of the whole block. Teams of several warps are at most 8.
+  // Barrier 0 belongs to __syncthreads(). At most 8 teams have several warps, so barriers 1 to 8 are enough.
   __device__ void wait_for_team() const {
     if constexpr (kWholeBlock) {
       __syncthreads();

@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kMask = 0xffffffff;
 constexpr int64_t kGolden = 0x9e3779b9;
 
-// In place on int64 tensors that hold 32-bit numbers. The second constant is negative (0x846ca68b - 2^32): the product
-// stays above -2^63 and is the same modulo 2^32.
+// Works in place on int64 tensors that hold 32-bit numbers. The second constant is negative (0x846ca68b - 2^32), so
+// that the product stays above -2^63; it is the same modulo 2^32.
 Tensor mix(Tensor hash) {
   hash.bitwise_xor_(at::bitwise_right_shift(hash, 16)).mul_(0x7feb352d).bitwise_and_(kMask);
   hash.bitwise_xor_(at::bitwise_right_shift(hash, 15)).mul_(0x846ca68b - (kMask + 1)).bitwise_and_(kMask);
@@ -61,7 +61,7 @@ Tensor add_dropout_forward_torchscript(const Tensor& residual, const Tensor& x, 
   return formula(residual, x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
-// `inputs` and then the numbers of the mask.
+// Returns `inputs` followed by the numbers of the mask.
 std::vector<Tensor> with_mask(std::vector<Tensor> inputs, const DropoutOp::Mask& mask) {
   const auto threshold = static_cast<int64_t>(mask.probability * 4294967296.0);
   for (const Tensor& number : {host_number(threshold), host_number(1.0 / (1.0 - mask.probability)), mask.key,
@@ -86,7 +86,7 @@ Tensor add_dropout_forward_aot_inductor(const Tensor& residual, const Tensor& x,
 }  // namespace
 
 constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
-    // Linear in x: the gradient goes through the same mask.
+    // Dropout is linear in x, so the backward applies the forward, with the same mask, to the gradient.
     .aten = {dropout_forward_aten, dropout_forward_aten},
     .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
     .aot_inductor = {dropout_forward_aot_inductor, dropout_forward_aot_inductor},

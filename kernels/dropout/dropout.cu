@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dropout, and dropout with a residual added: the mask is hashed again wherever it is needed.
+// dropout, alone or with a residual added. The mask is recomputed by hashing wherever it is needed.
 #include <algorithm>
 
 #include "kernels/cuda/device_utils.cuh"
@@ -9,8 +9,9 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-// A thread keeps the hashes of its columns for so many rows: half of the hash is paid once, and its loads overlap
-// (65536 x 768: 3.7 TB/s, with 4 rows 3.1; with a residual, whose loads overlap too, 2 rows are best, 4.0 TB/s).
+// Rows per thread. A thread keeps the hashes of its columns for these rows, which saves half of the hash, and the loads
+// of these rows overlap. 65536 x 768: 3.7 TB/s, with 4 rows 3.1. With a residual, whose loads overlap too, 2 rows are
+// best: 4.0 TB/s.
 template <bool kAdd>
 constexpr int kRowsAtOnce = kAdd ? 2 : 8;
 constexpr unsigned kGolden = 0x9e3779b9u;
@@ -35,7 +36,7 @@ __device__ unsigned hash_row(int64_t row, unsigned site_hash) { return mix(high(
 __device__ unsigned hash_column(int64_t column) { return mix(low(column) + kGolden); }
 
 struct Rule {
-  unsigned threshold;  // dropped below
+  unsigned threshold;  // elements with a lower hash are dropped
   float scale;         // 1 / (1 - p)
 };
 
@@ -43,7 +44,7 @@ __device__ float dropped(float x, unsigned row_hash, unsigned column_hash, const
   return mix(row_hash ^ column_hash) < rule.threshold ? 0.0f : x * rule.scale;
 }
 
-// blockIdx.x: a piece of the columns; blockIdx.y: some rows at a time.
+// blockIdx.x is a part of the columns, blockIdx.y a group of kRows rows.
 template <class T, bool kAdd>
 __global__ void __launch_bounds__(kThreads) dropout_kernel(const DropoutArguments a, const Rule rule) {
   constexpr int N = kVectorWidth<T>, kRows = kRowsAtOnce<kAdd>;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(const DropoutArgument
   }
 }
 
-// Any number of columns and any alignment.
+// This kernel supports any number of columns and any alignment.
 template <class T>
 __global__ void __launch_bounds__(kThreads) dropout_any_kernel(const DropoutArguments a, const Rule rule) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// dropout: y = x / (1 - p) where the element is kept, 0 where it is not; the mask is computed from a counter, never
-// stored. With x seen as [rows, columns], the hash of (key, site, first_row + row, column) is 32 bits of integer
-// arithmetic, and an element is kept when hash >= p * 2^32: the mask does not depend on how rows are spread over calls
-// or ranks.
+// dropout: y = x / (1 - p) for elements that are kept, 0 for others. The mask is computed from a counter and never
+// stored. With x viewed as [rows, columns], an element is kept if the 32-bit hash of (key, site, first_row + row,
+// column) is at least p * 2^32. So the mask does not depend on how rows are distributed over calls or ranks. `mix` is
+// the integer hash lowbias32 (Wellons 2018).
 //   mix(h) = h ^= h >> 16; h *= 0x7feb352d; h ^= h >> 15; h *= 0x846ca68b; h ^= h >> 16     (modulo 2^32)
 //   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))
 //   hash = mix(row_hash ^ mix(column + 0x9e3779b9)), with m = 2^32 - 1
@@ -19,11 +19,12 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// x [..., columns]; key int64 [1] on x's device; site says which layer and op; first_row is the global row of x's first
-// row.
+// x [..., columns], key int64 [1] on the device of x -> y with the shape and dtype of x. `site` identifies the layer
+// and op, and first_row is the global row of x's first row. Saves key for backward and no mask. Throws a ValueError if
+// p is not in [0, 1) or key does not match.
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level);
 
-// y = residual + dropout(x)
+// y = residual + dropout(x). residual has the shape and dtype of x.
 Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, const Tensor& key, int64_t site,
                    int64_t first_row, Level level);
 
@@ -45,7 +46,7 @@ DropoutOp::Forward dropout_forward_cuda;
 struct AddDropoutOp {
   static constexpr std::string_view kName = "add_dropout";
   using Forward = Tensor(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask);
-  // The gradient of x; that of the residual is grad_y itself.
+  // Returns the gradient of x; the gradient of the residual is grad_y itself.
   using Backward = Tensor(const Tensor& grad_y, const DropoutOp::Mask& mask);
   static const KernelTable<AddDropoutOp> kKernels;
 };

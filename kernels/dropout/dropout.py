@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-# Definition of dropout and add_dropout. Integers are int64; every product of a 32-bit number and a constant stays within 63 bits.
-# TorchScript knows no hexadecimal: 4294967295 = 2^32 - 1, 2654435769 = 0x9e3779b9, 2146121005 = 0x7feb352d and
+# Definition of dropout and add_dropout. Integers are int64; every product of a 32-bit number and a constant stays
+# within 63 bits.
+# TorchScript has no hexadecimal numbers: 4294967295 = 2^32 - 1, 2654435769 = 0x9e3779b9, 2146121005 = 0x7feb352d and
 # -2073254261 = 0x846ca68b - 2^32.
 import torch
 
 
-# On GPUs TorchScript fuses ^ and >>, and writes what is used twice twice: six mixes in a row became 2^18 copies of the
-# first, which it never finished compiling. The functions of the same meaning it leaves alone.
+# On GPUs TorchScript fuses ^ and >> and duplicates a value that is used twice. Six mixes in a row became 2^18 copies of
+# the first one, and compilation never finished. torch.bitwise_xor and torch.bitwise_right_shift compute the same and
+# are not fused.
 def mix(hash: torch.Tensor) -> torch.Tensor:
     hash = torch.bitwise_xor(hash, torch.bitwise_right_shift(hash, 16))
     hash = (hash * 2146121005) & 4294967295
@@ -15,7 +17,7 @@ def mix(hash: torch.Tensor) -> torch.Tensor:
     return torch.bitwise_xor(hash, torch.bitwise_right_shift(hash, 16))
 
 
-# x [rows, columns]; an element is kept when its hash is at least `threshold`, and multiplied by `factor` then.
+# x is [rows, columns]. An element is kept and multiplied by `factor` if its hash is at least `threshold`.
 def dropout_rows(
     x: torch.Tensor, threshold: int, factor: float, key: torch.Tensor, site: int, first_row: int
 ) -> torch.Tensor:

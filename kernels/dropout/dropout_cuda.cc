@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of dropout and add_dropout: tensors to the launcher of dropout.cu.
+// Level cuda of dropout and add_dropout: calls the launcher of dropout.cu with tensors.
 #include "kernels/dropout/dropout_cuda.h"
 
 #include <ATen/ops/empty.h>
@@ -14,7 +14,7 @@
 namespace strata::kernels {
 namespace {
 
-// `residual` is undefined when nothing is added.
+// `residual` is undefined if nothing is added.
 Tensor launch(std::string_view op, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
   const c10::cuda::CUDAGuard device(x.device());
   const Tensor input = x.contiguous(), y = at::empty(x.sizes(), x.options());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launcher of dropout.cu: raw pointers, sizes and a stream.
+// The launcher of dropout.cu. It takes raw pointers, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ namespace strata::kernels {
 struct DropoutArguments {
   CudaType type;
   void* y;
-  const void *x, *residual;  // y = residual + dropout(x); null: nothing is added
+  const void *x, *residual;  // y = residual + dropout(x); residual is null if nothing is added
   const int64_t* key;
   int64_t rows, columns, site, first_row;
   double probability;

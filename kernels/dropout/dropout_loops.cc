@@ -25,17 +25,18 @@ constexpr uint32_t mix(uint64_t number, uint32_t hash) {
   return mix(static_cast<uint32_t>(number >> 32) ^ mix(static_cast<uint32_t>(number) ^ hash));
 }
 
-// 1 where the element is kept. Processors multiply eight integers at once from AVX2 on; the loop is chosen at start-up.
+// Sets kept[c] to 1 if the element is kept. From AVX2 on processors multiply eight integers at once; the loader chooses
+// the version of the loop when the program starts.
 __attribute__((target_clones("avx2", "default"))) void find_kept(uint32_t row_hash, const uint32_t* column_hash,
                                                                  uint32_t threshold, int64_t columns, uint32_t* kept) {
   for (int64_t c = 0; c < columns; ++c) kept[c] = mix(row_hash ^ column_hash[c]) >= threshold ? 1 : 0;
 }
 
-// body(first row, last row) on all threads. at::parallel_for runs on one thread in code that is not compiled with
-// OpenMP, as ours is.
+// Calls body(first row, last row) on all threads. at::parallel_for would use one thread, because this code is not
+// compiled with OpenMP.
 template <class Body>
 void for_rows(int64_t rows, int64_t columns, const Body& body) {
-  constexpr int64_t kFewest = 1 << 16;  // elements, about 100 us; to start a thread takes 20
+  constexpr int64_t kFewest = 1 << 16;  // elements, about 100 us; starting a thread takes 20 us
   const int64_t threads = std::clamp<int64_t>(rows * columns / kFewest, 1, at::get_num_threads());
   std::vector<std::jthread> others;
   for (int64_t i = 1; i < threads; ++i) others.emplace_back(body, rows * i / threads, rows * (i + 1) / threads);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level aten on CPUs: one pass over the rows. Operators of LibTorch would take fifteen over integers of 64 bits.
+// dropout_by_loops: level aten on CPUs, one pass over the rows. LibTorch's operators would need fifteen passes over
+// 64-bit integers.
 #pragma once
 
 #include "kernels/dropout/dropout.h"

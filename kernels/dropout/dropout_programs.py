@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What dropout and add_dropout are compiled into ahead of time; the backward is dropout itself. n rows, d columns
+# Functions of dropout and add_dropout that are compiled ahead of time. The backward is dropout itself. n rows, d
+# columns
 from program import same
 
 ROWS, NUMBER = "x[n,d]", "host int64[]"
@@ -7,5 +8,6 @@ MASK = (NUMBER, "host float32[]", "int64[1]", NUMBER, NUMBER)
 
 PROGRAMS = [same("dropout_rows", (ROWS, *MASK), ""), same("add_dropout_rows", (ROWS, ROWS, *MASK), "")]
 
-# Any number of columns: the hash is computed in 64 bits, and Inductor would take the column of a fixed width as 32.
+# One package for any number of columns: the hash is computed in 64 bits, and for a fixed width Inductor would compute
+# columns in 32.
 GPU_WIDTHS = ["*"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of dropout and add_dropout: tensors to the kernel of dropout_triton.py.
+// Level triton of dropout and add_dropout: calls the kernel of dropout_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/dropout/dropout.h"
@@ -8,7 +8,7 @@
 namespace strata::kernels {
 namespace {
 
-// `residual` is undefined when nothing is added.
+// `residual` is undefined if nothing is added.
 Tensor launch(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
   const Tensor y = at::empty(x.sizes(), x.options());
   if (x.numel() == 0) return y;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of dropout and add_dropout: the hash of dropout.h in 32-bit arithmetic; forward and backward are one kernel."""
+"""Level triton of dropout and add_dropout: the hash of dropout.h in 32-bit arithmetic. Forward and backward use one
+kernel."""
 import triton
 import triton.language as tl
 
@@ -10,7 +11,7 @@ GOLDEN = tl.constexpr(0x9E3779B9)
 
 @triton.jit
 def mix(hash):
-    """On uint32."""
+    """The mixing function of dropout.h on uint32."""
     hash = (hash ^ (hash >> 16)) * tl.full([], 0x7FEB352D, tl.uint32)
     hash = (hash ^ (hash >> 15)) * tl.full([], 0x846CA68B, tl.uint32)
     return hash ^ (hash >> 16)
@@ -18,13 +19,14 @@ def mix(hash):
 
 @triton.jit
 def mix_row(hash, row):
-    """Adds an int64 to a hash, its low half first."""
+    """Mixes an int64 into a hash, its low half first."""
     return mix((row >> 32).to(tl.uint32) ^ mix(row.to(tl.uint32) ^ hash))
 
 
 @triton.jit
 def dropout(x, residual, y, key, site, first_row, threshold, scale, width, adds, SIZE: tl.constexpr):
-    """Each program has a piece of one row; threshold = p * 2^32, scale = 1 / (1 - p). With `adds` y = residual + dropout(x)."""
+    """Each program computes a part of one row, with threshold = p * 2^32 and scale = 1 / (1 - p). With `adds` y =
+    residual + dropout(x)."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)

@@ -35,8 +35,8 @@ Tensor embedding_forward_torchscript(const Tensor& indices, const Tensor& weight
   return formula(indices, weight);
 }
 
-// Generated code for CPUs throws out of its parallel loop, which ends the program; on GPUs it stops the kernel as
-// ATen's.
+// Checks indices on CPUs, because generated code throws from its parallel loop there, which ends the program. On GPUs a
+// bad index stops the kernel, as ATen's does.
 void check_range(const Tensor& indices, int64_t vocabulary) {
   if (!indices.is_cpu() || indices.numel() == 0) return;
   const auto [smallest, largest] = at::aminmax(indices);
@@ -57,8 +57,8 @@ Tensor embedding_forward_aot_inductor(const Tensor& indices, const Tensor& weigh
 Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
                                        const WeightGradient& into) {
   static const AotFunction function(EmbeddingOp::kName, kFormula, "embedding_gradient");
-  const Tensor rows = at::empty({vocabulary}, indices.options().dtype(at::kBool));  // only its size is read
-  // LibTorch's kernel behind it counts elements in 32 bits: some columns at a time.
+  const Tensor rows = at::empty({vocabulary}, indices.options().dtype(at::kBool));  // only its size is used
+  // LibTorch's kernel counts elements in 32 bits, so it is called for some columns at a time.
   const int64_t pieces = grad_y.numel() / kMostElements + 1;
   std::vector<Tensor> columns = as_rows(grad_y).chunk(pieces, 1);
   for (Tensor& piece : columns) {

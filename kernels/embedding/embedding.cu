@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// embedding: the forward gathers rows. The backward sorts the positions by index (stable, so that equal indices keep
-// their order), cuts the sorted positions into pieces of equal length, and sums each run of equal indices: a run within
-// one piece is written at once, the others leave a partial sum per piece, which are added up in order.
+// embedding. The forward gathers rows. The backward sorts the positions by index (stable, so that equal indices keep
+// their order), cuts the sorted positions into pieces of equal length and sums each run of equal indices. A run inside
+// one piece is written at once. Longer runs leave a partial sum per piece, and these are added in order.
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -13,13 +13,13 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kMaxThreads = 256;
-// Positions a piece: a token that fills the whole batch is still summed by as many blocks as there are pieces.
+// Positions per piece. Even if one token fills the whole batch, as many blocks as there are pieces sum it.
 constexpr int kPiece = 32;
-// Rows that a thread has on their way at a time: with 8 of them a multiprocessor holds fewer threads (65536 x 768 of
-// 50304: 133 us instead of 102).
+// Rows that a thread loads at once. With 8 rows a multiprocessor holds fewer threads (65536 x 768 of 50304: 133 us
+// instead of 102).
 constexpr int kAhead = 4;
 
-// blockIdx.x: a row of y; a thread moves words W of it.
+// blockIdx.x is a row of y; a thread copies words W of it.
 template <class W>
 __global__ void forward_kernel(W* y, const int64_t* indices, const W* weight, int64_t count, int64_t vocabulary,
                                int64_t words) {
@@ -30,7 +30,8 @@ __global__ void forward_kernel(W* y, const int64_t* indices, const W* weight, in
   }
 }
 
-// What is sorted: fewer bits than an index has. What is no row of weight becomes the largest key, to be found later.
+// The sort keys, which have fewer bits than indices. An index outside the vocabulary becomes the largest key and is
+// found later.
 __global__ void keys_kernel(unsigned* keys, int* positions, const int64_t* indices, int64_t count, int64_t vocabulary) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
@@ -42,12 +43,12 @@ __global__ void keys_kernel(unsigned* keys, int* positions, const int64_t* indic
 struct Sorted {
   const unsigned* indices;
   const int* positions;
-  float* heads;  // [pieces, width]: sums of the run that came into a piece from the one before
-  float* tails;  // [pieces, width]: sums of the run that begins in a piece and goes on in the next
+  float* heads;  // [pieces, width]: sums of the run that continues from the previous piece
+  float* tails;  // [pieces, width]: sums of the run that starts in a piece and continues in the next
   int64_t pieces;
 };
 
-// N neighboring columns of a row of sums.
+// Sums of N adjacent columns of a row.
 template <int N>
 struct Sum {
   float values[N] = {};
@@ -74,7 +75,7 @@ struct Sum {
   }
 };
 
-// Columns are those of blockIdx.y and the thread, N each.
+// The first of this thread's N columns, from blockIdx.y and the thread.
 template <int N>
 __device__ int64_t own_column() {
   return (static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
@@ -83,7 +84,7 @@ __device__ int64_t own_column() {
 // Sums the runs of a piece.
 template <class T, class G, int N>
 __device__ void sum_piece(const EmbeddingBackward& a, const Sorted& sorted, int64_t piece) {
-  __shared__ unsigned indices[kPiece + 2];  // with the neighbors of the piece
+  __shared__ unsigned indices[kPiece + 2];  // with one neighbor on each side
   __shared__ int positions[kPiece];
   const int64_t first = piece * kPiece;
   const int count = static_cast<int>(min(static_cast<int64_t>(kPiece), a.count - first));
@@ -131,7 +132,7 @@ __device__ void sum_piece(const EmbeddingBackward& a, const Sorted& sorted, int6
 }
 
 __device__ bool is_used(const Sorted& sorted, int64_t count, unsigned index) {
-  int64_t low = 0, high = count;  // the first of the sorted positions whose index is not below this one
+  int64_t low = 0, high = count;  // the first sorted position whose index is not below `index`
   while (low < high) {
     const int64_t middle = (low + high) / 2;
     if (sorted.indices[middle] < index) {
@@ -143,7 +144,7 @@ __device__ bool is_used(const Sorted& sorted, int64_t count, unsigned index) {
   return low < count && sorted.indices[low] == index;
 }
 
-// Zeros where nobody used a row of weight; as many rows as the block has threads, each of which looks for one.
+// Writes zeros to the rows of weight that no index uses. A block checks as many rows as it has threads, one per thread.
 template <class G, int N>
 __device__ void clear_unused_rows(const EmbeddingBackward& a, const Sorted& sorted, int64_t first) {
   __shared__ bool used[kMaxThreads];
@@ -158,7 +159,7 @@ __device__ void clear_unused_rows(const EmbeddingBackward& a, const Sorted& sort
   }
 }
 
-// blockIdx.x: a piece, or after them so many rows of weight.
+// blockIdx.x is a piece or, after the pieces, a group of blockDim.x rows of weight.
 template <class T, class G, int N>
 __global__ void __launch_bounds__(kMaxThreads) pieces_kernel(const EmbeddingBackward a, const Sorted sorted) {
   if (blockIdx.x < sorted.pieces) {
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kMaxThreads) pieces_kernel(const EmbeddingBack
   }
 }
 
-// blockIdx.x: a piece in which a run begins that goes on. Adds up the run's pieces.
+// blockIdx.x is a piece. If a run that continues starts in it, the block adds up the run's partial sums.
 template <class G, int N>
 __global__ void __launch_bounds__(kMaxThreads) runs_kernel(const EmbeddingBackward a, const Sorted sorted) {
   const int64_t column = own_column<N>(), first = static_cast<int64_t>(blockIdx.x) * kPiece, next = first + kPiece;
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kMaxThreads) runs_kernel(const EmbeddingBackwa
 
 int64_t aligned_up(int64_t bytes) { return ceil_divide<int64_t>(bytes, 256) * 256; }
 
-// The parts of the workspace, one after another.
+// Offsets in bytes of the parts of the workspace.
 struct Workspace {
   int64_t keys, sorted_keys, positions, sorted_positions, heads, tails, sort, total;
 };
@@ -287,7 +288,7 @@ cudaError_t launch_embedding_backward(const EmbeddingBackward& a, void* workspac
                          reinterpret_cast<float*>(base + w.tails), ceil_divide<int64_t>(a.count, kPiece)};
   return visit_type(a.type, [&]<class T>(T) {
     return visit_type(a.gradient_type, [&]<class G>(G) {
-      // Columns a thread: 16 bytes of the wider type.
+      // Columns per thread: 16 bytes of the wider type.
       constexpr int N = std::min(kVectorWidth<T>, kVectorWidth<G>);
       const bool in_vectors = a.width % N == 0 && are_aligned(a.grad_y, a.gradient);
       return in_vectors ? sum_runs<T, G, N>(a, sorted, stream) : sum_runs<T, G, 1>(a, sorted, stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// embedding: y[i] = weight[indices[i]]; the gradient of weight sums over equal indices, in the same order every time.
+// embedding: y[i] = weight[indices[i]]. The gradient of weight sums over equal indices, in the same order every time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,15 @@
 
 namespace strata::kernels {
 
-// indices int64 [...], weight [V, D] -> [..., D]
+// indices int64 [...], weight [V, D] -> y [..., D] with the dtype of weight. Saves indices and weight for backward.
+// Throws a ValueError if a shape, dtype or device does not match. An index outside [0, V) is an error, except at level
+// triton, where it gives a row of NaN.
 Tensor embedding(const Tensor& indices, const Tensor& weight, Level level);
 
 struct EmbeddingOp {
   static constexpr std::string_view kName = "embedding";
   using Forward = Tensor(const Tensor& indices, const Tensor& weight);
-  // Returns the gradient of weight; undefined when it was written into a buffer.
+  // Returns the gradient of weight, or an undefined tensor if it was written into a buffer.
   using Backward = Tensor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary, const WeightGradient& into);
   static const KernelTable<EmbeddingOp> kKernels;
 };

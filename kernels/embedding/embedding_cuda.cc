@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of embedding: tensors to the launchers of embedding.cu.
+// Level cuda of embedding: calls the launchers of embedding.cu with tensors.
 #include "kernels/embedding/embedding_cuda.h"
 
 #include <ATen/ops/empty.h>

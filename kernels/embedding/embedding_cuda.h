@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of embedding.cu: raw pointers, sizes and a stream.
+// The launchers of embedding.cu. They take raw pointers, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,8 @@
 
 namespace strata::kernels {
 
-// y [count, width] = rows of weight [vocabulary, width]. An index that is no row stops the kernel with an error.
+// y [count, width] = rows of weight [vocabulary, width]. An index outside the vocabulary stops the kernel with an
+// error.
 cudaError_t launch_embedding_forward(CudaType type, void* y, const int64_t* indices, const void* weight, int64_t count,
                                      int64_t vocabulary, int64_t width, cudaStream_t stream);
 
@@ -18,16 +19,16 @@ struct EmbeddingBackward {
   CudaType type;
   const void* grad_y;      // [count, width]
   const int64_t* indices;  // [count]
-  void* gradient;          // [vocabulary, width] of `gradient_type`: overwritten, or added to
+  void* gradient;          // [vocabulary, width] of `gradient_type`: overwritten, or added to if `add`
   CudaType gradient_type;
   bool add;
   int64_t count, vocabulary, width;
 };
 
-// The workspace that the backward needs, in bytes.
+// Returns the size in bytes of the workspace that the backward needs.
 int64_t embedding_backward_workspace(const EmbeddingBackward& arguments);
 
-// Sums over equal indices in the order of their positions, without atomics.
+// Sums the rows of equal indices in the order of their positions, without atomics.
 cudaError_t launch_embedding_backward(const EmbeddingBackward& arguments, void* workspace, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# What embedding is compiled into ahead of time. n indices, v rows of weight, d width
+# Functions of embedding that are compiled ahead of time. n indices, v rows of weight, d width
 from program import Program, same
 
 import torch
 
 
-# `rows` has a size and nothing else: packages take tensors. A bag for each row of grad_y: LibTorch sorts the indices and
-# adds up in the order of the rows.
+# `rows` only provides its size, because packages take tensors. Each row of grad_y is a bag of its own, so LibTorch
+# sorts the indices and adds in the order of the rows.
 def gradient(_, grad_y, indices, rows):
     bag = torch.arange(indices.size(0), device=indices.device)
     return torch.ops.aten._embedding_bag_dense_backward(
@@ -19,5 +19,5 @@ PROGRAMS = [
     Program("embedding_gradient", ("x[n,d]", "int64[n]", "bool[v]"), "", gradient),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
+# Widths of the proof's cases and of the shipped configurations.
 GPU_WIDTHS = ["*", "bfloat16:d=768", "bfloat16:d=2048", "bfloat16:d=4096"]

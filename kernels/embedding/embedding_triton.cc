@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of embedding: tensors to the kernels of embedding_triton.py; LibTorch sorts the tokens.
+// Level triton of embedding: calls the kernels of embedding_triton.py with tensors. LibTorch sorts the indices.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/searchsorted.h>
@@ -27,7 +27,7 @@ Tensor embedding_backward_triton(const Tensor& grad_y, const Tensor& indices, in
   const auto [sorted, order] =
       at::sort(indices.reshape({-1}), std::optional<bool>(true), /*dim=*/-1, /*descending=*/false);
   const Tensor starts = at::searchsorted(sorted, at::arange(vocabulary + 1, indices.options()));
-  // The sums go straight into the buffer where the kernel knows its dtype.
+  // The sums are written directly to the buffer if the kernel supports its dtype.
   const bool direct = into.into.defined() && into.into.is_contiguous() &&
                       (into.into.scalar_type() == grad_y.scalar_type() || into.into.scalar_type() == at::kFloat);
   const Tensor sums = direct ? into.into : at::empty({vocabulary, width}, grad_y.options());

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of embedding: rows are copied forward; backward, each row of the vocabulary adds up its own tokens, whose
-places were sorted by token before, so that the order of the sum is always the same."""
+"""Level triton of embedding. The forward copies rows. In the backward each row of the vocabulary adds up its own
+tokens, whose positions were sorted by token before, so that the order of the sum is always the same."""
 import triton
 import triton.language as tl
 
@@ -9,7 +9,7 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 @triton.jit
 def forward(indices, weight, y, vocabulary, width, SIZE: tl.constexpr):
-    """Each program has a piece of one row. An index outside of the vocabulary gives NaN and reads nothing."""
+    """Each program copies a part of one row. An index outside of the vocabulary gives NaN and reads nothing."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
@@ -51,10 +51,10 @@ KERNELS = {
     "embedding_backward": TritonKernel(
         backward,
         arguments=dict(grad_y="*T", order="*i64", starts="*i64", into="*W", width="i32", add="i32"),
-        # The gradient of a weight goes into a buffer of its own type or of fp32.
+        # The gradient of a weight is written to a buffer of its own type or fp32.
         types=[{"T": "bf16", "W": "bf16"}, {"T": "bf16", "W": "fp32"}, {"T": "fp32", "W": "fp32"}, {"T": "fp16", "W": "fp16"}, {"T": "fp16", "W": "fp32"}],
         sizes=("vocabulary",),
-        # Sixteen rows at a time: a frequent token waits for memory less often.
+        # Sixteen rows are loaded at a time, so that a frequent token waits for memory less often.
         choices=[dict(ROWS=16, SIZE=128, warps=4), dict(ROWS=16, SIZE=128, warps=4, aligned=False)],
         aligned=("grad_y", "into", "width"),
         grid=("vocabulary * ceil_div(width, SIZE)",),

@@ -13,7 +13,8 @@
 namespace strata::kernels {
 namespace {
 
-// A norm in fp64 and its square: one pass and no temporary, where the sum of a product needs one of the tensor's size.
+// Computes a norm in fp64 and squares it: one pass and no temporary tensor. The sum of a product would need one of the
+// tensor's size.
 Tensor global_norm_forward_aten(const std::vector<Tensor>& gradients) {
   Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
   for (const Tensor& gradient : gradients) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// global_norm: a block squares and sums one piece of one tensor in fp64; a last block sums the pieces.
+// global_norm: each block sums the squares of one piece of one tensor in fp64; a last block adds the sums of the
+// pieces.
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/global_norm/global_norm_cuda.h"
 
@@ -8,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// The block's sum, in thread 0, always taken in the same order.
+// Returns the sum over the block to thread 0, always added in the same order.
 __device__ double block_sum(double value) {
   __shared__ double warps[kWarp];
   for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffff, value, offset);
@@ -24,7 +25,7 @@ __device__ double block_sum(double value) {
 template <class T>
 __global__ void __launch_bounds__(kThreads) squares_kernel(const SquaredTensors tensors, double* partials) {
   const int64_t piece = blockIdx.x;
-  int tensor = 0;  // the last one whose first piece is not behind this piece
+  int tensor = 0;  // the last tensor whose first piece is not after this piece
   for (int step = 128; step > 0; step /= 2) {
     if (tensor + step < tensors.count && tensors.first_piece[tensor + step] <= piece) tensor += step;
   }

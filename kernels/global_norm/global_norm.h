@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// global_norm: the sum of squares of all elements of all tensors. The caller adds up ranks and takes the root.
+// global_norm: sum of x^2 over all elements of all tensors. The caller sums over ranks and takes the square root.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,9 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// 0-dim fp32 (fp64 when the gradients are); accumulated in fp64, in the same order every time. At least one tensor.
+// gradients: at least one tensor of any shape, all of one floating point dtype and device -> 0-dim fp32 (fp64 if the
+// gradients are). Squares are accumulated in fp64, in the same order every time. Throws a ValueError if there is no
+// gradient or dtypes or devices differ.
 Tensor global_norm(const std::vector<Tensor>& gradients, Level level);
 
 struct GlobalNormOp {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of global_norm: tensors to the launchers of global_norm.cu, up to 160 of them in one launch.
+// Level cuda of global_norm: calls the launchers of global_norm.cu with up to 160 tensors per launch.
 #include "kernels/global_norm/global_norm_cuda.h"
 
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of global_norm.cu: a table of raw pointers, and a stream.
+// The launchers of global_norm.cu. They take a table of raw pointers, and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,17 +10,17 @@
 
 namespace strata::kernels {
 
-// The tensors of one launch, which travel in the arguments of the kernel (4 KiB at most).
+// The tensors of one launch. The table is an argument of the kernel, which allows 4 KiB.
 struct SquaredTensors {
   static constexpr int kMax = 160;
   const void* data[kMax];
   int64_t elements[kMax];
-  int64_t first_piece[kMax];  // pieces of all tensors are numbered one after another
+  int64_t first_piece[kMax];  // number of the tensor's first piece; pieces of all tensors are counted together
   int count = 0;
   int64_t pieces = 0;
 };
 
-// A tensor is cut into pieces of this many elements: its sums do not depend on how many blocks there are.
+// A tensor is cut into pieces of this many elements, so that its sums do not depend on the number of blocks.
 inline constexpr int64_t kSquaredPiece = 32768;
 
 // partials[i] = the sum of squares of piece i.

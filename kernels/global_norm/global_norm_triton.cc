@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of global_norm: tensors to the kernels of global_norm_triton.py.
+// Level triton of global_norm: calls the kernels of global_norm_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace strata::kernels {
 namespace {
 
-// Eight programs of 256 threads on each of an H100's 132 multiprocessors; a program has at least 2048 elements.
+// The number of programs for a tensor: eight of 256 threads for each of an H100's 132 multiprocessors, or fewer, so
+// that a program has at least 2048 elements.
 int64_t programs_for(const Tensor& gradient) { return std::min<int64_t>((gradient.numel() + 2047) / 2048, 8 * 132); }
 
 }  // namespace

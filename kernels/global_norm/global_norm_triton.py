@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of global_norm: partial sums in fp64, one per program, added up by one program: no atomics."""
+"""Level triton of global_norm: one partial sum in fp64 per program, which one program then adds up. There are no
+atomics."""
 import triton
 import triton.language as tl
 
@@ -8,7 +9,7 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 @triton.jit
 def squares(x, partials, count, first_partial, SIZE: tl.constexpr):
-    """Each program walks over pieces of one tensor and writes partials[first_partial + program]."""
+    """Each program iterates over pieces of one tensor and stores partials[first_partial + program]."""
     program = tl.program_id(0)
     lanes = tl.zeros([SIZE], tl.float64)
     for piece in range(program, tl.cdiv(count, SIZE), tl.num_programs(0)):

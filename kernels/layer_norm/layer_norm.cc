@@ -84,12 +84,12 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, co
   return {formula(x, weight, bias, eps), {}, {}};
 }
 
-// Packages know no undefined tensor. Zeros change no result.
+// Packages take no undefined tensors. Zeros in place of the bias change no result.
 Tensor or_zeros(const Tensor& bias, const Tensor& weight) { return bias.defined() ? bias : at::zeros_like(weight); }
 
 std::vector<AotWidth> width_of(const Tensor& weight) { return {{'d', weight.size(0)}}; }
 
-// `gradients`: those of x, weight and bias. Whose bias is undefined gets no gradient of it.
+// `gradients` holds those of x, weight and bias. An undefined bias gets no gradient.
 LayerNormOp::Gradient delivered(const std::vector<Tensor>& gradients, const Tensor& x, const Tensor& weight,
                                 const Tensor& bias, const LayerNormOp::GradientTargets& targets) {
   return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, targets.weight),
@@ -120,7 +120,7 @@ AddLayerNormOp::Output add_layer_norm_forward_aot_inductor(const Tensor& residua
   return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2], outputs[3]};
 }
 
-// Without a gradient through the sum it is the backward of layer_norm.
+// Without grad_sum this is the backward of layer_norm.
 AddLayerNormOp::Gradient add_layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
                                                               const Tensor& sum, const Tensor& weight,
                                                               const Tensor& bias, const Tensor& mean,
@@ -217,7 +217,7 @@ struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
     const auto [y, sum, mean, rstd] = AddLayerNormOp::kKernels.slot(level).forward(residual, branch, weight, bias, eps);
     context->save_for_backward({sum, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
-    context->set_materialize_grads(false);  // a sum that nobody used costs no tensor of zeros
+    context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, over the last dimension (variance with 1 /
-// D); alone, with the residual added first, or followed by gelu_tanh.
+// layer_norm: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over the last dimension (Ba, Kiros and Hinton
+// 2016). The variance divides by D. The op exists alone, with the residual added first, or followed by gelu_tanh.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,14 +13,16 @@
 
 namespace strata::kernels {
 
-// x [..., D], weight [D], bias [D] or undefined -> [..., D]
+// x [..., D], weight [D] and bias [D] (or undefined) of one floating point dtype -> y [..., D]. Saves x, weight, bias,
+// mean and rstd for backward. Throws a ValueError if a shape, dtype or device does not match, or at level triton if D >
+// 16384.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
 
-// sum = residual + branch, y = layer_norm(sum)
+// sum = residual + branch, y = layer_norm(sum); residual and branch are [..., D]. Saves sum in place of x.
 NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                          double eps, Level level);
 
-// y = gelu_tanh(layer_norm(x))
+// y = gelu_tanh(layer_norm(x)), with the tensors that layer_norm takes and saves.
 Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
 
 struct LayerNormOp {
@@ -29,7 +31,7 @@ struct LayerNormOp {
     Tensor y, mean, rstd;  // mean and rstd = 1 / sqrt(variance + eps), one per row, saved for backward
   };
   struct Gradient {
-    Tensor x, weight, bias;  // weight and bias undefined when they were written into a buffer
+    Tensor x, weight, bias;  // weight and bias are undefined if they were written into a buffer
   };
   struct GradientTargets {
     WeightGradient weight, bias;
@@ -51,11 +53,11 @@ struct AddLayerNormOp {
     Tensor y, sum, mean, rstd;
   };
   struct Gradient {
-    Tensor sum, weight, bias;  // the gradient of sum is that of residual and of branch
+    Tensor sum, weight, bias;  // the gradient of sum is also that of residual and of branch
   };
   using Forward = Output(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                          double eps);
-  // grad_sum is what came through the sum itself; undefined when nothing did.
+  // grad_sum is the gradient of the output `sum`, undefined if there is none.
   using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum, const Tensor& weight,
                             const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                             const LayerNormOp::GradientTargets& targets);
@@ -67,7 +69,7 @@ AddLayerNormOp::Backward add_layer_norm_backward_triton;
 AddLayerNormOp::Forward add_layer_norm_forward_cuda;
 AddLayerNormOp::Backward add_layer_norm_backward_cuda;
 
-// Its backward computes layer_norm(x) again from mean and rstd.
+// The backward recomputes layer_norm(x) from mean and rstd.
 struct LayerNormGeluTanhOp {
   static constexpr std::string_view kName = "layer_norm_gelu_tanh";
   using Forward = LayerNormOp::Forward;

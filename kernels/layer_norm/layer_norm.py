@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Definition of layer_norm, add_layer_norm and layer_norm_gelu_tanh. The forward keeps mean and rstd =
-# 1 / sqrt(variance + eps) for the backward.
+# Definition of layer_norm, add_layer_norm and layer_norm_gelu_tanh. The forward saves mean and rstd = 1 / sqrt(variance
+# + eps) for backward.
 from typing import Optional, Tuple
 
 import torch
@@ -23,7 +23,7 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tenso
     return layer_norm_forward(x, weight, bias, eps)[0]
 
 
-# The last is the gradient of the bias.
+# Returns the gradients of x, weight and bias, in the dtype of rstd.
 def layer_norm_backward_wide(
     grad_y: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of layer_norm, add_layer_norm and layer_norm_gelu_tanh: tensors to the launchers of layer_norm.cu.
+// Level cuda of layer_norm, add_layer_norm and layer_norm_gelu_tanh: calls the launchers of layer_norm.cu with tensors.
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include "kernels/layer_norm/layer_norm.h"
@@ -8,7 +8,7 @@
 namespace strata::kernels {
 namespace {
 
-// What distinguishes the ops of this file.
+// The op-specific launchers and names.
 struct Launchers {
   std::string_view op;
   cudaError_t (*forward)(const NormForward& arguments, cudaStream_t stream);
@@ -24,7 +24,7 @@ constexpr Launchers kLayerNormGeluTanh = {LayerNormGeluTanhOp::kName, launch_lay
                                           launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_forward_cuda",
                                           "layer_norm_gelu_tanh_backward_cuda"};
 
-// `branch` is undefined when nothing is added, and then the sum that comes back too.
+// If `branch` is undefined nothing is added, and the returned sum is undefined too.
 AddLayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const Tensor& branch, const Tensor& weight,
                                const Tensor& bias, double eps) {
   const NormForwardCall call(launchers.op, x, branch, weight, bias, eps, /*centered=*/true);

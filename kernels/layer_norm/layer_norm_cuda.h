@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launchers of layer_norm.cu. No atomics: partial sums of fixed sets of rows, added up in a fixed order.
+// The launchers of layer_norm.cu. They use no atomics: each block sums a fixed set of rows, and partial sums are added
+// in a fixed order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,11 +9,11 @@
 
 namespace strata::kernels {
 
-// With a branch to add, add_layer_norm.
+// If `branch` is given, this is add_layer_norm.
 cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t stream);
 cudaError_t launch_layer_norm_backward(const NormBackward& arguments, cudaStream_t stream);
 
-// Without a branch; the backward reads bias.
+// Takes no `branch`. The backward reads bias.
 cudaError_t launch_layer_norm_gelu_tanh_forward(const NormForward& arguments, cudaStream_t stream);
 cudaError_t launch_layer_norm_gelu_tanh_backward(const NormBackward& arguments, cudaStream_t stream);
 

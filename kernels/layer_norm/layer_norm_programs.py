@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-# What the ops of layer_norm are compiled into ahead of time. n rows, d width
+# Functions of layer_norm.py that are compiled ahead of time. n rows, d width
 from program import same
 
 ROW, WEIGHT, STATISTIC, EPS = "x[n,d]", "x[d]", "float32[n,1]", "host float32[]"
 
-# No configuration has it: only the proof asks for it.
+# No configuration uses this width; only the proof does.
 OF_PROOF = ("*", "d=1000")
 
-# There is always a bias: the adapter gives zeros where an op has none.
+# The bias is always given: level aot_inductor passes zeros if an op has none.
 PROGRAMS = [
     same("layer_norm_forward", (ROW, WEIGHT, WEIGHT, EPS), "d"),
     same("layer_norm_backward", (ROW, ROW, WEIGHT, STATISTIC, STATISTIC), "d"),
@@ -17,5 +17,5 @@ PROGRAMS = [
     same("layer_norm_gelu_tanh_backward", (ROW, ROW, WEIGHT, WEIGHT, STATISTIC, STATISTIC), "d", gpu_widths=OF_PROOF),
 ]
 
-# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+# Widths of the proof's cases, of the shipped configurations and of tools/strata bench kernels.
 GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=768", "bfloat16:d=1600"]

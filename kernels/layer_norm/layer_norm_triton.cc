@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level triton of layer_norm, add_layer_norm and layer_norm_gelu_tanh: tensors to the kernels of layer_norm_triton.py.
+// Level triton of layer_norm, add_layer_norm and layer_norm_gelu_tanh: calls the kernels of layer_norm_triton.py with
+// tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/activation/activation_kind.h"
@@ -12,7 +13,7 @@
 namespace strata::kernels {
 namespace {
 
-// x alone, or with `branch` added to it; sum is undefined without one.
+// Normalizes x, or x + branch if `branch` is defined. Without it `sum` is undefined.
 AddLayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight,
                                const Tensor& bias, double eps, Activation activation = Activation::none) {
   const int64_t width = x.size(-1), rows = x.numel() / width;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Level triton of layer_norm, add_layer_norm and layer_norm_gelu_tanh: one pass forward, one pass backward. ACTIVATION
-is the function that follows, a number of activation_triton.py; 0 is none."""
+is the number in activation_triton.py of the function that follows; 0 is none."""
 import triton
 import triton.language as tl
 
@@ -13,7 +13,8 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 @triton.jit
 def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, adds, has_bias, ACTIVATION: tl.constexpr, ROWS: tl.constexpr,
             WIDTH: tl.constexpr):
-    """y = activation((x - mean) * rstd * weight + bias); with `adds` x + branch, rounded, takes the place of x and is stored as total."""
+    """y = activation((x - mean) * rstd * weight + bias). With `adds` x is replaced by x + branch, rounded and stored as
+    total."""
     row, offset, inside = rows_of_block(tl.program_id(0), rows, width, ROWS, WIDTH)
     column = tl.arange(0, WIDTH)
     value = normed_rows(x, branch, total, offset, inside, adds)
@@ -31,9 +32,9 @@ def forward(x, branch, weight, bias, y, total, mean, rstd, rows, width, eps, add
 @triton.jit
 def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_partials, bias_partials, rows, width, adds, has_bias,
              ACTIVATION: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normed x, and with `adds` + grad_total;
-    grad_y is first taken through the activation of n * weight + bias.
-    Each program walks over rows and leaves one row of partial sums of grad_weight and one of grad_bias."""
+    """grad_x = rstd * (g - mean(g) - n * mean(g * n)) with g = grad_y * weight and n the normalized x. With `adds`
+    grad_total is added. grad_y is first multiplied by the derivative of the activation at n * weight + bias. Each
+    program iterates over rows and stores one row of partial sums of grad_weight and one of grad_bias."""
     program = tl.program_id(0)
     column = tl.arange(0, WIDTH)
     factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]
@@ -51,7 +52,7 @@ def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_par
         if ACTIVATION != 0:
             gradient *= slope(normed * factor + shift, ACTIVATION)
         grad_bias += gradient
-        grad_weight += gradient * normed  # where nothing was loaded the gradient is 0
+        grad_weight += gradient * normed  # the gradient is 0 outside of the rows
         gradient *= factor
         first = tl.sum(gradient, 1)[:, None] / width
         second = tl.sum(gradient * normed, 1)[:, None] / width

@@ -29,7 +29,8 @@ LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, cons
   return {y, activation == Activation::relu ? y : product};
 }
 
-// The GEMM writes (or, with beta = 1, adds) into the buffer where that has its dtype: no temporary and no second pass.
+// The GEMM writes to the buffer (or, with beta = 1, adds to it) if the buffer has its dtype. This needs no temporary
+// tensor and no second pass.
 Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
   const Tensor& into = where.into;
   if (!into.defined() || into.scalar_type() != grad_NO.scalar_type() || !into.is_contiguous()) {
@@ -62,7 +63,7 @@ LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weigh
   return {formula(x, weight, bias, std::string(name(activation))), {}};
 }
 
-// A packaged function for each activation.
+// The packaged functions, one per activation.
 struct Functions {
   explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu)
       : gelu(LinearOp::kName, kFormula, gelu),
@@ -90,7 +91,7 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
     const AotFunction& function = bias.defined() ? product_bias : product;
     return {function(x.scalar_type(), /*widths=*/{}, inputs)[0].view(shape), {}};
   }
-  if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages know no undefined tensor
+  if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages take no undefined tensors
   const std::vector<Tensor> outputs = activated(activation, out, inputs);
   const Tensor y = outputs[0].view(shape);
   return {y, activation == Activation::relu ? y : outputs[1].view(shape)};
@@ -136,7 +137,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
-  // {y}, or {y, pre_activation}.
+  // Returns {y} or {y, pre_activation}.
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                                const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
                                Level level) {
@@ -148,7 +149,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     context->saved_data["level"] = static_cast<int64_t>(level);
     if (!returns_both) return {y};
     context->mark_non_differentiable({pre_activation});
-    context->set_materialize_grads(false);  // zeros would be made for pre_activation, in every backward
+    context->set_materialize_grads(false);  // otherwise every backward would get zeros for pre_activation
     return {y, pre_activation};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -195,7 +196,7 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
   require(kind == Activation::gelu || kind == Activation::gelu_tanh, op, level, "activation is ", name(kind),
           ", expected gelu or gelu_tanh: nothing is kept in front of the others");
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
-  if (kernel.backward == nullptr) {  // autograd traces the two parts as it traces the whole
+  if (kernel.backward == nullptr) {  // autograd differentiates both parts
     const Tensor product = linear(x, weight, bias, Activation::none, level);
     return {activation(product, kind, level), product};
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bias and activation after a product, activation gradient and bias gradient before the products of the backward.
+// The elementwise kernels of linear: bias and activation after the product of the forward, activation gradient and bias
+// gradient before the products of the backward.
 #include <algorithm>
 
 #include "kernels/activation/activation_math.cuh"
@@ -9,10 +10,12 @@
 namespace strata::kernels {
 namespace {
 
-// A block is a tile: 32 threads side by side, each with the same N columns of every row it meets, and 8 rows at a time.
+// A block is a tile of 32 columns of threads and 8 rows. Each thread handles the same N adjacent columns in all rows of
+// the block.
 constexpr int kColumnThreads = 32, kRowThreads = 8;
-// Row blocks: with the column blocks of a usual width, several for each of an H100's 132 multiprocessors, so that
-// narrow ones get more of them. A width of 256 has one column block: 128 blocks read 169,343 rows of it at 1.4 TB/s.
+// Numbers of row blocks. Together with the column blocks of a usual width there are several blocks for each of an
+// H100's 132 multiprocessors, so narrow widths get more row blocks. A width of 256 has one column block: 128 blocks
+// read 169,343 rows of it at 1.4 TB/s.
 constexpr int64_t kWideRowBlocks = 128, kWideColumnBlocks = 8, kMostTimes = 4, kColumnsOfBlock = 256;
 
 dim3 threads() { return dim3(kColumnThreads, kRowThreads); }
@@ -64,8 +67,8 @@ __global__ void activation_gradient_kernel(T* grad, float* partials, const T* gr
   const int64_t column = first_column<N>();
   const bool inside = column < width;
   float sums[N] = {};
-  // Rows that are on their way while others are added. Two of them with an activation: 1.23 instead of 1.09 ms for the
-  // backward of 65536 x 768 -> 3072.
+  // Rows that a thread loads before it adds them. With an activation two rows would be slower: 1.23 instead of 1.09 ms
+  // for the backward of 65536 x 768 -> 3072.
   constexpr int kAhead = kKind == Activation::none ? 4 : 1;
   for (int64_t first = first_row(); inside && first < rows; first += kAhead * row_step()) {
     Chunk upper[kAhead], at[kAhead];
@@ -109,9 +112,9 @@ __global__ void activation_gradient_kernel(T* grad, float* partials, const T* gr
   partials[blockIdx.y * width + place] = sum;
 }
 
-// A block sums 32 columns: 32 threads a column, each with a part of the rows of partials, which then meet in a fixed
-// order. (With one thread a column 128 rows took 18 us, 3.4 of the 177 ms of a step of GPT-2 XL; with eight 512 rows
-// took 26 us.)
+// A block sums 32 columns with 32 threads per column. Each thread adds a part of the rows of partials, and these sums
+// are added in a fixed order. (With one thread per column 128 rows took 18 us, 3.4 of the 177 ms of a step of GPT-2 XL;
+// with eight threads 512 rows took 26 us.)
 constexpr int kSumThreads = 32;
 
 template <class T>
@@ -135,7 +138,7 @@ struct Kind {
   static constexpr Activation kValue = kKind;
 };
 
-// Calls visit with the activation as a constant.
+// Calls visit with the activation as a compile-time constant.
 template <class Visit>
 cudaError_t visit_kind(Activation activation, Visit visit) {
   switch (activation) {
@@ -153,7 +156,7 @@ cudaError_t visit_kind(Activation activation, Visit visit) {
   return cudaErrorInvalidValue;
 }
 
-// Whether rows of 16-byte vectors can be read at all of these places; null is nothing to read.
+// True if rows can be read as 16-byte vectors at all of these pointers. A null pointer counts as aligned.
 template <class T, class... Pointers>
 bool in_vectors(int64_t width, const Pointers*... pointers) {
   return width % kVectorWidth<T> == 0 && are_aligned(pointers...);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// linear: y = activation(x weight^T + bias), over the last dimension.
+// linear: y = activation(x weight^T + bias) over the last dimension.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,12 +12,13 @@
 
 namespace strata::kernels {
 
-// x [..., in], weight [out, in], bias [out] or undefined -> [..., out]. The activation is none, gelu, gelu_tanh or
-// relu.
+// x [..., in], weight [out, in], bias [out] or undefined, all of one floating point dtype -> y [..., out]. The
+// activation is none, gelu, gelu_tanh or relu. Saves x, weight, bias and pre_activation for backward. Throws a
+// ValueError if a shape, dtype or device does not match or the activation is silu.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level);
 
-// The same, and what the activation (gelu or gelu_tanh) was applied to: for a caller who makes y again instead of
-// keeping it. No gradient goes through pre_activation, which the backward keeps in any case.
+// Returns y and also the input of the activation (gelu or gelu_tanh), for callers that recompute y instead of saving
+// it. pre_activation gets no gradient; the backward saves it in any case.
 struct ActivatedProduct {
   Tensor y, pre_activation;
 };
@@ -26,16 +27,16 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
 
 struct LinearOp {
   static constexpr std::string_view kName = "linear";
-  // pre_activation is what the activation's backward needs (of relu, y itself); undefined without an activation.
+  // pre_activation is the tensor that the activation's backward needs: its input, or y for relu. It is undefined if
+  // there is no activation.
   struct Output {
     Tensor y, pre_activation;
   };
   struct Gradient {
-    Tensor x, weight,
-        bias;  // x undefined when it was not asked for; weight and bias when they were written into a buffer
+    Tensor x, weight, bias;  // undefined: x if not needed, weight and bias if written into a buffer
   };
   struct GradientTargets {
-    bool x;  // whether anybody needs the gradient of x
+    bool x;  // true if the gradient of x is needed
     WeightGradient weight, bias;
   };
   using Forward = Output(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of linear, and the parts of it that level aot_inductor compiles.
+# Definition of linear, and the functions that level aot_inductor compiles.
 from typing import Optional, Tuple
 
 import torch
@@ -32,7 +32,7 @@ def wider(x: torch.Tensor) -> torch.Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-# x [rows, in] -> y, and what the activation's backward needs.
+# x is [rows, in]. Returns y, and the tensor that the activation's backward needs.
 def linear_rows(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, activation: str
 ) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -40,7 +40,7 @@ def linear_rows(
     return activate(wider(product), activation).to(x.dtype), product
 
 
-# The gradient before the activation, and its sum over the rows: that of the bias.
+# Returns the gradient of the activation's input, and its sum over rows, which is the gradient of the bias.
 def activation_gradient(
     grad_y: torch.Tensor, pre_activation: torch.Tensor, activation: str
 ) -> Tuple[torch.Tensor, torch.Tensor]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue where it has them.
+// Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue if it supports them.
 // N rows, I input width, O output width
 #include "kernels/linear/linear_cuda.h"
 
@@ -20,8 +20,9 @@ constexpr auto kOp = LinearOp::kName;
 
 Tensor rows_of(const Tensor& tensor) { return gemm_operand(tensor.reshape({-1, tensor.size(-1)})); }
 
-// The gelu of products is the tanh form, for types of 16 bits only: its tanh is accurate to about 2^-11. Deterministic
-// runs take a product and a pass, whose bits are those of the op activation: layers that compute it again get the same.
+// The epilogue supports gelu in its tanh form only, and for 16-bit types only, because its tanh is accurate to about
+// 2^-11. Deterministic runs use a product and a second pass, which has the bits of op activation: recomputation with
+// that op then gives the same bits.
 bool has_epilogue(Activation activation, const Tensor& y_NO) {
   if (activation != Activation::gelu_tanh) return activation != Activation::gelu;
   return y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0 && !at::globalContext().deterministicAlgorithms();
@@ -33,7 +34,7 @@ Epilogue epilogue_of(Activation activation) {
                                              : Epilogue::none;
 }
 
-// Whether a product of matrices of `type` can be written into `into` as it is: sums are stored in the type of the
+// True if a product of matrices of `type` can be written to `into` directly. Sums are stored in the type of the
 // operands or in fp32.
 bool is_direct(const Tensor& into, at::ScalarType type) {
   return into.defined() && into.is_contiguous() && (into.scalar_type() == type || into.scalar_type() == at::kFloat);
@@ -101,7 +102,7 @@ LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, c
   const CudaType type = cuda_type(kOp, "x", x);
   const bool activated = activation != Activation::none;
   const Tensor x_NI = rows_of(x);
-  // The kernel reads neighboring rows; the products take rows at any distance.
+  // The kernel reads contiguous rows; products accept rows at any distance.
   const Tensor grad_y_NO = has_bias || activated ? grad_y.reshape({-1, weight.size(0)}).contiguous() : rows_of(grad_y);
   const Tensor grad_NO = activated ? at::empty(grad_y_NO.sizes(), grad_y_NO.options()) : grad_y_NO;
   const int64_t rows = grad_NO.size(0), width = grad_NO.size(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of linear.cu: what of a linear layer is not an epilogue of cuBLASLt.
+// The launchers of linear.cu, for the parts of linear that are no epilogue of cuBLASLt.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,20 +11,21 @@
 
 namespace strata::kernels {
 
-// product += bias where there is one, and y = activation(product); product and y [rows, width], bias [width].
+// product += bias if bias is not null, and y = activation(product). product and y are [rows, width], bias is [width].
 cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const void* bias, Activation activation,
                                    int64_t rows, int64_t width, cudaStream_t stream);
 
-// How many rows of fp32 [width] the next one needs as workspace; none without rows.
+// The number of rows of fp32 [width] that launch_activation_gradient needs as workspace; 0 if there are no rows.
 int64_t linear_backward_partials(int64_t rows, int64_t width);
 
-// grad = grad_y * activation'(pre_activation), and the sums of grad over its rows in parts. Without an activation grad
-// and pre_activation are null, without a bias partials is.
+// grad = grad_y * activation'(pre_activation), and partial sums of grad over its rows. Without an activation grad and
+// pre_activation are null; without a bias partials is null.
 cudaError_t launch_activation_gradient(CudaType type, void* grad, float* partials, const void* grad_y,
                                        const void* pre_activation, Activation activation, int64_t rows, int64_t width,
                                        cudaStream_t stream);
 
-// The bias's gradient from the parts, always in the same order: written, or added to what is there.
+// Adds the partial sums, always in the same order, to the gradient of the bias, which is overwritten or, with `add`,
+// added to.
 cudaError_t launch_bias_gradient(CudaType type, void* grad_bias, bool add, const float* partials, int64_t count,
                                  int64_t width, cudaStream_t stream);
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-# What linear is compiled into ahead of time. Products are LibTorch's, which packages call; what is generated is around
-# them. n rows, i input width, o output width
+# Functions of linear that are compiled ahead of time. Matrix products are calls into LibTorch; Inductor generates the
+# code around them. n rows, i input width, o output width
 from program import Program, same
 
 INPUT, WEIGHT, BIAS, OUTPUT = "x[n,i]", "x[o,i]", "x[o]", "x[n,o]"
-# The one activation of the shipped configurations.
+# Widths of the only activation in the shipped configurations.
 GELU_TANH_WIDTHS = ("*", "bfloat16:o=3072")
 
 
 def forward(kind, **widths):
-    results = slice(1) if kind == "relu" else slice(2)  # relu needs nothing but y for its backward
+    results = slice(1) if kind == "relu" else slice(2)  # the backward of relu needs only y
     return Program(
         f"linear_{kind}", (INPUT, WEIGHT, BIAS), "o", lambda f, *tensors: f.linear_rows(*tensors, kind)[results], **widths
     )

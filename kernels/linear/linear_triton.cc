@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of linear: tensors to the kernels of linear_triton.py.
+// Level triton of linear: calls the kernels of linear_triton.py with tensors.
 // N rows, I input width, O output width
 #include <ATen/ops/empty.h>
 
@@ -12,13 +12,14 @@
 namespace strata::kernels {
 namespace {
 
-// How many programs walk over the rows of each block of 128 columns: eight on each of an H100's 132 multiprocessors.
+// The number of programs that iterate over the rows of each block of 128 columns: eight for each of an H100's 132
+// multiprocessors.
 int64_t walkers(int64_t rows, int64_t columns) {
   const int64_t column_blocks = (columns + 127) / 128;
   return std::min((rows + 15) / 16, std::max<int64_t>(8 * 132 / column_blocks, 1));
 }
 
-// grad_y, or its product with the slope of the activation; and partial sums of its columns.
+// grad_y times the derivative of the activation (grad_y itself if there is none), and partial sums of its columns.
 struct GradientPass {
   Tensor grad_NO, partials;
 };
@@ -35,7 +36,7 @@ GradientPass gradient_pass(const Tensor& grad_y, const Tensor& pre_activation, b
 }
 
 Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
-  // The product goes straight into the buffer where the kernel knows its dtype.
+  // The product is written directly to the buffer if the kernel supports its dtype.
   const bool direct = where.into.defined() && where.into.is_contiguous() &&
                       (where.into.scalar_type() == x_NI.scalar_type() || where.into.scalar_type() == at::kFloat);
   const Tensor result = direct ? where.into : at::empty({grad_NO.size(1), x_NI.size(1)}, x_NI.options());

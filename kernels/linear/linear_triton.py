@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Level triton of linear: one matrix product in the three layouts that forward and backward need, and the pass over the
-gradient that a bias or an activation asks for."""
+gradient that a bias or an activation needs."""
 import triton
 import triton.language as tl
 
@@ -13,11 +13,13 @@ GROUP = tl.constexpr(8)
 @triton.jit
 def product(a, b, bias, c, pre_activation, rows, columns, depth, kind, has_bias, keeps_pre_activation, add, A_ACROSS: tl.constexpr,
             B_ACROSS: tl.constexpr, EPILOGUE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr):
-    """c [rows, columns] = A B or c + A B, with EPILOGUE 1 A B + bias, with 2 activation(A B + bias). A is [rows, depth], or lies
-    transposed when A_ACROSS; B is [depth, columns], or lies transposed when B_ACROSS. Sums are fp32, in one fixed order."""
+    """c [rows, columns] = A B or c + A B; with EPILOGUE 1 c = A B + bias, with 2 c = activation(A B + bias). A is
+    [rows, depth], stored transposed if A_ACROSS; B is [depth, columns], stored transposed if B_ACROSS. Sums are fp32,
+    in one fixed order."""
     program = tl.program_id(0)
     row_blocks, column_blocks = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
-    # GROUP block rows together: programs that run at one time share blocks of a and b in the L2 cache.
+    # GROUP rows of blocks are computed together: programs that run at the same time share blocks of a and b in the L2
+    # cache.
     group = program // (GROUP * column_blocks)
     group_rows = min(row_blocks - group * GROUP, GROUP)
     row_block = group * GROUP + program % (GROUP * column_blocks) % group_rows
@@ -34,7 +36,7 @@ def product(a, b, bias, c, pre_activation, rows, columns, depth, kind, has_bias,
     for first in range(0, depth, DEPTH):
         a_values = tl.load(a_block, mask=(row < rows)[:, None] & (k < depth - first)[None, :], other=0.0)
         b_values = tl.load(b_block, mask=(k < depth - first)[:, None] & (column < columns)[None, :], other=0.0)
-        total = tl.dot(a_values, b_values, total, input_precision="ieee")  # fp32 is no tf32
+        total = tl.dot(a_values, b_values, total, input_precision="ieee")  # fp32 is not rounded to tf32
         a_block += a_stride
         b_block += b_stride
     inside = (row < rows)[:, None] & (column < columns)[None, :]
@@ -51,8 +53,8 @@ def product(a, b, bias, c, pre_activation, rows, columns, depth, kind, has_bias,
 
 @triton.jit
 def gradient(grad_y, pre_activation, grad, partials, rows, columns, kind, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """grad = grad_y * activation'(pre_activation) where there is an activation, and partial sums of its columns, which
-    are the bias's gradient."""
+    """grad = grad_y * activation'(pre_activation) if there is an activation, and partial sums of its columns, which
+    become the gradient of the bias."""
     column_blocks = tl.cdiv(columns, COLUMNS)
     column = tl.program_id(0) % column_blocks * COLUMNS + tl.arange(0, COLUMNS)
     walker, walkers = tl.program_id(0) // column_blocks, tl.num_programs(0) // column_blocks
@@ -80,7 +82,7 @@ HALF = ("bf16", "fp16")
 HOPPER = dict(ROWS=128, COLUMNS=256, DEPTH=64, warps=8, stages=3, only=HALF)
 SMALL = dict(ROWS=64, COLUMNS=64, DEPTH=64, warps=4, stages=3, only=HALF)
 ODD = dict(ROWS=64, COLUMNS=64, DEPTH=32, warps=4, stages=3, only=HALF, aligned=False)
-# fp32 goes through the ordinary units: no tensor core multiplies it without rounding it.
+# fp32 uses the ordinary units, because tensor cores would round it.
 SINGLE = dict(ROWS=64, COLUMNS=64, DEPTH=16, warps=8, stages=3, only=("fp32",), aligned=False)
 
 
@@ -88,13 +90,13 @@ def choices(a_across, b_across):
     return [dict(tile, A_ACROSS=a_across, B_ACROSS=b_across, EPILOGUE=0) for tile in (HOPPER, SMALL, ODD, SINGLE)]
 
 
-# An activation of 128 x 256 sums at a time would not fit registers.
+# With an activation, 128 x 256 sums would not fit into registers.
 FORWARD_CHOICES = [
     dict(tile, A_ACROSS=0, B_ACROSS=1, EPILOGUE=epilogue)
     for tile, epilogue in ((HOPPER, 1), (dict(HOPPER, COLUMNS=128, stages=4), 2), (SMALL, 2), (ODD, 2), (SINGLE, 2))
 ]
 
-# Large blocks where there are enough of them for half of an H100's 132 multiprocessors.
+# Large blocks are used if there are enough of them for half of an H100's 132 multiprocessors.
 FITS = "(ROWS < 128 or ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS) >= 66)"
 GRID = ("ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS)",)
 
@@ -103,7 +105,7 @@ KERNELS = {
     "linear_forward": TritonKernel(product, ARGUMENTS, SAME, FORWARD_CHOICES, GRID, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED),
     # grad_x = grad weight
     "linear_input_gradient": TritonKernel(product, ARGUMENTS, SAME, choices(0, 0), GRID, FITS, aligned=ALIGNED),
-    # grad_weight = grad^T x, into a buffer of its own type or of fp32
+    # grad_weight = grad^T x, written to a buffer of its own type or fp32
     "linear_weight_gradient": TritonKernel(
         product, ARGUMENTS, SAME + [{"T": "bf16", "C": "fp32"}, {"T": "fp16", "C": "fp32"}], choices(1, 0), GRID, FITS, aligned=ALIGNED),
     "linear_gradient": TritonKernel(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sizes in which linear_cross_entropy works, without a tensor: who predicts its memory asks here as well.
+// The chunk sizes of linear_cross_entropy. This header needs no tensors, so that the prediction of memory uses it too.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,9 @@
 
 namespace strata::kernels {
 
-// Products are fast from some thousand rows on: up to 2 GiB of bf16 logits on a GPU, 64 MiB of fp32 on a CPU. Chunks of
-// one size, whole tiles of 128 rows: a short one at the end would be slow. May be more than there are rows.
+// The number of rows per chunk. Products are fast from some thousand rows on, so a chunk has up to 2 GiB of bf16 logits
+// on a GPU and 64 MiB of fp32 on a CPU. All chunks have the same size in whole tiles of 128 rows, because a short one
+// at the end would be slow. May exceed the number of rows.
 inline int64_t rows_at_a_time(int64_t rows, int64_t classes, bool on_gpu) {
   const int64_t elements = int64_t{1} << (on_gpu ? 30 : 24);
   const int64_t most = std::max<int64_t>(elements / classes / 128, 1);
@@ -16,8 +17,8 @@ inline int64_t rows_at_a_time(int64_t rows, int64_t classes, bool on_gpu) {
   return (tiles + chunks - 1) / chunks * 128;
 }
 
-// As many classes as level cuda computes, so that each row of logits begins at a 16-byte boundary: a vocabulary of
-// 50257 is slow to multiply and to read.
+// The number of classes that level cuda computes: a multiple of 64, so that each row of logits begins at a 16-byte
+// boundary. A vocabulary of 50257 is slow to multiply and to read.
 inline int64_t classes_of_whole_rows(int64_t classes) { return (classes + 63) / 64 * 64; }
 
 }  // namespace strata::kernels

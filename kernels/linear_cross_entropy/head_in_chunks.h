@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loop over chunks of rows that levels aten and cuda of linear_cross_entropy share.
+// head_in_chunks: the loop over chunks of rows of linear_cross_entropy, for levels aten, aot_inductor and cuda.
 #pragma once
 
 #include <ATen/ops/empty.h>
@@ -13,8 +13,8 @@
 
 namespace strata::kernels {
 
-// How a level multiplies. logits = rows weight^T; hidden = gradient weight; weight_sum = gradient^T rows, or += where
-// `add`.
+// The matrix products of a level: logits = rows weight^T; hidden = gradient weight; weight_sum = gradient^T rows, or
+// weight_sum += gradient^T rows with `add`.
 struct HeadProducts {
   std::function<void(const Tensor& logits, const Tensor& rows, const Tensor& weight)> logits;
   void (*hidden_gradient)(const Tensor& hidden, const Tensor& gradient, const Tensor& weight);

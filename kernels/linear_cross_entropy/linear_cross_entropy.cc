@@ -27,7 +27,8 @@ void hidden_gradient_aten(const Tensor& hidden, const Tensor& gradient, const Te
   at::mm_out(out, gradient, weight);
 }
 
-// ATen multiplies within one type: each chunk's product is rounded to that, the sum over chunks is not.
+// ATen's product has one type for operands and result. Each chunk's product is rounded to it; the sum over chunks is
+// not.
 void weight_gradient_aten(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add) {
   Tensor out = weight_sum;
   const bool direct = out.scalar_type() == gradient.scalar_type();
@@ -50,12 +51,12 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hid
                         CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(hidden, weight));
 }
 
-// Of levels aten and aot_inductor, which made both gradients in their forward.
+// The backward of levels aten and aot_inductor, whose forward has computed both gradients.
 LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_loss, const Tensor& hidden_gradient,
                                                              const Tensor& weight_gradient, at::ScalarType weight_type,
                                                              const WeightGradient& into) {
   const Tensor factor = grad_loss.to(weight_gradient.scalar_type());
-  const Tensor hidden = at::mul(hidden_gradient, factor);  // a 0-dim factor does not widen the type
+  const Tensor hidden = at::mul(hidden_gradient, factor);  // a 0-dim factor does not change the dtype
   Tensor out = into.into;
   if (!out.defined()) return {hidden, at::mul(weight_gradient, factor).to(weight_type)};
   if (out.scalar_type() != weight_gradient.scalar_type())
@@ -75,7 +76,8 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tens
   return {formula(hidden, weight, targets, scale, rule.ignore_index, rule.label_smoothing), {}, {}};
 }
 
-// The products are LibTorch's, as packages have them; the loss of a chunk between them is the package of cross_entropy.
+// The matrix products are calls into LibTorch, as in packages of other ops. The loss of a chunk is the package of
+// cross_entropy.
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Tensor& hidden, const Tensor& weight,
                                                                        const Tensor& targets, const Tensor& scale,
                                                                        const CrossEntropyOp::Rule& rule,

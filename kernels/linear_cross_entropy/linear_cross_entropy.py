@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of linear_cross_entropy; here the logits do exist.
+# Definition of linear_cross_entropy. Here the logits of all rows are in memory.
 import torch
 
 

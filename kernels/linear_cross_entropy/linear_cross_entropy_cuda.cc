@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of linear_cross_entropy: products as in linear, the loss and the logits' gradient as in cross_entropy.
+// Level cuda of linear_cross_entropy: matrix products as in linear, loss and gradient of the logits as in
+// cross_entropy.
 #include "kernels/linear_cross_entropy/linear_cross_entropy_cuda.h"
 
 #include <ATen/ops/empty.h>
@@ -21,14 +22,14 @@ void hidden_gradient_cuda(const Tensor& hidden, const Tensor& gradient, const Te
   gemm(kOp, {.a = gradient, .b = weight, .out = hidden});
 }
 
-// Sums over the chunks are fp32: the product adds to them as they lie.
+// Products are added to the fp32 sums over chunks in place.
 void weight_gradient_cuda(const Tensor& weight_sum, const Tensor& gradient, const Tensor& rows, bool add) {
   gemm(kOp, {.a = gradient.t(), .b = rows, .out = weight_sum, .add = add});
 }
 
-// Classes that nobody asked for fill rows of logits up, with logits that are nothing beside any other.
+// The head with extra classes that fill up the rows of logits. Their logits are so low that their probability is 0.
 struct Head {
-  Tensor weight, bias;  // bias undefined: the weight is the given one
+  Tensor weight, bias;  // bias is undefined if no class was added
 };
 
 Head with_whole_rows(const Tensor& weight) {
@@ -38,12 +39,13 @@ Head with_whole_rows(const Tensor& weight) {
                      at::zeros({classes + more}, weight.options())};
   head.weight.narrow(0, 0, classes).copy_(weight);
   head.weight.narrow(0, classes, more).zero_();
-  // Finite, because the loss adds up all logits, for label smoothing.
+  // The bias is finite, because the loss multiplies the sum of the logits by a / V. The label smoothing a is 0 here,
+  // and 0 * -infinity would be NaN.
   head.bias.narrow(0, classes, more).fill_(weight.scalar_type() == at::kHalf ? -6e4 : -1e30);
   return head;
 }
 
-// The result, of `type`, is gradient * factor, or += where `add`.
+// Computes result = gradient * factor, or result += gradient * factor with `add`. `type` is that of the result.
 void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType type, bool add) {
   const ScaledGradient arguments = {.type = cuda_type(kOp, "the gradient", gradient),
                                     .gradient = gradient.const_data_ptr(),
@@ -66,7 +68,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
   const Tensor given = gemm_operand(weight.detach());
-  // With label smoothing every class counts: none can be added.
+  // With label smoothing every class counts, so none can be added.
   const Head head = rule.label_smoothing == 0.0 ? with_whole_rows(given) : Head{given, {}};
   const auto logits_cuda = [&](const Tensor& logits, const Tensor& rows, const Tensor& all) {
     gemm(kOp, {.a = rows, .b = all.t(), .out = logits, .bias = head.bias});
@@ -79,8 +81,8 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   return output;
 }
 
-// LibTorch would multiply in fp32 and convert that in a second pass: 2.1 instead of 0.76 ms for a weight of
-// 128256 x 4096 whose gradient is kept in bf16.
+// LibTorch would multiply in fp32 and cast the result in a second pass: 2.1 instead of 0.76 ms for a weight of 128256 x
+// 4096 whose gradient is stored in bf16.
 LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_cuda(const Tensor& grad_loss,
                                                                   const Tensor& hidden_gradient,
                                                                   const Tensor& weight_gradient,

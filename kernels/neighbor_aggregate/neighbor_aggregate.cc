@@ -89,7 +89,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A graph that waits for its backward: its tensors have no gradients.
+// A graph that is saved for backward. Its tensors have no gradients.
 struct SavedGraph : torch::CustomClassHolder {
   explicit SavedGraph(const NeighborGraph& graph) : graph(graph) {}
   NeighborGraph graph;
@@ -112,7 +112,8 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
     const CallScope scope(NeighborAggregateOp::kName, level);
     const Tensor edge_weight = given_weight.value_or(Tensor());
     const auto [y, largest] = NeighborAggregateOp::kKernels.slot(level).forward(x, graph, edge_weight, reduction);
-    // Its values are needed for the gradient of edge_weight only; a leaf is asked where its own gradient goes.
+    // Only the gradient of edge_weight needs the values of x. A leaf x is saved because claim_weight_gradient() needs
+    // it.
     const bool needs_x = x.is_leaf() || (edge_weight.defined() && edge_weight.requires_grad());
     context->save_for_backward({needs_x ? x : Tensor(), edge_weight, largest});
     context->saved_data["reduction"] = static_cast<int64_t>(reduction);
@@ -161,7 +162,7 @@ void check_graph(std::string_view op, const Tensor& x, const NeighborGraph& grap
           ", expected one device");
 }
 
-// In the type of x or fp32.
+// Checks that a tensor has these sizes, the device of x, and the dtype of x or fp32.
 void check_beside(std::string_view op, std::string_view name, const Tensor& tensor, at::IntArrayRef sizes,
                   const Tensor& x, Level level) {
   const at::ScalarType type = tensor.scalar_type();

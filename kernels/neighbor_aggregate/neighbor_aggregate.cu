@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// neighbor_aggregate and neighbor_attention. A warp takes all edges of a row, or a piece of a long row: kLanes lanes
-// hold a vector each of one message, and the groups of so many lanes take the edges in turn. Pieces leave
-// partial results in fp32, which are put together in their order: no atomics.
+// neighbor_aggregate and neighbor_attention. A warp handles all edges of a row, or a piece of a long row. kLanes lanes
+// hold one vector each of a message, and the groups of kLanes lanes take turns over the edges. Pieces store partial
+// results in fp32, which are joined in their order, so there are no atomics.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace strata::kernels {
 namespace {
 
-// Calls visit(V{}, lanes) with the vectors in which rows of `width` can be read, and how many lanes read them.
+// Calls visit(V{}, lanes) with the vector type that can read rows of `width`, and the number of lanes that read a row.
 template <class T, class Visit>
 cudaError_t visit_lanes(int64_t width, bool aligned, Visit visit) {
   if (aligned && width % kVectorWidth<T> == 0) {

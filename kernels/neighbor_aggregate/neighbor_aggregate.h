@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// neighbor_aggregate: y[t] = the sum, mean or largest of weight[e] * x[s] over the edges e from s to t; and
-// neighbor_attention, where the factors are a softmax over the edges of t:
+// neighbor_aggregate: y[t] = the sum, mean or maximum of weight[e] * x[s] over the edges e from s to t.
+// neighbor_attention: a sum with a softmax over the edges of t as weights (GAT, Velickovic et al. 2018):
 //   score[e, h] = leaky_relu(score_source[s, h] + score_target[t, h], negative_slope)
 //   y[t, h] = sum over e of softmax(score[., h])[e] * x[s, h]
-// A target without edges gets 0. Sums are in fp32 or wider and in the same order every time; of equally large values
-// the first in the order of the edges has the gradient. Nothing of [edges, F] is ever stored.
+// A target without edges gets 0. Sums are in fp32 or wider and in the same order every time. If several values are the
+// maximum, the first one in the order of the edges gets the gradient. Levels triton and cuda, and aten on CPUs, store
+// no tensor of [edges, F]. Level aten on GPUs stores blocks of features of up to 1 GiB in fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,29 +20,32 @@
 // S sources, T targets, E edges, H heads, F features
 namespace strata::kernels {
 
-// x [S, F], edge_weight [E] in the order of the graph's edges, in the type of x or fp32, or undefined -> [T, F]. The
-// mean is over the number of edges. x may be a weight: a sparse matrix [T, S] times a dense one [S, F].
+// x [S, F] and edge_weight [E] in the order of the graph's edges, in the dtype of x or fp32, or undefined -> y [T, F].
+// The mean divides by the number of edges. x may be a weight: a sparse matrix [T, S] times a dense one [S, F].
+// Saves the graph and edge_weight for backward, `largest` for max, and x if it is a leaf or edge_weight needs a
+// gradient. Throws a ValueError if a shape, dtype or device does not match.
 Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
                           Reduction reduction, Level level);
 
-// x [S, H, F], scores [S, H] and [T, H] in the type of x or fp32 -> [T, H, F].
+// x [S, H, F], scores [S, H] and [T, H] in the dtype of x or fp32 -> y [T, H, F]. Saves the graph, x, both scores, y
+// and logsumexp for backward.
 Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,
                           const NeighborGraph& graph, double negative_slope, Level level);
 
 struct NeighborAggregateOp {
   static constexpr std::string_view kName = "neighbor_aggregate";
   struct Output {
-    Tensor y, largest;  // largest: int32 [T, F], the edge that max took, -1 for none; undefined for other reductions
+    Tensor y, largest;  // largest: int32 [T, F], the edge of the maximum or -1; only for max
   };
   struct Gradient {
-    Tensor x, edge_weight;  // undefined: not wanted; x also where it was written into a buffer
+    Tensor x, edge_weight;  // undefined if not needed; x also if it was written into a buffer
   };
   struct Wanted {
     bool x, edge_weight;
   };
   using Forward = Output(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
                          Reduction reduction);
-  // x_SF is undefined where nobody wants the gradient of edge_weight, `largest` where the reduction is not max.
+  // x_SF is undefined if the gradient of edge_weight is not needed, `largest` if the reduction is not max.
   using Backward = Gradient(const Tensor& grad_y_TF, const Tensor& x_SF, const NeighborGraph& graph,
                             const Tensor& edge_weight_E, Reduction reduction, const Tensor& largest_TF,
                             const Wanted& wanted, const WeightGradient& into);
@@ -51,7 +55,7 @@ struct NeighborAggregateOp {
 struct NeighborAttentionOp {
   static constexpr std::string_view kName = "neighbor_attention";
   struct Output {
-    Tensor y, logsumexp;  // logsumexp: fp32 or wider [T, H], of the scores of each target's edges
+    Tensor y, logsumexp;  // logsumexp: fp32 or wider [T, H], over the scores of each target's edges
   };
   struct Gradient {
     Tensor x, score_source, score_target;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Definition of neighbor_aggregate and neighbor_attention. S sources, T targets, E edges, H heads, F features
-# torch.embedding picks rows as indexing does, and adds their gradients up in an order that is always the same.
-# The edges of target t are those from offsets[t] to offsets[t + 1]; rows[e] is the target of edge e, columns[e] its source.
+# torch.embedding selects rows as indexing does, and adds their gradients in an order that is always the same.
+# The edges of target t are those from offsets[t] to offsets[t + 1]; rows[e] is the target of edge e, columns[e] its
+# source.
 from typing import Optional
 
 import torch
@@ -11,7 +12,7 @@ def sum_over_edges(messages: torch.Tensor, offsets: torch.Tensor) -> torch.Tenso
     return torch.segment_reduce(messages, "sum", offsets=offsets, unsafe=True, initial=0.0)
 
 
-# y[t] = the sum, mean or largest of weight[e] * x[columns[e]] over the edges e of t, 0 where there are none.
+# y[t] = the sum, mean or maximum of weight[e] * x[columns[e]] over the edges e of t, 0 if there are none.
 def neighbor_aggregate(
     x: torch.Tensor, offsets: torch.Tensor, columns: torch.Tensor, rows: torch.Tensor, edge_weight: Optional[torch.Tensor], reduction: str
 ) -> torch.Tensor:
@@ -24,7 +25,7 @@ def neighbor_aggregate(
     elif reduction == "mean":
         y = sum_over_edges(messages, offsets) / torch.diff(offsets).clamp(min=1).unsqueeze(1)
     else:
-        # The first of the largest has the gradient. A last message, of zeros, is that of targets without edges.
+        # The first of equal maxima gets the gradient. A last message of zeros serves targets without edges.
         values = messages.detach()
         edges = values.size(0)
         largest = torch.segment_reduce(values, "max", offsets=offsets, unsafe=True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The two sides of level aten: loops over rows for CPUs, and LibTorch's segment operators for GPUs.
+// Level aten of both ops: loops over rows for CPUs, and LibTorch's segment operators for GPUs.
 #pragma once
 
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
@@ -11,13 +11,13 @@ NeighborAggregateOp::Backward aggregate_backward_by_loops;
 NeighborAttentionOp::Forward attend_by_loops;
 NeighborAttentionOp::Backward attend_backward_by_loops;
 
-// On any device. Messages exist for some features at a time.
+// These work on any device. Only the messages of some features exist at a time.
 NeighborAggregateOp::Forward aggregate_by_segments;
 NeighborAggregateOp::Backward aggregate_backward_by_segments;
 NeighborAttentionOp::Forward attend_by_segments;
 NeighborAttentionOp::Backward attend_backward_by_segments;
 
-// fp32 or wider, in which `type` is summed.
+// The dtype in which tensors of `type` are summed: fp32, or fp64 for fp64.
 inline at::ScalarType sum_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 }  // namespace strata::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of neighbor_aggregate and neighbor_attention: tensors to the launchers of neighbor_aggregate.cu.
+// Level cuda of neighbor_aggregate and neighbor_attention: calls the launchers of neighbor_aggregate.cu with tensors.
 #include "kernels/neighbor_aggregate/neighbor_aggregate_cuda.h"
 
 #include <ATen/ops/empty.h>
@@ -25,10 +25,10 @@ GraphRows rows_of(const Adjacency& adjacency) {
           .piece_length = kLongRow};
 }
 
-// fp32 and contiguous, or undefined.
+// Makes a tensor fp32 and contiguous. An undefined tensor stays undefined.
 Tensor wide(const Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor; }
 
-// With neighboring elements in each row.
+// Makes the elements of each row adjacent.
 Tensor as_rows(const Tensor& tensor) { return tensor.stride(1) == 1 ? tensor : tensor.contiguous(); }
 
 const float* floats(const Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr; }
@@ -37,7 +37,7 @@ Tensor partials(const Adjacency& adjacency, int64_t width, const Tensor& like, a
   return at::empty({adjacency.pieces, width}, like.options().dtype(type));
 }
 
-// y [rows, width], contiguous, of the same type as x [neighbors, width], whose rows are.
+// Arguments for a sum. y [rows, width] is contiguous; x [neighbors, width] has the dtype of y and contiguous rows.
 NeighborSum sum_of(const GraphRows& rows, const Tensor& x, const Tensor& y, int64_t width, const EdgeFactor& factor,
                    bool mean, const Tensor& workspace) {
   return {.type = cuda_type(NeighborAggregateOp::kName, "x", x),
@@ -191,7 +191,7 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                         floats(logsumexp_TH), statistics, graph.targets * heads, width, stream),
                "target_statistics_cuda", graph.targets * heads, width);
 
-  // Of the edges' scores: fp32 [edges, heads].
+  // The gradients of the edges' scores, fp32 [edges, heads].
   const Tensor grad_score = at::empty({graph.edges(), heads}, numbers);
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor grad_source = at::empty(of_source.sizes(), numbers), grad_target = at::empty(of_target.sizes(), numbers);
@@ -237,7 +237,7 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                    .of_source = floats(of_source),
                                    .negative_slope = slope};
     check_launch(launch_edge_products(products, stream), "score_gradient_cuda", graph.edges(), heads * width);
-    GraphRows edges_of_source = by_source;  // the rows of grad_score in their order
+    GraphRows edges_of_source = by_source;  // the neighbors are rows of grad_score
     edges_of_source.neighbors = graph.edge_by_source.const_data_ptr<int32_t>();
     sum("score_source_gradient_cuda", edges_of_source, graph.by_source, grad_score, grad_source, heads, {}, false);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of neighbor_aggregate.cu: raw pointers, sizes and a stream.
+// The launchers of neighbor_aggregate.cu. They take raw pointers, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,33 +10,34 @@
 
 namespace strata::kernels {
 
-// One side of the graph: see Adjacency.
+// One side of the graph; see Adjacency.
 struct GraphRows {
   const int64_t* offsets;
-  const int32_t* neighbors;  // null: the place of the edge itself
+  const int32_t* neighbors;  // null: the index of the edge itself
   int64_t rows;
   const int32_t *long_rows, *first_pieces, *piece_rows;
   const int64_t* piece_begins;
   int64_t long_row_count, pieces, piece_length;
 };
 
-// What the message of an edge is multiplied by: weight[e] * the share of an edge of its neighbor, where they are there.
+// The factor of an edge's message: weight[e] * neighbor_share[neighbor], each 1 if it is null.
 struct EdgeFactor {
   const float* weight;          // [edges] or null
-  const int32_t* edge_of;       // the edge at each place of these rows; null: the place
+  const int32_t* edge_of;       // the edge at each place of these rows; null: the place itself
   const float* neighbor_share;  // [neighbors] or null
 };
 
-// exp(leaky_relu(score of the row + score of the neighbor) - logsumexp of the target); everything fp32 [., heads].
+// The factor exp(leaky_relu(score of the row + score of the neighbor) - logsumexp of the target). Tensors are fp32 [.,
+// heads].
 struct AttentionScores {
   const float *of_row, *of_neighbor;
-  const float *logsumexp_of_row, *logsumexp_of_neighbor;  // one of them is null: that side is the source
+  const float *logsumexp_of_row, *logsumexp_of_neighbor;  // null for the side that is the source
   int64_t heads;
   float negative_slope;
 };
 
-// y [rows, width] = the sum over the edges of each row of factor * x[neighbor]; x and y have one type. Rows of x begin
-// x_stride elements after each other.
+// y [rows, width] = the sum of factor * x[neighbor] over the edges of each row. x and y have one type. Rows of x are
+// x_stride elements apart.
 struct NeighborSum {
   CudaType type;
   GraphRows graph;
@@ -44,15 +45,15 @@ struct NeighborSum {
   void* y;
   int64_t width, x_stride;
   EdgeFactor factor;
-  bool mean;        // over the edges of the row
+  bool mean;        // divides by the number of edges of the row
   float* partials;  // workspace: [pieces, width]
 };
 cudaError_t launch_neighbor_sum(const NeighborSum& arguments, cudaStream_t stream);
 
-// The same with the factors of attention, whose heads share the width.
+// Computes this sum with the factors of attention. The width is that of all heads.
 cudaError_t launch_attention_sum(const NeighborSum& arguments, const AttentionScores& scores, cudaStream_t stream);
 
-// y = the largest message, largest int32 [rows, width] = its edge. Workspaces are of the pieces.
+// y = the maximum message, largest int32 [rows, width] = its edge. Workspaces have one row per piece.
 struct NeighborMax {
   CudaType type;
   GraphRows graph;
@@ -66,23 +67,24 @@ struct NeighborMax {
 };
 cudaError_t launch_neighbor_max(const NeighborMax& arguments, cudaStream_t stream);
 
-// The same sum as above where `largest` [neighbors, width] of the neighbor is the edge; factor.edge_of is there.
+// Computes launch_neighbor_sum, but for each feature only over edges that equal `largest` [neighbors, width] of their
+// neighbor. Needs factor.edge_of.
 cudaError_t launch_neighbor_max_backward(const NeighborSum& arguments, const int32_t* largest, cudaStream_t stream);
 
 // share [rows] = 1 / the number of edges of each row.
 cudaError_t launch_neighbor_share(const int64_t* offsets, float* share, int64_t rows, cudaStream_t stream);
 
-// What a backward knows of a target and head.
+// Numbers of a target and head that the backward needs.
 struct alignas(16) TargetStatistics {
   float score, logsumexp, along_y;  // along_y = grad_y . y
 };
 
-// statistics [rows] of grad_y and y [rows, width], given scores and logsumexp [rows].
+// Computes statistics [rows] from grad_y and y [rows, width], score and logsumexp [rows].
 cudaError_t launch_target_statistics(CudaType type, const void* grad_y, const void* y, const float* score,
                                      const float* logsumexp, TargetStatistics* statistics, int64_t rows, int64_t width,
                                      cudaStream_t stream);
 
-// The gradients of x and of the scores of sources, and those of the edges' scores in front of leaky_relu.
+// Computes the gradients of x, of the scores of sources, and of the edges' scores before leaky_relu.
 struct AttentionBackward {
   CudaType type;
   GraphRows graph;         // by_source
@@ -97,28 +99,28 @@ struct AttentionBackward {
   float negative_slope;
 };
 
-// A head must be whole vectors and fit into a warp; of others the parts are computed one after another, from the sums
-// above and the products below.
+// True if a head is a multiple of a 16-byte vector, fits into a warp and is aligned. If false, the gradients are
+// computed one after another by launch_attention_sum and launch_edge_products.
 bool attention_backward_is_one_pass(const AttentionBackward& arguments);
 cudaError_t launch_attention_backward(const AttentionBackward& arguments, cudaStream_t stream);
 
-// products [edges, heads] = row[target, h] . neighbor[source, h] over the edges of by_target; or, where there are
-// statistics, the gradients of the edges' scores in front of leaky_relu, `row` being grad_y and `neighbor` x.
+// products [edges, heads] = row[target, h] . neighbor[source, h] over the edges of by_target. If of_target is given,
+// the gradients of the edges' scores before leaky_relu instead, with grad_y as `row` and x as `neighbor`.
 struct EdgeProducts {
   CudaType type;
   GraphRows graph;
   const void *row, *neighbor;  // [rows, heads, width], [neighbors, heads, width]
   float* products;
   int64_t heads, width;
-  bool mean;                          // divided by the number of edges of the row
-  const int32_t* largest;             // [rows, heads, width] or null: only where it is the edge
+  bool mean;                          // divides by the number of edges of the row
+  const int32_t* largest;             // [rows, heads, width] or null: skips features whose maximum is another edge
   const TargetStatistics* of_target;  // [rows, heads] or null
   const float* of_source;             // scores [neighbors, heads]
   float negative_slope;
 };
 cudaError_t launch_edge_products(const EdgeProducts& arguments, cudaStream_t stream);
 
-// logsumexp [rows, heads] of the scores of each row's edges; partials [pieces, heads].
+// Computes logsumexp [rows, heads] over the scores of each row's edges. partials [pieces, heads] is a workspace.
 cudaError_t launch_score_logsumexp(const GraphRows& graph, const AttentionScores& scores, float* logsumexp,
                                    float* partials, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Level aten of neighbor_aggregate on CPUs.
-// T an element, A fp32 or wider, in which sums are taken
+// T is the type of elements, A the type of sums, fp32 or wider.
 #include <ATen/ops/empty.h>
 
 #include "kernels/neighbor_aggregate/neighbor_aggregate_aten.h"
@@ -44,7 +44,7 @@ void max_rows(const Rows& rows, const T* x, const Sum<T>* weight, T* y, int32_t*
         const bool is_first = place == rows.offsets[row];
         for (int64_t k = 0; k < width; ++k) {
           const A value = factor * static_cast<A>(message[k]);
-          const bool is_larger = is_first || value > best[k] || value != value;  // what is not a number is kept
+          const bool is_larger = is_first || value > best[k] || value != value;  // a NaN is kept
           best[k] = is_larger ? value : best[k];
           edge[k] = is_larger ? static_cast<int32_t>(place) : edge[k];
         }
@@ -54,7 +54,7 @@ void max_rows(const Rows& rows, const T* x, const Sum<T>* weight, T* y, int32_t*
   });
 }
 
-// grad_x[s] of max: what went through the edges that were taken.
+// grad_x[s] of max: the sum over the edges of s that were the maximum of their target.
 template <class T>
 void max_rows_backward(const Rows& by_source, const int32_t* edge_of, const T* grad_y, const int32_t* largest,
                        const Sum<T>* weight, T* grad_x, int64_t width) {
@@ -79,7 +79,7 @@ void max_rows_backward(const Rows& by_source, const int32_t* edge_of, const T* g
   });
 }
 
-// The gradients of the edge weights, in the order of by_target.
+// Computes the gradients of the edge weights, in the order of by_target.
 template <class T>
 void weight_gradients(const Rows& by_target, const T* grad_y, const T* x, const int32_t* largest, bool is_mean,
                       Sum<T>* gradient, int64_t width) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level aten on GPUs: messages for some features at a time, reduced by LibTorch's segment operators, which have an
-// order.
+// Level aten on GPUs. Messages are computed for some features at a time and reduced by LibTorch's segment operators,
+// which add in a fixed order.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/diff.h>
@@ -25,17 +25,18 @@
 namespace strata::kernels {
 namespace {
 
-// fp32 numbers of messages at a time: 1 GiB.
+// Elements of messages at a time: 1 GiB in fp32.
 constexpr int64_t kMessages = int64_t{1} << 28;
 
-// body(first feature, features) for blocks of features.
+// Calls body(first feature, number of features) for blocks of features.
 template <class Body>
 void for_features(int64_t edges, int64_t width, const Body& body) {
   const int64_t step = std::clamp<int64_t>(kMessages / std::max<int64_t>(edges, 1), 1, std::max<int64_t>(width, 1));
   for (int64_t first = 0; first < width; first += step) body(first, std::min(step, width - first));
 }
 
-// Over the rows of data [edges, ...]. A row without edges gets `initial`, which takes part in the others too.
+// Reduces the rows of data [edges, ...] by segments. `initial` is the result of a row without edges, and takes part in
+// all others too.
 Tensor segments(const Tensor& data, const char* reduction, const Tensor& offsets, double initial) {
   return at::segment_reduce(data, reduction, /*lengths=*/{}, /*indices=*/{}, offsets, /*axis=*/0, /*unsafe=*/true,
                             initial);
@@ -51,12 +52,12 @@ Tensor inverse_degree(const Adjacency& adjacency, at::ScalarType type) {
   return at::diff(adjacency.offsets).clamp_min_(1).to(type).reciprocal_();
 }
 
-// What the neighbors of each edge have in these features, in the type of sums.
+// The values of each edge's neighbor in these features, in the dtype of sums.
 Tensor messages(const Adjacency& adjacency, const Tensor& x, int64_t first, int64_t count) {
   return x.narrow(1, first, count).to(sum_type(x.scalar_type())).index_select(0, adjacency.neighbors);
 }
 
-// The sum of factor [edges] * x over the edges of each row; an undefined factor is 1.
+// Computes y = the sum of factor [edges] * x over the edges of each row. An undefined factor is 1.
 void sum_rows(const Adjacency& adjacency, const Tensor& x, const Tensor& factor, const Tensor& y) {
   for_features(adjacency.neighbors.size(0), x.size(1), [&](int64_t first, int64_t count) {
     Tensor message = messages(adjacency, x, first, count);
@@ -65,7 +66,7 @@ void sum_rows(const Adjacency& adjacency, const Tensor& x, const Tensor& factor,
   });
 }
 
-// dot [edges] += the product of both ends of each edge.
+// dot [edges] += the dot product of the features of both ends of each edge.
 void add_products(const NeighborGraph& graph, const Tensor& target_of_edge, const Tensor& of_target,
                   const Tensor& of_source, const Tensor& dot) {
   for_features(graph.edges(), of_target.size(1), [&](int64_t first, int64_t count) {
@@ -84,11 +85,11 @@ NeighborAggregateOp::Output aggregate_by_segments(const Tensor& x_SF, const Neig
   const Tensor y = at::empty({graph.targets, x_SF.size(1)}, x_SF.options());
   if (reduction != Reduction::max) {
     sum_rows(rows, x_SF, weight, y);
-    // Rounded twice in half precision, which the sum in the type of x is too.
+    // In half precision this rounds twice, because the sum is stored in the dtype of x.
     if (reduction == Reduction::mean) y.mul_(inverse_degree(rows, wide).unsqueeze(1));
     return {y, Tensor()};
   }
-  // Edges are counted in fp64, which segment operators know and which tells all of them apart.
+  // Edges are numbered in fp64, which segment operators support and which represents every number exactly.
   const auto wide_options = x_SF.options().dtype(at::kDouble);
   const Tensor largest = at::empty({graph.targets, x_SF.size(1)}, x_SF.options().dtype(at::kInt));
   const Tensor target_of_edge = row_of_edge(rows), edge = at::arange(graph.edges(), wide_options).unsqueeze(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level triton of neighbor_aggregate and neighbor_attention: tensors to the kernels of neighbor_aggregate_triton.py.
+// Level triton of neighbor_aggregate and neighbor_attention: calls the kernels of neighbor_aggregate_triton.py with
+// tensors.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
@@ -23,7 +24,7 @@ void join_sums(const Adjacency& rows, const Tensor& partials, const Tensor& y, i
                                    rows.long_rows.size(0));
 }
 
-// y [rows, width] = the sum of factor [edges] * x[neighbor]; `neighbors` are those of the rows or others in their
+// y [rows, width] = the sum of factor [edges] * x[neighbor]. `neighbors` are those of the rows, or edges in their
 // place.
 Tensor sum(const Adjacency& rows, const Tensor& neighbors, const Tensor& x, const Tensor& factor, bool mean) {
   const int64_t width = x.size(1);
@@ -34,7 +35,7 @@ Tensor sum(const Adjacency& rows, const Tensor& neighbors, const Tensor& x, cons
   return y;
 }
 
-// y [rows, heads, width]; the targets are the rows or their neighbors.
+// Computes y [rows, heads, width]. The targets are the rows or the neighbors.
 Tensor attention_sum(const Adjacency& rows, const Tensor& x, const Tensor& of_row, const Tensor& of_neighbor,
                      const Tensor& logsumexp, double negative_slope, bool rows_are_targets) {
   const int64_t heads = x.size(1), width = x.size(2);
@@ -46,7 +47,7 @@ Tensor attention_sum(const Adjacency& rows, const Tensor& x, const Tensor& of_ro
   return y;
 }
 
-// What the messages of by_source are multiplied by, in its order; undefined: nothing.
+// The factors of the messages of by_source, in its order; undefined if all factors are 1.
 Tensor factor_by_source(const NeighborGraph& graph, const Tensor& weight, bool mean) {
   Tensor factor = weight.defined() ? weight.index_select(0, graph.edge_by_source) : Tensor();
   if (!mean) return factor;
@@ -147,7 +148,7 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_triton(const Tensor& g
                                         by_target.piece_rows, by_target.piece_begins, of_target, of_source,
                                         logsumexp_TH, along_y, by_target.pieces, kLongRow, tasks_of(by_target), heads,
                                         width, negative_slope);
-  // Sums over the edges themselves: rows of grad_score, in the order of either side.
+  // Sums over the edges themselves: rows of grad_score, in the order of each side.
   const Tensor in_order = at::arange(graph.edges(), graph.edge_by_source.options());
   const Tensor grad_target = sum(by_target, in_order, grad_score, {}, /*mean=*/false);
   const Tensor grad_source = sum(by_source, graph.edge_by_source, grad_score, {}, /*mean=*/false);

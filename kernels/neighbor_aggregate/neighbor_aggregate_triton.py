@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of neighbor_aggregate and neighbor_attention: a program for each row and block of features. Long rows are cut
-into pieces, whose programs come first and leave partial results in fp32 that are put together in their order.
-
-A task is a piece or, behind the pieces, a row; a long row has no task of its own."""
+"""Level triton of neighbor_aggregate and neighbor_attention: one program per row and block of features. Long rows are
+cut into pieces. Programs of pieces are started first and store partial results in fp32, which are joined in their
+order. A task is a piece or, after all pieces, a row. The task of a long row does nothing."""
 import triton
 import triton.language as tl
 
@@ -11,7 +10,7 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 @triton.jit
 def edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length):
-    """(row, first edge, end, degree) of a task."""
+    """Returns (row, first edge, end, degree) of a task."""
     is_piece = task < pieces
     row = tl.where(is_piece, tl.load(piece_rows + task, mask=is_piece, other=0).to(tl.int64), (task - pieces).to(tl.int64))
     begin, end = tl.load(offsets + row), tl.load(offsets + row + 1)
@@ -24,7 +23,8 @@ def edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length):
 
 @triton.jit
 def neighbor_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, factor, pieces, piece_length, tasks, width, mean, has_factor, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """y[row] = the sum of factor[place] * x[neighbors[place]]; all rows for one block of features, then for the next."""
+    """y[row] = the sum of factor[place] * x[neighbors[place]]. Programs are ordered by blocks of features, then by
+    tasks."""
     program = tl.program_id(0)
     task = program % tasks
     column = program // tasks * SIZE + tl.arange(0, SIZE)
@@ -51,7 +51,7 @@ def neighbor_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, f
 
 @triton.jit
 def attention_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, of_row, of_neighbor, logsumexp, pieces, piece_length, tasks, heads, width, negative_slope, rows_are_targets, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """As neighbor_sum, of heads of `width`; the factors are exp(leaky_relu(score) - logsumexp of the target)."""
+    """Computes neighbor_sum for heads of `width`. The factors are exp(leaky_relu(score) - logsumexp of the target)."""
     program = tl.program_id(0)
     task = program % tasks
     blocks = tl.cdiv(width, SIZE)
@@ -98,7 +98,7 @@ def join_sums(partials, y, offsets, long_rows, first_pieces, width, mean, PIECES
 
 @triton.jit
 def neighbor_max(x, y, largest, partials, partial_largest, offsets, neighbors, piece_rows, piece_begins, factor, pieces, piece_length, tasks, width, has_factor, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """y[row] = the largest message, `largest` = the first edge that has it, -1 where there is none."""
+    """y[row] = the maximum message, `largest` = the first edge that has it, -1 if there is none."""
     program = tl.program_id(0)
     task = program % tasks
     column = program // tasks * SIZE + tl.arange(0, SIZE)
@@ -153,7 +153,7 @@ def join_largest(partials, partial_largest, y, largest, long_rows, first_pieces,
 
 @triton.jit
 def neighbor_max_backward(x, y, partials, offsets, neighbors, piece_rows, piece_begins, factor, edge_of, largest, pieces, piece_length, tasks, width, has_factor, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """As neighbor_sum, of what went through the edges that were taken: largest[neighbor] is the edge at the place."""
+    """Computes neighbor_sum over edges that were the maximum: largest[neighbor] is the edge at the place."""
     program = tl.program_id(0)
     task = program % tasks
     column = program // tasks * SIZE + tl.arange(0, SIZE)
@@ -180,7 +180,7 @@ def neighbor_max_backward(x, y, partials, offsets, neighbors, piece_rows, piece_
 
 @triton.jit
 def edge_products(of_target, of_source, products, offsets, neighbors, piece_rows, piece_begins, largest, pieces, piece_length, tasks, width, mean, is_max, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """products[edge] = of_target . of_source of its ends; of max where it is the edge that was taken."""
+    """products[edge] = of_target . of_source of its ends. For max only features whose maximum is this edge count."""
     task = tl.program_id(0)
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
@@ -207,7 +207,7 @@ def edge_products(of_target, of_source, products, offsets, neighbors, piece_rows
 
 @triton.jit
 def score_gradient(grad_y, x, gradient, offsets, neighbors, piece_rows, piece_begins, of_target, of_source, logsumexp, along_y, pieces, piece_length, tasks, heads, width, negative_slope, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """gradient[edge, head] of the scores in front of leaky_relu; along_y = grad_y . y."""
+    """gradient[edge, head] of the scores before leaky_relu, with along_y = grad_y . y."""
     task, head = tl.program_id(0) % tasks, tl.program_id(0) // tasks
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
@@ -232,7 +232,7 @@ def score_gradient(grad_y, x, gradient, offsets, neighbors, piece_rows, piece_be
 
 @triton.jit
 def score_logsumexp(result, partials, offsets, neighbors, piece_rows, piece_begins, of_target, of_source, pieces, piece_length, tasks, heads, negative_slope, EDGES: tl.constexpr):
-    """result[row, head] = logsumexp of the scores of the row's edges."""
+    """result[row, head] = logsumexp over the scores of the row's edges."""
     task, head = tl.program_id(0) % tasks, tl.program_id(0) // tasks
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
@@ -247,7 +247,7 @@ def score_logsumexp(result, partials, offsets, neighbors, piece_rows, piece_begi
         score = of_row + tl.load(of_source + source, mask=there, other=0.0)
         score = tl.where(there, tl.where(score > 0, score, score * negative_slope), float("-inf"))
         larger = tl.maximum(most, score)
-        # Nothing was seen yet where the larger one is -inf.
+        # `larger` is -inf as long as no edge was seen.
         base = tl.where(larger == float("-inf"), 0.0, larger)
         total = total * tl.exp(most - base) + tl.exp(score - base)
         most = larger
@@ -293,7 +293,7 @@ TASKS = dict(pieces="i32", piece_length="i32", tasks="i32")
 
 
 def choices(edges, size, warps=4):
-    """Where rows of features are whole vectors, and any."""
+    """One choice for rows that are whole aligned vectors, and one for any rows."""
     return [dict(EDGES=edges, SIZE=size, warps=warps), dict(EDGES=edges, SIZE=size, warps=warps, aligned=False)]
 
 

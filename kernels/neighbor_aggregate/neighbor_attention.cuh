@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What attention over edges needs beside sums: logsumexp of scores, products of the ends of edges, the backward.
+// Kernels that only attention over edges needs: logsumexp of scores, dot products of the ends of edges, and the
+// backward.
 #pragma once
 
 #include "kernels/neighbor_aggregate/neighbor_sum.cuh"
 
 namespace strata::kernels {
 
-// Of an edge and head, given the product of grad_y of the target and x of the source.
+// The values of one edge and head, computed from the dot product of the target's grad_y and the source's x.
 struct ScoreGradient {
-  float share, gradient;  // its factor in y, the gradient of its score in front of leaky_relu
+  float share, gradient;  // the edge's factor in y, and the gradient of its score before leaky_relu
 };
 
 __device__ inline ScoreGradient score_gradient(const TargetStatistics& target, float of_source, float product,
@@ -18,8 +19,8 @@ __device__ inline ScoreGradient score_gradient(const TargetStatistics& target, f
   return {share, share * (product - target.along_y) * (score > 0.0f ? 1.0f : slope)};
 }
 
-// values[u] summed over kLanes lanes side by side, for u = the lane's place among them modulo kCount: seven exchanges
-// for four sums over eight lanes, where one sum after another takes twelve.
+// Sums values[u] over kLanes adjacent lanes and returns the sum of u = the lane's index among them modulo kCount. Four
+// sums over eight lanes take seven exchanges; one sum after another would take twelve.
 template <int kLanes, int kCount>
 __device__ float sum_of_lane(float (&values)[kCount]) {
   const int lane = threadIdx.x % kCount;
@@ -40,9 +41,9 @@ __device__ float sum_of_lane(float (&values)[kCount]) {
   return values[0];
 }
 
-// blockIdx.y: the heads that kLanes lanes hold, kHeadLanes lanes each. The edges come in batches, so that each lane
-// computes the score of one edge and head. (With batches of eight, which need 128 registers, a backward of 0.80 ms
-// instead of 0.66 for 169,343 nodes of four heads of 64.)
+// blockIdx.y is a group of heads; kLanes lanes hold the group and kHeadLanes lanes one head. Edges are handled in
+// batches of four, so that each lane computes the score of one edge and head. (Batches of eight need 128 registers: a
+// backward takes 0.80 ms instead of 0.66 for 169,343 nodes of four heads of 64.)
 template <class T, int kLanes, int kHeadLanes>
 __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const AttentionBackward a) {
   using V = Packed<T>;
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const Atte
   store_result<V>(p, static_cast<T*>(a.grad_x), a.partials, a.heads * a.width, head * a.width + column, sum);
 }
 
-// blockIdx.y: a head. kLanes lanes go through a row, in steps where they do not hold it.
+// blockIdx.y is a head. kLanes lanes read a row, in several steps if they cannot hold it.
 template <class T, class V, int kLanes>
 __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a) {
   constexpr int N = V::kWidth, kGroups = kWarp / kLanes;
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
   const T* row = static_cast<const T*>(a.row) + of_row * a.width;
   const T* neighbors = static_cast<const T*>(a.neighbor) + head * a.width;
   int neighbor;
-  float product;  // of the edge that the lane holds
+  float product;  // of the edge that this lane holds
   const auto load_edge = [&](int64_t place, bool there) {
     neighbor = there ? neighbor_at(a.graph, place) : 0;
     product = 0.0f;
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll
       for (int offset = kLanes / 2; offset > 0; offset /= 2) dots[u] += __shfl_xor_sync(kAll, dots[u], offset);
-      // Lane i takes the product of edge i from the first lane of the group that has it.
+      // Lane i takes the product of edge i from the first lane of the group that computed it.
       const int behind = lane - first - u * kGroups;
       const float dot = of_lane(dots[u], (behind & (kGroups - 1)) * kLanes);
       if (behind >= 0 && behind < kGroups) product = dot;
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
   });
 }
 
-// log(sum(exp(.))) of what has been seen; `total` is of exp(value - most).
+// A running log(sum(exp(value))): `most` is the largest value, `total` the sum of exp(value - most).
 struct LogSum {
   float most, total;
   __device__ void add(float value) {
@@ -178,7 +179,7 @@ struct LogSum {
     total = total * __expf(most - larger) + __expf(value - larger);
     most = larger;
   }
-  // Of the lanes that are kStep apart, in all of them.
+  // Merges the sums of lanes that are multiples of kStep apart; each of these lanes gets the result.
   template <int kStep>
   __device__ float of_warp() {
     float largest = most;
@@ -191,7 +192,7 @@ struct LogSum {
   }
 };
 
-// blockIdx.y: kHeads heads, which lanes side by side hold.
+// blockIdx.y is a group of kHeads heads, which adjacent lanes hold.
 template <int kHeads>
 __global__ void __launch_bounds__(kThreads)
     logsumexp_kernel(const GraphRows graph, const AttentionScores scores, float* logsumexp, float* partials) {
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(kThreads)
   (p.piece >= 0 ? partials + p.piece * scores.heads : logsumexp + p.row * scores.heads)[head] = result;
 }
 
-// blockIdx.x: a long row; blockIdx.y: a head.
+// blockIdx.x is a long row, blockIdx.y a head.
 static __global__ void __launch_bounds__(kWarp)
     join_logsumexp_kernel(const GraphRows graph, int64_t heads, float* logsumexp, const float* partials) {
   LogSum sum = {-INFINITY, 0.0f};
@@ -223,7 +224,7 @@ static __global__ void __launch_bounds__(kWarp)
   if (threadIdx.x == 0) logsumexp[graph.long_rows[blockIdx.x] * heads + blockIdx.y] = result;
 }
 
-// kLanes lanes take a row of grad_y and y.
+// kLanes lanes handle one row of grad_y and y.
 template <class T, class V, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     target_statistics_kernel(const T* grad_y, const T* y, const float* score, const float* logsumexp,

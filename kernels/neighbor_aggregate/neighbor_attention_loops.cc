@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Level aten of neighbor_attention on CPUs.
-// T an element, A fp32 or wider, in which sums are taken
+// T is the type of elements, A the type of sums, fp32 or wider.
 #include <ATen/ops/empty.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The edges that a warp takes, and the vectors in which it reads messages.
+// The edges that a warp handles, and the vectors in which it reads messages.
 #pragma once
 
 #include "kernels/cuda/device_utils.cuh"
@@ -10,16 +10,16 @@ namespace strata::kernels {
 inline constexpr int kThreads = 128, kWarps = kThreads / kWarp;
 inline constexpr unsigned kAll = 0xffffffffu;
 
-// Messages of a group that are loaded before the first of them is added.
+// Messages that a group loads before it adds the first of them.
 inline constexpr int kUnroll = 4;
 
 // The edges of one warp.
 struct Piece {
   int64_t row, begin, end;
-  int64_t piece;  // -1: the whole row
+  int64_t piece;  // -1: this is a whole row
 };
 
-// False where the warp has nothing to do. Pieces come first: they take longest.
+// Finds the edges of this warp. Returns false if it has none. Pieces come first, because they take longest.
 __device__ inline bool find_piece(const GraphRows& graph, Piece& p) {
   const int64_t warp = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   if (warp < graph.pieces) {
@@ -45,8 +45,8 @@ __device__ inline int neighbor_at(const GraphRows& graph, int64_t place) {
   return graph.neighbors == nullptr ? static_cast<int>(place) : graph.neighbors[place];
 }
 
-// A column for each lane: kLanes lanes side by side hold a vector each of a message of `width` elements, blockIdx.y
-// says which part of it, and the groups of so many lanes take the edges in turn.
+// The column of each lane. kLanes adjacent lanes hold one vector each of a message of `width` elements, and blockIdx.y
+// selects the part of the message. The groups of kLanes lanes take turns over the edges.
 template <int kLanes, int kVector>
 struct Lanes {
   static constexpr int kGroups = kWarp / kLanes;
@@ -54,9 +54,9 @@ struct Lanes {
   int64_t column = (static_cast<int64_t>(blockIdx.y) * kLanes + lane % kLanes) * kVector;
 };
 
-// The walk of a warp over its edges, 32 at a time: load(place, there) lets each lane hold what must be known of one
-// edge, and round(base, first, count) takes the edges from `first` on, kStep of those 32, of which there are `count`
-// and whose places begin at `base`.
+// Iterates a warp over its edges, 32 at a time. load(place, there) lets each lane load the values of one edge.
+// round(base, first, count) handles kStep of these edges from `first` on; `count` of the 32 exist, and their places
+// start at `base`.
 template <int kStep, class Load, class Round>
 __device__ void walk_edges(const Piece& p, Load load, Round round) {
   const int lane = threadIdx.x % kWarp;
@@ -67,13 +67,13 @@ __device__ void walk_edges(const Piece& p, Load load, Round round) {
   }
 }
 
-// What another lane holds.
+// Returns the value that another lane holds.
 template <class Value>
 __device__ Value of_lane(Value held, int lane) {
   return __shfl_sync(kAll, held, lane % kWarp);
 }
 
-// Joins what the groups have of each element: all lanes of a column have it then.
+// Joins the groups' values of each element. All lanes of a column get the result.
 template <int kLanes, class Value, int N, class Join>
 __device__ void join_groups(Value (&values)[N], Join join) {
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ V zeros() {
   return v;
 }
 
-// The result of a row, or in fp32 of a piece: elements `column` and following of `width`.
+// Stores the result of a row, or of a piece in fp32: N elements of `width` from `column` on.
 template <class V, class T, int N>
 __device__ void store_result(const Piece& p, T* y, float* partials, int64_t width, int64_t column,
                              const float (&results)[N]) {
@@ -126,11 +126,11 @@ __device__ void store_result(const Piece& p, T* y, float* partials, int64_t widt
   store_streaming(reinterpret_cast<V*>(y + p.row * width + column), vector);
 }
 
-// Threads of a block that put together one column of a long row.
+// Threads of a block that join one column of a long row.
 inline constexpr int kJoiners = 8;
 
-// Called by a block of kWarp columns x kJoiners for the long row blockIdx.x: joins of(piece, column) of its pieces, in
-// an order that is always the same. In the threads that return true, `joined` is the result of `column`.
+// Called by a block of kWarp columns x kJoiners threads for the long row blockIdx.x. Joins of(index) over its pieces,
+// always in the same order. In threads that return true, `joined` is the result of `column`.
 template <class Value, class Of, class Join>
 __device__ bool join_pieces(const GraphRows& graph, int64_t width, int64_t column, Value& joined, Of of, Join join) {
   __shared__ Value values[kJoiners][kWarp];

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
-// As int64, contiguous.
+// Checks a list of indices and casts it to contiguous int64.
 Tensor index_list(std::string_view name, const Tensor& list) {
   TORCH_CHECK_VALUE(
       (list.scalar_type() == at::kLong || list.scalar_type() == at::kInt) && list.dim() == 1 && list.is_cpu(),
@@ -65,7 +65,7 @@ void cut_long_rows(Adjacency& adjacency) {
   adjacency.pieces = static_cast<int64_t>(piece_rows.size());
 }
 
-// Where the edges of each row begin: [rows + 1].
+// Returns the offsets [rows + 1] at which the edges of each row start.
 Tensor offsets_of(const int64_t* row_of_edge, int64_t edges, int64_t rows) {
   const Tensor offsets = at::zeros({rows + 1}, at::kLong);
   int64_t* end = offsets.mutable_data_ptr<int64_t>() + 1;
@@ -79,7 +79,7 @@ std::vector<int64_t> beginnings(const Tensor& offsets) {
   return {first, first + offsets.numel() - 1};
 }
 
-// `neighbors`, int64, are in the order of the edges, which they keep in by_source too.
+// `neighbors` is int64 in the order of the edges. The edges of a source keep this order in by_source.
 NeighborGraph from_rows(Tensor offsets, const Tensor& neighbors, int64_t sources) {
   const int64_t targets = offsets.numel() - 1, edges = neighbors.numel();
   NeighborGraph graph{.targets = targets, .sources = sources, .by_target = {}, .by_source = {}, .edge_by_source = {}};

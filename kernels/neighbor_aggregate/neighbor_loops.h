@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the loops of level aten on CPUs share: the rows of one side of the graph, spread over threads by their edges.
-// T an element, A fp32 or wider, in which sums are taken
+// Helpers for the loops of level aten on CPUs: the rows of one side of the graph, distributed over threads by their
+// edges.
+// T is the type of elements, A the type of sums, fp32 or wider.
 #pragma once
 
 #include <ATen/Dispatch.h>
@@ -20,7 +21,7 @@ namespace strata::kernels {
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// One side of the graph as loops read it.
+// One side of the graph as raw pointers.
 struct Rows {
   explicit Rows(const Adjacency& adjacency)
       : count(adjacency.rows()),
@@ -28,7 +29,7 @@ struct Rows {
         offsets(adjacency.offsets.const_data_ptr<int64_t>()),
         neighbors(adjacency.neighbors.const_data_ptr<int32_t>()) {}
 
-  // 1 / the number of neighbors.
+  // Returns 1 / the number of neighbors, or 1 if there are none.
   double inverse_degree(int64_t row) const {
     return 1.0 / static_cast<double>(std::max<int64_t>(offsets[row + 1] - offsets[row], 1));
   }
@@ -38,11 +39,11 @@ struct Rows {
   const int32_t* neighbors;
 };
 
-// body(first row, last row) on all threads, each with about as many rows and edges as any other. An edge costs `width`.
-// at::parallel_for runs on one thread in code that is not compiled with OpenMP, as ours is.
+// Calls body(first row, last row) on all threads, each with about the same number of rows and edges. An edge costs
+// `width`. at::parallel_for would use one thread, because this code is not compiled with OpenMP.
 template <class Body>
 void for_rows(const Rows& rows, int64_t width, const Body& body) {
-  constexpr int64_t kFewest = 1 << 18;  // about 100 us; to start a thread takes 20
+  constexpr int64_t kFewest = 1 << 18;  // about 100 us; starting a thread takes 20 us
   const int64_t cost = rows.count + rows.edges;
   const int64_t threads = std::clamp<int64_t>(cost * width / kFewest, 1, at::get_num_threads());
   std::vector<int64_t> begins = {0};
@@ -62,7 +63,7 @@ template <class T, class A>
   for (int64_t k = 0; k < width; ++k) sum[k] += factor * static_cast<A>(x[k]);
 }
 
-// The rest is compiled for every x86-64. With vectors of 32 bytes sums over a graph take 0.7 of the time.
+// Other code is compiled for every x86-64. With 32-byte vectors sums over a graph take 0.7 of the time.
 inline const bool kHasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 
 [[gnu::target("avx2,fma")]] inline void add_scaled_avx2(float* sum, const float* x, float factor, int64_t width) {
@@ -77,7 +78,7 @@ void add_scaled(A* sum, const T* x, A factor, int64_t width) {
   add_scaled_loop(sum, x, factor, width);
 }
 
-// Rows are in no order that the processor could foresee. Eight edges ahead, half of the time.
+// Prefetches the neighbor eight edges ahead, because processors cannot predict the order of rows. This halves the time.
 template <class T>
 void prefetch_neighbor(const Rows& rows, int64_t place, const T* x, int64_t width) {
   constexpr int64_t kAhead = 8, kLine = 64 / sizeof(T);
@@ -86,7 +87,7 @@ void prefetch_neighbor(const Rows& rows, int64_t place, const T* x, int64_t widt
   for (int64_t k = 0; k < width; k += kLine) __builtin_prefetch(row + k);
 }
 
-// The sum over many edges, taken for some of them at a time: the rounding errors of one long sum grow with its length.
+// A sum over many edges in parts of 64 terms, because the rounding errors of one long sum grow with its length.
 template <class A>
 class FoldedSum {
  public:
@@ -96,7 +97,7 @@ class FoldedSum {
     std::fill(sum_.begin(), sum_.end(), A{0});
     added_ = 0;
   }
-  // Where the next term is to be added.
+  // Returns the vector to which the next term is added.
   A* next() {
     if (added_ > 0 && added_ % kTerms == 0) fold();
     return (added_++ < kTerms ? sum_ : part_).data();
@@ -121,7 +122,7 @@ class FoldedSum {
 
 template <class T, class U>
 double dot(const T* __restrict a, const U* __restrict b, int64_t width) {
-  // Eight sums beside each other, in the same order in every build.
+  // Eight independent sums give the same order in every build.
   constexpr int64_t kLanes = 8;
   Sum<T> sums[kLanes] = {};
   int64_t k = 0;
@@ -135,7 +136,7 @@ double dot(const T* __restrict a, const U* __restrict b, int64_t width) {
   return sum;
 }
 
-// Weights as loops read them: a pointer of null stands for ones.
+// Weights in the dtype of sums. A null pointer stands for ones.
 struct Weights {
   Weights(const Tensor& weights, at::ScalarType type)
       : held(weights.defined() ? weights.to(type).contiguous() : Tensor()) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The largest message of each row.
+// The maximum message of each row.
 #pragma once
 
 #include <climits>
@@ -14,7 +14,7 @@ struct Candidate {
   int edge;
 };
 
-// The larger value, and what is not a number before all others; of equal ones the first edge.
+// Returns the larger value; a NaN is larger than all numbers. Of equal values it returns the one with the first edge.
 __device__ inline Candidate larger(const Candidate& a, const Candidate& b) {
   const bool a_is_nan = a.value != a.value, b_is_nan = b.value != b.value;
   if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) max_kernel(const NeighborMax a) {
       const int edge = static_cast<int>(base) + i;
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const float value = factor[u] * message[u].at(k);  // of a later edge than the best
+        const float value = factor[u] * message[u].at(k);  // this edge is later than the best one
         if (value > best[k].value || value != value || best[k].edge == INT_MAX) best[k] = Candidate{value, edge};
       }
     }
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) max_kernel(const NeighborMax a) {
   *reinterpret_cast<Edges<N>*>(places + column) = edges;
 }
 
-// blockIdx.x: a long row; blockIdx.y and threadIdx.x: columns.
+// blockIdx.x is a long row; blockIdx.y and threadIdx.x are columns.
 template <class T>
 __global__ void __launch_bounds__(kWarp* kJoiners) join_largest_kernel(const NeighborMax a) {
   const int64_t column = static_cast<int64_t>(blockIdx.y) * kWarp + threadIdx.x, row = a.graph.long_rows[blockIdx.x];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reductions of neighbor_aggregate, and their names.
+// The reductions of neighbor_aggregate and their names.
 #pragma once
 
 #include <array>

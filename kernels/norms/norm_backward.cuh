@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The backward of the norms: one read of x and grad_y; sums over rows stay in registers until a block has no more rows.
-//   g = grad_y * weight (grad_y first taken through the activation)
-//   grad_x = rstd * (g - mean(g) - normalized * mean(g * normalized)) + grad_sum, without mean(g) where not centered
+// The backward of the norms. It reads x and grad_y once; sums over rows stay in registers until a block has no more
+// rows.
+//   g = grad_y * weight, where grad_y is first multiplied by the derivative of the activation if there is one
+//   grad_x = rstd * (g - mean(g) - normalized * mean(g * normalized)) + grad_sum, without mean(g) if not centered
 //   grad_weight = sum over rows of grad_y * normalized, grad_bias = sum over rows of grad_y
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace strata::kernels {
 
-// grad_y taken through the activation, where there is one.
+// Multiplies grad_y by the derivative of the activation, if there is one.
 template <class Norm, class T>
 __device__ float grad_affine(float grad_y, float normalized, float weight, float bias) {
   if constexpr (Norm::kActivation == Activation::none) {
@@ -19,12 +20,12 @@ __device__ float grad_affine(float grad_y, float normalized, float weight, float
   }
 }
 
-// The sums of one team's rows for one weight, in registers.
+// One team's sums over its rows for one weight, in registers.
 template <int kVectors, int N>
 struct ColumnSums {
   float values[kVectors][N] = {};
 
-  // Lays them down in row `team.index()` of `shared` [teams, width].
+  // Stores the sums in row `team.index()` of `shared` [teams, width].
   template <class Team>
   __device__ void store(const Team& team, float* shared, int vectors_in_row) const {
 #pragma unroll
@@ -38,7 +39,7 @@ struct ColumnSums {
   }
 };
 
-// The block's sums: those of its teams in their order. By all threads of the block.
+// Adds the sums of the block's teams in order of the teams. Called by all threads of the block.
 __device__ inline void add_teams(const float* shared, int teams, int64_t width, float* partial) {
   __syncthreads();
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
@@ -61,7 +62,7 @@ __device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange&
 
 template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBackward a, const RowPlan plan) {
-  // Weight, bias, the ring; in the end the sums of the teams.
+  // Holds the weight, the bias (with an activation) and the ring; at the end it holds the sums of the teams.
   extern __shared__ __align__(kRingAlignment) uint4 shared[];
   using Part = RowPart<T, kVectors>;
   constexpr int N = kVectorWidth<T>, kSums = Norm::kCentered ? 2 : 1;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
   const unsigned weights = kept(shared_address(shared) + team.lane() * sizeof(uint4));
   const unsigned biases = weights + vectors_in_row * sizeof(uint4);
   const float inverse_width = 1.0f / static_cast<float>(a.width);
-  // One row ahead, like everything else.
+  // Statistics are loaded one row ahead, as all other inputs are.
   const auto mean_of = [&](int64_t row) { return Norm::kCentered && row < range.end ? a.mean[row] : 0.0f; };
   const auto rstd_of = [&](int64_t row) { return row < range.end ? a.rstd[row] : 0.0f; };
   int64_t row = range.begin + team.index();
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
     next_mean = mean_of(row + range.step);
     next_rstd = rstd_of(row + range.step);
     const unsigned x = ring.wait(team), grad_y = x + ring.tensor_bytes(), grad_sum = grad_y + ring.tensor_bytes();
-    // Both passes read the row in shared memory: the registers are for the sums over rows.
+    // Both passes read the row from shared memory, because the registers hold the sums over rows.
     float sums[kSums] = {};
     if (row < range.end) {
       Part::visit(team, vectors_in_row, [&](int v, int step) {
@@ -111,7 +112,8 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
         }
       });
     }
-    // Teams without a row too: racecheck loses the block's barriers once some warps alone have met at a numbered one.
+    // Teams without a row take part too, because racecheck loses track of the block's barriers once only some warps
+    // have met at a numbered one.
     team.sum(sums);
     if (row < range.end) {
       const float along = sums[0] * inverse_width;
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
     }
     ring.release(team);
   }
-  __syncthreads();  // everything has left the ring
+  __syncthreads();  // all warps have left the ring
   float* sums_of_teams = reinterpret_cast<float*>(shared);
   weight_sums.store(team, sums_of_teams, vectors_in_row);
   add_teams(sums_of_teams, plan.teams, a.width, a.weight_partials + blockIdx.x * a.width);
@@ -145,8 +147,8 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
   }
 }
 
-// Any width and any alignment: a block reads the row twice, and keeps its sums in its row of the workspace, where each
-// thread meets its own columns only.
+// For any width and alignment: a block reads the row twice and keeps its sums in its row of the workspace, where each
+// thread uses its own columns only.
 template <class Norm, class T, bool kAdd>
 __global__ void norm_backward_any_kernel(const NormBackward a) {
   constexpr int kSums = Norm::kCentered ? 2 : 1;
@@ -187,14 +189,15 @@ __global__ void norm_backward_any_kernel(const NormBackward a) {
   }
 }
 
-// The sums of one weight's partials and where they go.
+// The partial sums of one weight gradient, and the tensor that receives their sum.
 struct PartialSums {
   void* gradient;
   bool add;
   const float* partials;  // [count, width]
 };
 
-// A block sums 32 columns of sums[blockIdx.y]: warp w the partials w, w + 32, ...; then the warps' sums in their order.
+// A block adds 32 columns of the weight (blockIdx.y = 0) or the bias (1): warp w adds the partials w, w + 32, ..., then
+// the sums of the warps are added in order.
 template <class T>
 __global__ void sum_partials_kernel(PartialSums weight, PartialSums bias, int64_t count, int64_t width) {
   wait_for_kernel_before();
@@ -224,7 +227,7 @@ inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const 
   });
 }
 
-// Both weights' sums at once where they are of one type.
+// Adds the partials of both weights in one launch if their gradients have the same type.
 inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
   const NormWeightGradient &weight = a.weight_gradient, &bias = a.bias_gradient;
   const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials};
@@ -245,9 +248,9 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const bool adds = a.grad_sum != nullptr;
   const int64_t vectors =
       vectors_in_row_of(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias));
-  // Rows of more than 128 vectors are a team's of several warps. What won: with sums for two weights four vectors a
-  // thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0), with one weight two, and with a third tensor to read four
-  // of half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
+  // Rows of more than 128 vectors get a team of several warps. These choices were fastest. With sums for two weights:
+  // four vectors per thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0). With one weight: two. With a third
+  // tensor to read: four, and half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
   const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
   const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered || adds ? 4 : 2,
                                            .max_vectors = 4,

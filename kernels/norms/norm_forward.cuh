@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The forward of the norms: one read of x, in registers from then on.
+// The forward of the norms. It reads x once and then keeps it in registers.
 #pragma once
 
 #include "kernels/norms/norm_rows.cuh"
@@ -16,7 +16,7 @@ __device__ float normed(float normalized, float weight, float bias) {
   }
 }
 
-// Sums that do not wait for each other's additions.
+// Number of independent partial sums, so that an addition does not wait for the previous one.
 inline constexpr int kChains = 4;
 
 __device__ inline float add_up(const float (&sums)[kChains]) { return (sums[0] + sums[1]) + (sums[2] + sums[3]); }
@@ -25,7 +25,7 @@ struct Statistics {
   float mean, rstd;
 };
 
-// Of the row that a team has in its registers; written by its first thread.
+// Computes the statistics of the row that a team holds in registers. The team's first thread stores them.
 template <class Norm, class T, int kVectors, class Team>
 __device__ Statistics statistics(const NormForward& a, Team& team, const RowPart<T, kVectors>& x, int64_t row,
                                  int vectors_in_row) {
@@ -57,7 +57,7 @@ __device__ Statistics statistics(const NormForward& a, Team& team, const RowPart
   return {mean, rstd};
 }
 
-// The sum of x and branch takes the place of x.
+// Replaces x by x + branch and stores the sum.
 template <class T, int kVectors, class Team>
 __device__ void add_branch(const NormForward& a, const Team& team, RowPart<T, kVectors>& x,
                            const RowPart<T, kVectors>& branch, int64_t row, int vectors_in_row) {
@@ -65,7 +65,7 @@ __device__ void add_branch(const NormForward& a, const Team& team, RowPart<T, kV
   x.store(team, a.sum, row, vectors_in_row);
 }
 
-// Writes y; weight_of and bias_of give the thread's vector v, which lies `step` behind its first.
+// Writes y. weight_of and bias_of return the thread's vector v, which is `step` vectors after its first one.
 template <class Norm, class T, int kVectors, class Team, class WeightOf, class BiasOf>
 __device__ void write_normed(const NormForward& a, const Team& team, const RowPart<T, kVectors>& x, int64_t row,
                              int vectors_in_row, const Statistics& found, WeightOf weight_of, BiasOf bias_of) {
@@ -79,7 +79,7 @@ __device__ void write_normed(const NormForward& a, const Team& team, const RowPa
   });
 }
 
-// A row, whose vectors a team has kVectors a thread.
+// Normalizes one row, of which each thread of the team holds kVectors vectors.
 template <class Norm, class T, int kVectors, bool kAdd, class Team>
 __device__ void norm_row(const NormForward& a, Team team, int64_t row, int vectors_in_row) {
   const auto part_of = [&](const void* tensor, int64_t row) {
@@ -91,7 +91,7 @@ __device__ void norm_row(const NormForward& a, Team team, int64_t row, int vecto
     branch.load(team, vectors_in_row, [first = part_of(a.branch, row)](int step) { return __ldcs(first + step); });
     add_branch(a, team, x, branch, row, vectors_in_row);
   }
-  // On its way while the team waits for its sums, where the registers are there for it.
+  // Loads the weight while the team waits for its sums, if there are enough registers.
   constexpr bool kEarly = !Norm::kCentered && kVectors <= 4;
   RowPart<T, kEarly ? kVectors : 1> weight;
   if constexpr (kEarly) {
@@ -113,7 +113,7 @@ __device__ void norm_row(const NormForward& a, Team team, int64_t row, int vecto
       [first = part_of(a.bias, 0), has_bias](int, int step) { return has_bias ? first[step] : uint4{}; });
 }
 
-// Wide rows: a block for each.
+// For wide rows: one block per row.
 template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_wide_kernel(const NormForward a) {
   RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
@@ -121,17 +121,17 @@ __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forwa
   norm_row<Norm, T, kVectors, kAdd>(a, team, blockIdx.x, static_cast<int>(a.width / kVectorWidth<T>));
 }
 
-// A warp that has a row for itself.
+// A team of one warp.
 struct RowWarp {
   __device__ static constexpr int size() { return kWarp; }
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
   __device__ static float sum(float value) { return warp_sum(value); }
 };
 
-inline constexpr int kNarrowThreads = 4 * kWarp;  // of a block
+inline constexpr int kNarrowThreads = 4 * kWarp;  // per block
 
-// Narrow rows: a warp for each, and no barrier (layer_norm 65536 x 768: 3.87 TB/s, 32768 x 1600: 3.73; through a ring
-// as in the backward 3.55 and 3.53; several rows a warp are slower too).
+// For narrow rows: one warp per row and no barrier (layer_norm 65536 x 768: 3.87 TB/s, 32768 x 1600: 3.73). A ring as
+// in the backward has 3.55 and 3.53 TB/s, and several rows per warp are slower too.
 template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kNarrowThreads, kVectors <= 4 ? 8 : 4)
     norm_forward_narrow_kernel(const NormForward a) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kNarrowThreads, kVectors <= 4 ? 8 : 4)
   norm_row<Norm, T, kVectors, kAdd>(a, RowWarp(), row, vectors_in_row);
 }
 
-// Any width and any alignment: a block reads the row again for each pass.
+// For any width and alignment: one block per row, which reads the row again for each pass.
 template <class Norm, class T, bool kAdd>
 __global__ void norm_forward_any_kernel(const NormForward a) {
   RowTeam</*kWholeBlock=*/true> team(kRowWarps);
@@ -157,7 +157,7 @@ __global__ void norm_forward_any_kernel(const NormForward a) {
       for (int64_t i = team.lane(); i < a.width; i += team.size()) {
         total[i] = from_float<T>(to_float(x[i]) + to_float(branch[i]));
       }
-      x = total;  // a thread reads only what it wrote itself
+      x = total;  // a thread reads only elements that it wrote itself
     }
     float sum = 0.0f, mean = 0.0f;
     if constexpr (Norm::kCentered) {
@@ -207,8 +207,8 @@ cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
       const int warps = static_cast<int>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
       return launch_overlapped(kernel, blocks, warps * kWarp, 0, stream, a);
     };
-    // Blocks of 4 to 8 warps: rms_norm 16384 x 4096 3.89 TB/s with two vectors a thread, with four 3.80; 8192 x
-    // 8192 3.80 and 3.82; with a branch, whose vectors are in registers too, four are always as good.
+    // Blocks have 4 to 8 warps. rms_norm 16384 x 4096 has 3.89 TB/s with two vectors per thread and 3.80 with four,
+    // 8192 x 8192 3.80 and 3.82. With a branch, whose vectors are in registers too, four are never slower.
     if constexpr (!Norm::kCentered) {
       if (!adds && vectors <= 16 * kWarp) return launch.template operator()<2>();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What forward and backward of the norms share: the norms themselves, and a thread's part of a row.
+// Norm and RowPart: the norms as types, and a thread's part of a row. Forward and backward use both.
 #pragma once
 
 #include "kernels/activation/activation_math.cuh"
@@ -8,30 +8,31 @@
 
 namespace strata::kernels {
 
-// y = activation(normalized * weight + bias), normalized = (x - mean) * rstd; without kCentered mean is 0.
+// y = activation(normalized * weight + bias) with normalized = (x - mean) * rstd. Without kCentered the mean is 0.
 template <bool kCenteredValue, Activation kActivationValue = Activation::none>
 struct Norm {
   static constexpr bool kCentered = kCenteredValue;
   static constexpr Activation kActivation = kActivationValue;
 };
 
-// Whether kernels are there for a norm with the residual added; no op has that and an activation.
+// True if there are kernels for this norm with the residual added first. No op has both a residual and an activation.
 template <class Norm>
 inline constexpr bool kMayAdd = Norm::kActivation == Activation::none;
 
-// 0 where rows cannot be read in vectors of 16 bytes.
+// Returns the number of 16-byte vectors in a row, or 0 if rows cannot be read as such vectors.
 inline int64_t vectors_in_row_of(CudaType type, int64_t width, bool aligned) {
   const int64_t per_vector = type == CudaType::float32 ? 4 : 8;
   return aligned && width % per_vector == 0 ? width / per_vector : 0;
 }
 
-// One thread's vectors of a row, packed: 16-bit elements lie two in a register.
+// One thread's vectors of a row. 16-bit elements are packed, two per register.
 template <class T, int kVectors>
 struct RowPart {
   static constexpr int kWidth = kVectorWidth<T>;
   Packed<T> vectors[kVectors];
 
-  // Vector v becomes load(v * team.size()), counted from the thread's first; zeros beyond the end of the row.
+  // Sets vector v to load_one(v * team.size()), an offset from the thread's first vector. Vectors past the end of the
+  // row become zeros.
   template <class Team, class Load>
   __device__ void load(const Team& team, int vectors_in_row, Load load_one) {
 #pragma unroll
@@ -41,7 +42,7 @@ struct RowPart {
     }
   }
 
-  // visit(v, v * team.size()) for the vectors within the row.
+  // Calls visit_one(v, v * team.size()) for the vectors inside the row.
   template <class Team, class Visit>
   __device__ static void visit(const Team& team, int vectors_in_row, Visit visit_one) {
 #pragma unroll
@@ -57,8 +58,8 @@ struct RowPart {
     visit(team, vectors_in_row, [&](int v, int step) { __stcs(first + step, vectors[v].words); });
   }
 
-  // From here on the compiler does not know these values: it unpacks them again where they are used next, instead of
-  // keeping fp32 copies in twice the registers across a reduction.
+  // Hides the values from the compiler. It then unpacks them again at their next use instead of keeping fp32 copies,
+  // which take twice the registers, during a reduction.
   __device__ void stay_packed() {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) vectors[v].stay_packed();
@@ -66,7 +67,7 @@ struct RowPart {
 
   __device__ float at(int v, int k) const { return vectors[v].at(k); }
 
-  // Element k of vector v becomes value(v, k), for all of them.
+  // Sets every element k of vector v to value(v, k).
   template <class Value>
   __device__ void fill(Value value) {
 #pragma unroll

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the CUDA kernels of rms_norm and layer_norm take: raw pointers to contiguous rows, and sizes.
+// NormForward and NormBackward: the arguments of the CUDA kernels of rms_norm and layer_norm, raw pointers to
+// contiguous rows and sizes.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +9,21 @@
 
 namespace strata::kernels {
 
-// Pointers of `type` unless they say otherwise; rows are [rows, width], weight and bias [width], mean and rstd [rows].
+// Arguments of a forward. Pointers are of `type` unless noted; rows are [rows, width], weight and bias [width], mean
+// and rstd [rows].
 struct NormForward {
   CudaType type;
   void *y;
-  void *sum;  // receives x + branch; null like branch when nothing is added
+  void *sum;  // receives x + branch; null if branch is null
   float *mean, *rstd;
   const void *x, *branch;
-  const void *weight, *bias;  // a bias of null is none
+  const void *weight, *bias;  // bias is null if there is none
   int64_t rows, width;
   float eps;
 };
 
-// Where the gradient of a weight goes: overwritten, or added to. A pointer of null: nobody wants it.
+// The tensor that receives the gradient of a weight. The kernel adds to it or overwrites it; a null pointer means that
+// the gradient is not needed.
 struct NormWeightGradient {
   void *data;
   CudaType type;
@@ -30,17 +33,17 @@ struct NormWeightGradient {
 struct NormBackward {
   CudaType type;
   void *grad_x;
-  const void *grad_y, *grad_sum;  // grad_sum, what came through the sum itself, may be null
-  const void *x;                  // what was normalized
-  const void *weight, *bias;      // bias is read where a function follows the norm
+  const void *grad_y, *grad_sum;  // grad_sum is the gradient of the sum; null if there is none
+  const void *x;                  // the input of the norm
+  const void *weight, *bias;      // bias is read only if an activation follows the norm
   const float *mean, *rstd;
   float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows), width] each
   NormWeightGradient weight_gradient, bias_gradient;
   int64_t rows, width;
 };
 
-// How many blocks a backward has at most, each of which writes its own partial sums: one on each of a Hopper GPU's
-// multiprocessors.
+// The largest number of blocks of a backward: one per multiprocessor of a Hopper GPU. Each block writes its own partial
+// sums.
 inline constexpr int64_t kMaxNormBackwardBlocks = 132;
 
 inline int64_t norm_backward_partials(int64_t rows) {

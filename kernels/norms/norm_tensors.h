@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tensors to the pointers of the norms' kernels: what level cuda of rms_norm and layer_norm share on the host.
+// NormForwardCall and NormBackwardCall: convert tensors to the pointers of the norms' CUDA kernels, for rms_norm and
+// layer_norm.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,17 +18,17 @@ inline const void* data_or_null(const Tensor& tensor) { return tensor.defined() 
 
 inline Tensor contiguous_if_defined(const Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
 
-// fp32 [..., 1]: one number per row of x.
+// Allocates fp32 [..., 1], one number per row of x.
 inline Tensor number_per_row(const Tensor& x) {
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = 1;
   return at::empty(shape, x.options().dtype(at::kFloat));
 }
 
-// The tensors of one forward, kept alive until it is launched.
+// The tensors of one forward, kept alive until the kernel is launched.
 class NormForwardCall {
  public:
-  // `branch` is undefined when nothing is added, `bias` when there is none.
+  // `branch` is undefined if nothing is added, `bias` if there is none.
   NormForwardCall(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                   double eps, bool centered)
       : device_(x.device()),
@@ -71,7 +72,7 @@ class NormForwardCall {
 // The tensors of one backward.
 class NormBackwardCall {
  public:
-  // `grad_sum` may be undefined, `mean` is where the norm is not centered.
+  // `grad_sum` may be undefined. `mean` is undefined if the norm is not centered.
   NormBackwardCall(std::string_view op, const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                    const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                    const WeightGradient& weight_into, const WeightGradient& bias_into)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The widest rows that the norms of level triton hold in registers (kernels/norms/norm_choices.py).
+// The largest width of rows at level triton, whose norms hold a row in registers (kernels/norms/norm_choices.py).
 #pragma once
 
 #include "kernels/runtime/call.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a norm with the residual added first returns.
+// NormedSum: the result of a norm that adds the residual first.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -20,7 +20,7 @@ namespace {
 
 at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-// ATen has a fused kernel on GPUs only; on CPUs its rms_norm is a composite of six passes, this one of three.
+// ATen has a fused kernel on GPUs only. Its rms_norm on CPUs is composed of six passes; this one needs three.
 RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& weight, double eps) {
   if (x.is_cuda()) {
     auto [y, rstd] = at::_fused_rms_norm(x, weight.sizes(), weight, eps);
@@ -101,7 +101,7 @@ AddRmsNormOp::Output add_rms_norm_forward_aot_inductor(const Tensor& residual, c
   return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2]};
 }
 
-// Without a gradient through the sum it is the backward of rms_norm.
+// Without grad_sum this is the backward of rms_norm.
 AddRmsNormOp::Gradient add_rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
                                                           const Tensor& sum, const Tensor& weight, const Tensor& rstd,
                                                           const WeightGradient& into) {
@@ -164,7 +164,7 @@ struct AddRmsNormFunction : torch::autograd::Function<AddRmsNormFunction> {
     const auto [y, sum, rstd] = AddRmsNormOp::kKernels.slot(level).forward(residual, branch, weight, eps);
     context->save_for_backward({sum, weight, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
-    context->set_materialize_grads(false);  // a sum that nobody used costs no tensor of zeros
+    context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rms_norm: y = x / sqrt(mean(x^2) + eps) * weight, over the last dimension; alone, or with the residual added first.
+// rms_norm: y = x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich 2019), alone or with the
+// residual added first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +13,12 @@
 
 namespace strata::kernels {
 
-// x [..., D], weight [D] -> [..., D]
+// x [..., D] and weight [D] of one floating point dtype -> y [..., D]. Saves x, weight and rstd for backward. Throws a
+// ValueError if a shape, dtype or device does not match, or at level triton if D > 16384.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Level level);
 
-// sum = residual + branch, y = rms_norm(sum)
+// sum = residual + branch, y = rms_norm(sum); residual and branch are [..., D]. Saves sum, weight and rstd for
+// backward.
 NormedSum add_rms_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, double eps, Level level);
 
 struct RmsNormOp {
@@ -24,7 +27,7 @@ struct RmsNormOp {
     Tensor y, rstd;  // rstd [..., 1] = 1 / sqrt(mean(x^2) + eps), fp32 or wider, saved for backward
   };
   struct Gradient {
-    Tensor x, weight;  // weight undefined when it was written into a buffer
+    Tensor x, weight;  // weight is undefined if it was written into a buffer
   };
   using Forward = Output(const Tensor& x, const Tensor& weight, double eps);
   using Backward = Gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& rstd,
@@ -43,10 +46,10 @@ struct AddRmsNormOp {
     Tensor y, sum, rstd;
   };
   struct Gradient {
-    Tensor sum, weight;  // the gradient of sum is that of residual and of branch
+    Tensor sum, weight;  // the gradient of sum is also that of residual and of branch
   };
   using Forward = Output(const Tensor& residual, const Tensor& branch, const Tensor& weight, double eps);
-  // grad_sum is what came through the sum itself; undefined when nothing did.
+  // grad_sum is the gradient of the output `sum`, undefined if there is none.
   using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum, const Tensor& weight,
                             const Tensor& rstd, const WeightGradient& into);
   static const KernelTable<AddRmsNormOp> kKernels;

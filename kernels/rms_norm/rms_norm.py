@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of rms_norm and add_rms_norm. The forward keeps rstd = 1 / sqrt(mean(x^2) + eps) for the backward.
+# Definition of rms_norm and add_rms_norm. The forward saves rstd = 1 / sqrt(mean(x^2) + eps) for backward.
 from typing import Tuple
 
 import torch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of rms_norm and add_rms_norm: tensors to the launchers of rms_norm.cu.
+// Level cuda of rms_norm and add_rms_norm: calls the launchers of rms_norm.cu with tensors.
 #include "kernels/rms_norm/rms_norm_cuda.h"
 
 #include "kernels/norms/norm_tensors.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What rms_norm and add_rms_norm are compiled into ahead of time. n rows, d width
+# Functions of rms_norm and add_rms_norm that are compiled ahead of time. n rows, d width
 from program import same
 
 ROW, WEIGHT, RSTD, EPS = "x[n,d]", "x[d]", "float32[n,1]", "host float32[]"
@@ -11,5 +11,5 @@ PROGRAMS = [
     same("add_rms_norm_backward", (ROW, ROW, ROW, WEIGHT, RSTD), "d"),
 ]
 
-# Of the cases of the proof, of the shipped configurations and of tools/strata bench kernels.
+# Widths of the proof's cases, of the shipped configurations and of tools/strata bench kernels.
 GPU_WIDTHS = ["*", "d=1000", "bfloat16:d=2048", "bfloat16:d=4096", "bfloat16:d=8192"]

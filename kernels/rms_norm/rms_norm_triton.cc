@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of rms_norm and add_rms_norm: tensors to the kernels of rms_norm_triton.py.
+// Level triton of rms_norm and add_rms_norm: calls the kernels of rms_norm_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/partial_sums.h"
@@ -11,7 +11,7 @@
 namespace strata::kernels {
 namespace {
 
-// x alone, or with `branch` added to it; sum is undefined without one.
+// Normalizes x, or x + branch if `branch` is defined. Without it `sum` is undefined.
 AddRmsNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   require_triton_width(branch.defined() ? AddRmsNormOp::kName : RmsNormOp::kName, x);

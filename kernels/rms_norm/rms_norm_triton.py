@@ -10,7 +10,7 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 @triton.jit
 def forward(x, branch, weight, y, total, rstd, rows, width, eps, adds, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """y = x * rstd * weight; with `adds` x + branch, rounded, takes the place of x and is stored as total."""
+    """y = x * rstd * weight. With `adds` x is replaced by x + branch, which is rounded and stored as total."""
     row, offset, inside = rows_of_block(tl.program_id(0), rows, width, ROWS, WIDTH)
     column = tl.arange(0, WIDTH)
     value = normed_rows(x, branch, total, offset, inside, adds)
@@ -22,8 +22,8 @@ def forward(x, branch, weight, y, total, rstd, rows, width, eps, adds, ROWS: tl.
 
 @triton.jit
 def backward(grad_y, grad_total, x, weight, rstd, grad_x, partials, rows, width, adds, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """grad_x = rstd * (g - x * rstd^2 * mean(g * x)) with g = grad_y * weight, and with `adds` + grad_total. Each program
-    walks over rows and leaves one row of partial sums of grad_weight = sum of grad_y * x * rstd."""
+    """grad_x = rstd * (g - x * rstd^2 * mean(g * x)) with g = grad_y * weight; with `adds` grad_total is added. Each
+    program iterates over rows and stores one row of partial sums of grad_weight = sum of grad_y * x * rstd."""
     program = tl.program_id(0)
     column = tl.arange(0, WIDTH)
     factor = tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)[None, :]

@@ -14,7 +14,7 @@
 namespace strata::kernels {
 namespace {
 
-// `direction` is 1, or -1 to turn back. Products are taken in fp32 or wider and rounded once.
+// `direction` is 1, or -1 to rotate back. Products are computed in fp32 or wider and rounded once.
 Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
                      int direction) {
   const at::ScalarType wide = qkv.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -76,7 +76,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Nobody else holds this gradient or a view of it: the test that autograd's own accumulation in place makes.
+// True if nothing else refers to this gradient or to a view of it. Autograd's own accumulation in place makes the same
+// test.
 bool is_ours_alone(const Tensor& gradient) {
   return gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == 1;
 }
@@ -89,11 +90,11 @@ struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
     context->saved_data["heads"] = heads;
     context->saved_data["key_value_heads"] = key_value_heads;
     context->saved_data["level"] = static_cast<int64_t>(level);
-    // detach(): to autograd the result is a new tensor, while the shared version counter still tells on whoever saved
-    // qkv for a backward of his own.
+    // With detach() the result is a new tensor for autograd. The version counter is still shared, so autograd reports
+    // an error if qkv was saved for another backward.
     return RotaryOp::kKernels.slot(level).forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
   }
-  // By reference: a copy of the list would hold every gradient once more, and none would be ours alone.
+  // The list is passed by reference, because a copy would hold another reference to every gradient.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const CallScope scope(RotaryOp::kName, level, kBackward);

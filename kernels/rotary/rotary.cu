@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rotary in place: a thread keeps the angles of its columns and goes over the heads of one position.
+// rotary in place: a thread keeps the angles of its columns and iterates over the heads of one position.
 #include <algorithm>
 
 #include "kernels/cuda/device_utils.cuh"
@@ -8,11 +8,11 @@
 namespace strata::kernels {
 namespace {
 
-// Heads that a thread has in flight (40 of 128, 8192 positions: 3.8 TB/s, with 5 heads 3.5).
+// Heads that a thread loads at once (40 heads of 128, 8192 positions: 3.8 TB/s, with 5 heads at once 3.5).
 constexpr int kHeads = 20;
 constexpr int kMaxThreads = 256;
 
-// Threads (x: a vector of the first half of a head, y: a head, z: a position).
+// Threads are (x: a vector of the first half of a head, y: a head, z: a position).
 template <class T>
 __global__ void __launch_bounds__(kMaxThreads) rotary_kernel(const RotaryArguments a) {
   constexpr int N = kVectorWidth<T>;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kMaxThreads) rotary_kernel(const RotaryArgumen
   }
 }
 
-// Any head width and any alignment: a thread a pair.
+// This kernel supports any head width and alignment, with one thread per pair.
 template <class T>
 __global__ void rotary_any_kernel(const RotaryArguments a) {
   const int half = a.head_width / 2;

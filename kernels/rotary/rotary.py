@@ -20,7 +20,7 @@ def rotary(
     return torch.cat([turned.reshape(batch, positions, turned_heads * head_width), value], dim=2)
 
 
-# qkv [B, T, heads, 2, D/2] as a whole; only the first `turned` heads are turned. Turning back takes -sine.
+# qkv is [B, T, heads, 2, D/2]. Only the first `turned` heads are rotated. The backward passes -sine.
 def rotary_by_head(qkv: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, turned: int) -> torch.Tensor:
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
     first, second = wide.select(3, 0), wide.select(3, 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of rotary: tensors to the launcher of rotary.cu.
+// Level cuda of rotary: calls the launcher of rotary.cu with tensors.
 #include "kernels/rotary/rotary_cuda.h"
 
 #include <c10/cuda/CUDAGuard.h>
@@ -27,7 +27,7 @@ Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64
                                      .head_width = static_cast<int>(qkv.size(2) / all_heads),
                                      .direction = direction};
   check_launch(launch_rotary(arguments, c10::cuda::getCurrentCUDAStream()), "rotary_cuda", rows, qkv.size(2));
-  qkv.unsafeGetTensorImpl()->bump_version();  // tells on whoever saved it for a backward of his own
+  qkv.unsafeGetTensorImpl()->bump_version();  // makes autograd report an error if qkv was saved for another backward
   return qkv;
 }
 

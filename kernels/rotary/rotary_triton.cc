@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of rotary: tensors to the kernel of rotary_triton.py.
+// Level triton of rotary: calls the kernel of rotary_triton.py with tensors.
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_triton_kernels.h"
 #include "kernels/runtime/call.h"
@@ -16,7 +16,7 @@ Tensor turn(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
           2 * kMaxHalf);
   launch_rotary_triton(qkv, cosine.contiguous(), sine.contiguous(), positions, heads + key_value_heads, half,
                        qkv.size(2), direction, qkv.size(0) * positions);
-  qkv.unsafeGetTensorImpl()->bump_version();  // whoever saved qkv for a backward of his own is told
+  qkv.unsafeGetTensorImpl()->bump_version();  // makes autograd report an error if qkv was saved for another backward
   return qkv;
 }
 

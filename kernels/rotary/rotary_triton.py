@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of rotary: turns the query and key heads of packed qkv in place; the backward turns the other way."""
+"""Level triton of rotary: rotates the query and key heads of packed qkv in place. The backward negates `direction`."""
 import triton
 import triton.language as tl
 
@@ -8,7 +8,7 @@ from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
 @triton.jit
 def turn(qkv, cosine, sine, positions, turned_heads, half, row_width, direction, HEADS: tl.constexpr, HALF: tl.constexpr):
-    """Each program has HEADS heads of one position: cosine and sine are read once for all of them."""
+    """Each program has HEADS heads of one position and reads cosine and sine once for all of them."""
     program, groups = tl.program_id(0), tl.cdiv(turned_heads, HEADS)
     row = program // groups
     head = program % groups * HEADS + tl.arange(0, HEADS)
@@ -30,7 +30,7 @@ KERNELS = {
         arguments=dict(qkv="*T", cosine="*fp32", sine="*fp32", positions="i32", turned_heads="i32", half="i32", row_width="i32", direction="fp32"),
         types=ALL_TYPES,
         sizes=("rows",),
-        # Head widths to 32, 64, 128 and 256; eight pairs a thread.
+        # HALF is the largest half of a head's width. A thread has eight pairs, with HALF=16 four.
         choices=[
             dict(HEADS=32, HALF=32, warps=4),
             dict(HEADS=16, HALF=64, warps=4),

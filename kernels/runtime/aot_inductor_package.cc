@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Counts up when the same formula is compiled differently; tools/aot_inductor/make_packages.py has it too.
+// Incremented when the same formula is compiled differently. Must equal the number in
+// tools/aot_inductor/make_packages.py.
 constexpr int kRecipe = 1;
 constexpr const char* kRemedy = "make it with: tools/strata packages CONFIG";
 
@@ -45,7 +46,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// "host:float32[]", "x[n,d]" where x is the dtype of the package.
+// Parses "host:float32[]" or "x[n,d]", where x is the dtype of the package.
 PackagedArgument argument_from(std::string text, std::string_view package_dtype) {
   constexpr std::string_view kHost = "host:";
   PackagedArgument argument;
@@ -61,7 +62,7 @@ PackagedArgument argument_from(std::string text, std::string_view package_dtype)
   return argument;
 }
 
-// Reads a package's text; throws where it is not one.
+// Reads the text file of a package. Throws if it is malformed.
 std::vector<PackagedFunction> read_text(const fs::path& path) {
   std::ifstream file(path);
   const auto line = [&](std::string_view start) {
@@ -99,7 +100,8 @@ std::vector<PackagedFunction> read_text(const fs::path& path) {
   return functions;
 }
 
-// kernels/ beside the program or above it: in bazel-bin, in an unpacked archive.
+// Returns the folders named kernels/ beside the program or in a folder above it, as in bazel-bin and in an unpacked
+// archive.
 std::vector<fs::path> folders_beside_program() {
   std::vector<fs::path> folders;
   std::error_code error;
@@ -147,12 +149,12 @@ PackageCatalog& PackageCatalog::of_this_process() {
   static auto* catalog = [] {
     std::vector<fs::path> folders = folders_beside_program();
     folders.push_back(folder_of_user());
-    return new PackageCatalog(std::move(folders));  // outlives every static that calls a function of it
+    return new PackageCatalog(std::move(folders));  // never destroyed: static objects may still call its functions
   }();
   return *catalog;
 }
 
-// The folders themselves, and in them the folders of packages that the build makes.
+// Reads the folders, and inside them the folders `*_packages` that the build makes.
 const PackageCatalog::Contents& PackageCatalog::contents() {
   if (contents_) return *contents_;
   contents_.emplace();
@@ -215,13 +217,13 @@ const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, con
     TORCH_CHECK(false, request.op, "/aot_inductor: the package of ", request.description(), " in ",
                 function.library.string(), " ", what..., "; ", kRemedy);
   };
-  // Before it is mapped into memory: a file that is too short kills the process there.
+  // Checks size and hash before dlopen, because a truncated file would kill the process when it is mapped into memory.
   std::ifstream file(function.library, std::ios::binary);
   if (!file) refuse("cannot be opened");
   const std::string content(std::istreambuf_iterator<char>(file), {});
   if (content.size() != function.bytes) refuse("has ", content.size(), " bytes, expected ", function.bytes);
   if (sha1(content) != function.sha1) refuse("is damaged: its SHA-1 is not that of its text");
-  void* handle = dlopen(function.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kernels may be running
+  void* handle = dlopen(function.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its kernels may be running
   if (handle == nullptr) refuse("cannot be loaded: ", dlerror());
   const PackageLibrary library{reinterpret_cast<PackageCreate*>(dlsym(handle, kPackageCreate)),
                                reinterpret_cast<PackageRun*>(dlsym(handle, kPackageRun))};

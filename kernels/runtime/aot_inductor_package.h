@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PackageCatalog: the packages of level aot_inductor that lie in folders, found by key and loaded once.
+// PackageCatalog: finds packages of level aot_inductor in folders by their keys, and loads each one once.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,18 +17,19 @@
 
 namespace strata::kernels {
 
-// What a caller needs: everything that the key is made of, beside the versions of torch and of the recipe.
+// The function that a caller needs. Its key is a hash of these fields, of the version of torch and of the recipe
+// number.
 struct PackageRequest {
   std::string_view op, function, formula;  // formula: the text of <op>.py
   c10::ScalarType dtype;
-  std::string widths;        // "d=4096", "d=*": any, "-": there are none
+  std::string widths;        // "d=4096", "d=*": any width, "-": the function has no widths
   std::string architecture;  // "x86-64-v3", "sm_90"
 
   std::string key() const;
-  std::string description() const;  // for sentences
+  std::string description() const;  // for error messages
 };
 
-// One argument of a packaged function, as in the text of its package: "x[n,d]", "host:float32[]".
+// One argument of a packaged function, in the text of its package: "x[n,d]", "host:float32[]".
 struct PackagedArgument {
   bool on_host;
   c10::ScalarType dtype;
@@ -37,16 +38,16 @@ struct PackagedArgument {
 
 struct PackagedFunction {
   std::string key, op, name, dtype, widths, architecture;
-  int64_t limit;  // no tensor may have more elements: indices of 32 bits
+  int64_t limit;  // largest number of elements of a tensor, because indices have 32 bits
   std::vector<PackagedArgument> arguments;
   size_t results;
   std::filesystem::path library;
-  size_t bytes;  // of the library, and its hash
+  size_t bytes;  // size of the library
   std::string sha1;
-  size_t number;  // in the library
+  size_t number;  // index of the function in the library
 };
 
-// A library in memory.
+// The two functions of a library that is loaded.
 struct PackageLibrary {
   PackageCreate* create;
   PackageRun* run;
@@ -56,10 +57,10 @@ class PackageCatalog {
  public:
   explicit PackageCatalog(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  // The packages beside the program and those in the user's folder.
+  // The catalog of the packages beside the program and in the user's folder.
   static PackageCatalog& of_this_process();
 
-  // Both throw one sentence that says what is wrong and which command makes it right. Thread-safe.
+  // find() and load() throw a c10::Error that says what is wrong and which command fixes it. Both are thread-safe.
   const PackagedFunction& find(const PackageRequest& request);
   const PackageLibrary& load(const PackagedFunction& function, const PackageRequest& request);
 
@@ -72,11 +73,11 @@ class PackageCatalog {
 
   std::vector<std::filesystem::path> folders_;
   std::mutex mutex_;
-  std::optional<Contents> contents_;  // read when a package is asked for first
+  std::optional<Contents> contents_;  // read when the first package is needed
   std::map<std::filesystem::path, PackageLibrary> libraries_;
 };
 
-// How packages and formulas spell a dtype: "bfloat16".
+// The name of a dtype in packages and formulas: "bfloat16".
 std::string_view package_dtype_name(c10::ScalarType dtype);
 
 }  // namespace strata::kernels

@@ -23,7 +23,7 @@ namespace {
 using at::Tensor;
 
 constexpr std::string_view kCpuArchitecture = "x86-64-v3";  // AVX2 and FMA
-constexpr uintptr_t kAlignment = 16;                        // that generated GPU code counts on
+constexpr uintptr_t kAlignment = 16;                        // bytes, which generated GPU code assumes
 
 std::string architecture_of(c10::Device device) {
   if (device.is_cpu()) return std::string(kCpuArchitecture);
@@ -31,7 +31,8 @@ std::string architecture_of(c10::Device device) {
   return "sm_" + std::to_string(properties.major * 10 + properties.minor);
 }
 
-// No configuration trains in Half: for the proof of it any width will do.
+// True if the package for any width is needed; AotWidths has the rules. fp16 always uses it, because no configuration
+// trains in fp16 and only the proof of the kernels calls it.
 bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<AotWidth>& widths,
                      const std::vector<Tensor>& inputs, c10::Device device) {
   constexpr int64_t kNarrow = 256, kLimit = int64_t{1} << 31;
@@ -39,7 +40,7 @@ bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<Aot
   const int64_t width = widths.back().size;
   if (rule == AotWidths::rows ? width < kNarrow || width % 8 != 0 : width % 16 != 0) return true;
   if (rule == AotWidths::lanes && width != kLanes) return true;
-  // The result may have more elements than any input: rows times widths.
+  // The result (rows times widths) may have more elements than any input.
   const auto first = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.dim() > 0; });
   int64_t of_result = first == inputs.end() ? 1 : first->size(0);
   for (const AotWidth& each : widths) of_result *= each.size;
@@ -55,7 +56,7 @@ std::string text_of(const std::vector<AotWidth>& widths, bool any) {
   return text.empty() ? "-" : text;
 }
 
-// Generated code reads whole vectors at 16-byte boundaries.
+// Makes an input contiguous and 16-byte aligned, because generated code loads whole vectors.
 Tensor prepared(const Tensor& input) {
   const Tensor contiguous = input.contiguous();
   const bool aligned = contiguous.is_cpu() || reinterpret_cast<uintptr_t>(contiguous.data_ptr()) % kAlignment == 0;
@@ -74,11 +75,11 @@ void release(char* problem, std::string_view op, const PackageRequest& request) 
 struct AotFunction::Loaded {
   c10::Device device;
   PackageRequest request;
-  std::vector<int64_t> sizes;  // of the widths; empty when any will do
+  std::vector<int64_t> sizes;  // values of the widths; empty if any width fits
   const PackagedFunction* function;
   const PackageLibrary* library;
   void* model = nullptr;
-  std::mutex mutex;  // a model loads its GPU kernels in its first call
+  std::mutex mutex;  // held during calls on GPUs, because a model loads its GPU kernels in its first call
   bool was_called = false;
 
   template <class... Parts>
@@ -87,8 +88,8 @@ struct AotFunction::Loaded {
     TORCH_CHECK(false, request.op, "/aot_inductor: ", request.description(), ", argument ", argument, " is ", parts...);
   }
 
-  // The library itself checks nothing. Letters must be the same size wherever they stand; those of the widths are
-  // fixed.
+  // Checks what the library itself does not. A letter stands for the same size in all arguments, and the letters of the
+  // widths have fixed sizes.
   void check(const std::vector<Tensor>& inputs, const std::vector<AotWidth>& widths) const {
     TORCH_INTERNAL_ASSERT(inputs.size() == function->arguments.size(), request.description(), " takes ",
                           function->arguments.size(), " arguments, got ", inputs.size());
@@ -127,7 +128,7 @@ AotFunction::Loaded& AotFunction::loaded(at::ScalarType dtype, const std::vector
     if (known->device == device && known->request.dtype == dtype && known->sizes == sizes) return *known;
   }
   auto& catalog = PackageCatalog::of_this_process();
-  // Text of the file as it is on disk: the constant has a line break in front.
+  // The formula is hashed as it is on disk. The embedded constant has one line break in front of it.
   const std::string_view formula = formula_.substr(formula_.starts_with('\n') ? 1 : 0);
   const PackageRequest request{op_, function_, formula, dtype, text_of(widths, any), architecture_of(device)};
   TORCH_CHECK(!device.is_cpu() || __builtin_cpu_supports("avx2"), op_,
@@ -156,7 +157,7 @@ std::vector<Tensor> AotFunction::operator()(at::ScalarType dtype, const std::vec
   std::optional<c10::cuda::CUDAStreamCaptureModeGuard> mode;
   if (device.is_cuda()) {
     lock.lock();
-    if (!loaded.was_called) mode.emplace(cudaStreamCaptureModeRelaxed);  // a capture allows no kernel to be loaded
+    if (!loaded.was_called) mode.emplace(cudaStreamCaptureModeRelaxed);  // a CUDA graph capture forbids loading kernels
     loaded.was_called = true;
   }
   release(loaded.library->run(loaded.function->number, loaded.model, handles.data(), results.data(), stream), op_,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AotFunction: one function of an op's `.py` file, compiled ahead of time by Inductor and called with tensors.
+// AotFunction: one function of an op's `.py` file that Inductor compiled ahead of time, called with tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,30 +15,31 @@
 
 namespace strata::kernels {
 
-// One of the widths that a package may be made for.
+// One width for which a package may be compiled.
 struct AotWidth {
   char letter;
   int64_t size;
 };
 
-// Which widths a package is asked for. On CPUs one package is for any width; on GPUs one for this very width, which
-// Inductor unrolls and vectorizes, but the package for any width where 32 bits cannot index the tensors, and
-//   rows   where rows are narrow (under 256) or not a multiple of 8
-//   lanes  where kLanes does not divide the elements, whose shape does not matter: see as_lanes()
-//   heads  where half a head (the last width) is not a multiple of 16
+// The rule by which a package is chosen. On CPUs one package serves any width. On GPUs a package is compiled for
+// exactly this width, so that Inductor can unroll and vectorize. A GPU uses the package for any width only if 32 bits
+// cannot index the tensors, or
+//   rows   if rows are narrow (under 256) or not a multiple of 8
+//   lanes  if the number of elements is not a multiple of kLanes; their shape does not matter, see as_lanes()
+//   heads  if half a head (the last width) is not a multiple of 16
 enum class AotWidths { rows, lanes, heads };
 
-// 16-byte accesses of GPUs need to know that there is a whole number of them.
+// Width of the rows into which elementwise tensors are cut, so that Inductor knows that 16-byte accesses on GPUs fit.
 inline constexpr int64_t kLanes = 16;
 
-// Adapters hold it as a function-local static. Calls are thread-safe and not differentiated.
+// Each op holds its functions as function-local statics. Calls are thread-safe, and autograd does not record them.
 class AotFunction {
  public:
   AotFunction(std::string_view op, std::string_view formula, std::string_view function,
               AotWidths rule = AotWidths::rows)
       : op_(op), formula_(formula), function_(function), rule_(rule) {}
 
-  // `dtype` is the package's. Inputs are made contiguous, and are refused where the function was not made for them.
+  // `dtype` selects the package. Inputs are made contiguous. Throws if the function was not compiled for these inputs.
   std::vector<at::Tensor> operator()(at::ScalarType dtype, const std::vector<AotWidth>& widths,
                                      std::vector<at::Tensor> inputs) const;
 
@@ -49,20 +50,21 @@ class AotFunction {
   std::string_view op_, formula_, function_;
   AotWidths rule_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<Loaded>> all_;  // a handful: one for each dtype, widths and device
+  mutable std::vector<std::shared_ptr<Loaded>> all_;  // few: one per dtype, widths and device
 };
 
-// A number that a package takes from the host's memory.
+// Makes a CPU tensor of a number that a package reads from host memory.
 at::Tensor host_number(double value);
 at::Tensor host_number(int64_t value);
 
-// [rows, width] with the last dimension of `x`.
+// Views `x` as [rows, width], where width is its last dimension.
 at::Tensor as_rows(const at::Tensor& x);
 
-// [elements / kLanes, kLanes], or [1, elements] where that does not divide.
+// Views `x` as [elements / kLanes, kLanes], or as [1, elements] if kLanes does not divide the number of elements.
 at::Tensor as_lanes(const at::Tensor& x);
 
-// What packages return for a weight is wide: into its buffer as it is, or to autograd in the weight's dtype.
+// Delivers the fp32 gradient that a package returns for a weight: to its routed buffer without a cast, or to autograd
+// in the dtype of the weight.
 at::Tensor deliver_wide(const at::Tensor& gradient, const at::Tensor& weight, const WeightGradient& where);
 
 }  // namespace strata::kernels

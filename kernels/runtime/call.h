@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One call of an op at a level: what the profiler sees of it, and how its arguments are refused.
+// CallScope and require: how one call of an op appears in the profiler, and how its arguments are checked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,8 @@
 
 namespace strata::kernels {
 
-// Brackets one forward ("rms_norm/aten") or backward ("rms_norm/aten/backward") for whoever listens to RecordFunction.
+// Records one forward ("rms_norm/aten") or backward ("rms_norm/aten/backward") with at::RecordFunction for the
+// profiler.
 class CallScope {
  public:
   CallScope(std::string_view op, Level level, std::string_view suffix = "") : record_(at::RecordScope::USER_SCOPE) {
@@ -27,18 +28,18 @@ class CallScope {
 
 inline constexpr std::string_view kBackward = "/backward";
 
-// The sentence at the door: "rms_norm/aten: " and then what came and what is expected.
+// Checks an argument. The ValueError begins with "rms_norm/aten: " and says what was given and what is expected.
 template <class... Parts>
 void require(bool condition, std::string_view op, Level level, const Parts&... parts) {
   if (!condition) TORCH_CHECK_VALUE(false, op, "/", name(level), ": ", parts...);
 }
 
-// How an argument that may be undefined is given to an autograd function, which refuses undefined tensors.
+// Wraps an argument that may be undefined, because a torch::autograd::Function does not accept undefined tensors.
 inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
 }
 
-// Two tensors of one shape, type and device.
+// Checks that two tensors have the same shape, dtype and device.
 inline void require_alike(std::string_view op, Level level, std::string_view name_a, const at::Tensor& a,
                           std::string_view name_b, const at::Tensor& b) {
   require(a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device(), op, level, name_a,
@@ -46,7 +47,7 @@ inline void require_alike(std::string_view op, Level level, std::string_view nam
           b.sizes(), " on ", b.device(), ", expected the same");
 }
 
-// One tensor's type and device must be those of another, whose shape is checked elsewhere.
+// Checks that two tensors have the same floating point dtype and device. Their shapes are checked elsewhere.
 inline void require_same_kind(std::string_view op, Level level, std::string_view name_a, const at::Tensor& a,
                               std::string_view name_b, const at::Tensor& b) {
   require(a.is_floating_point() && a.scalar_type() == b.scalar_type() && a.device() == b.device(), op, level, name_a,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A kernel is a pair of plain functions, forward and backward; a kernel table has one named slot per level.
+// KernelTable: the kernels of one op, one named slot per level. A kernel is a pair of plain functions, forward and
+// backward; an empty slot holds the reason why there is no kernel. A call at an empty slot throws a c10::Error.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,7 +13,7 @@
 
 namespace strata::kernels {
 
-// Stands in a slot that has no kernel, with the reason.
+// Fills a slot that has no kernel, and gives the reason.
 struct Absent {
   std::string_view reason;
 };
@@ -21,10 +22,10 @@ inline constexpr Absent kNotWritten{"not written yet"};
 inline constexpr std::string_view kGpuCode = "this level is GPU code";
 inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 
-// The Backward of an op that is not differentiated.
+// The type of Op::Backward for an op that has no backward (adamw, global_norm).
 struct NotDifferentiable;
 
-// Levels 4 and 5 are GPU code.
+// True if the kernels of `level` can run on `device`. Levels triton and cuda run on GPUs only.
 constexpr bool runs_on(Level level, c10::DeviceType device) {
   return device == c10::kCUDA || (device == c10::kCPU && level != Level::triton && level != Level::cuda);
 }
@@ -34,16 +35,16 @@ struct Kernel {
   using Forward = typename Op::Forward;
   using Backward = typename Op::Backward;
 
-  // A backward of null: autograd traces the forward by itself.
+  // If `backward` is null, autograd differentiates the operations of the forward.
   constexpr Kernel(Forward* forward, Backward* backward) : forward(forward), backward(backward) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
 
   Forward* forward = nullptr;
   Backward* backward = nullptr;
-  std::string_view absent;  // why there is no forward
+  std::string_view absent;  // why the slot is empty
 };
 
-// Slots have no default: a table that leaves one out does not compile.
+// The slots have no default values, so a table that leaves one out does not compile.
 template <class Op>
 struct KernelTable {
   Kernel<Op> aten, torchscript, aot_inductor, triton, cuda;
@@ -64,7 +65,8 @@ struct KernelTable {
     return aten;  // unreachable: the switch is complete
   }
 
-  // "" when `level` can be asked for on `device`; otherwise the sentence that says why not and what exists.
+  // Returns "" if `level` exists on `device`. Otherwise returns a sentence that says why it does not, and which levels
+  // do.
   std::string why_not(Level level, c10::DeviceType device) const {
     const bool empty = slot(level).forward == nullptr;
     if (!empty && runs_on(level, device)) return "";
@@ -82,7 +84,7 @@ struct KernelTable {
            "); levels there: " + (existing.empty() ? "none" : existing);
   }
 
-  // The kernel that was asked for, or an error: nothing else is ever chosen instead.
+  // Returns the kernel of `level` or throws a c10::Error. It never falls back to another level.
   const Kernel<Op>& at(Level level, c10::Device device) const {
     TORCH_CHECK(slot(level).forward != nullptr && runs_on(level, device.type()), why_not(level, device.type()));
     return slot(level);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The five levels of optimization at which every op exists, and their names in YAML.
+// The five levels of optimization and their names in YAML. An op has one kernel per level, or the reason why it has
+// none.
 #pragma once
 
 #include <array>

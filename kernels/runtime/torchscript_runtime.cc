@@ -22,8 +22,8 @@ using torch::jit::SugaredValue;
 constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 4> kDtypes = {
     {{"float32", c10::kFloat}, {"float64", c10::kDouble}, {"int64", c10::kLong}, {"bool", c10::kBool}}};
 
-// `torch` as formulas see it: the operators, as in LibTorch's own resolver, and the dtypes, which that one does not
-// know.
+// The name `torch` inside formulas. It resolves operators as LibTorch's own resolver does, and also dtypes, which
+// LibTorch's resolver does not know.
 struct TorchModule : torch::jit::BuiltinModule {
   TorchModule() : BuiltinModule("aten") {}
   std::shared_ptr<SugaredValue> attr(const SourceRange& location, GraphFunction& function,

@@ -15,18 +15,19 @@ struct CompilationUnit;
 
 namespace strata::kernels {
 
-// Compiled once, when it is made: adapters hold it as a function-local static, which C++ initializes once for all
-// threads. Calls are thread-safe and differentiable.
+// Compiles its function once, in the constructor. Each op holds its formulas as function-local statics, which C++
+// initializes once for all threads. Calls are thread-safe and differentiable.
 class Formula {
  public:
-  // `source` is the whole text of the file; everything before its first function (imports for Python) is left out.
+  // `source` is the whole text of the file. Everything before the first function (the imports that Python needs) is
+  // skipped.
   Formula(std::string_view source, std::string_view function);
 
   template <class... Arguments>
   at::Tensor operator()(const Arguments&... arguments) const {
     return call({value(arguments)...}).toTensor();
   }
-  // For functions that return a tuple of tensors.
+  // Calls a function that returns a tuple of tensors.
   template <class... Arguments>
   std::vector<at::Tensor> tuple(const Arguments&... arguments) const {
     const at::IValue result = call({value(arguments)...});

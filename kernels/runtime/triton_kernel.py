@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""TritonKernel: a Triton function and what is compiled of it: element types, constants, alignment, and the grid."""
+"""TritonKernel: a Triton function with the element types, constants and alignments to compile it for, and its grid."""
 import dataclasses
 import itertools
 
-# Arguments and constants are multiples of this where a specialization promises it: 16-byte accesses follow.
+# Specializations for aligned arguments assume that pointers (in bytes) and sizes are multiples of 16, which allows
+# 16-byte loads and stores.
 ALIGNMENT = 16
 
 
@@ -13,7 +14,7 @@ def ceil_div(value, divisor):
 
 @dataclasses.dataclass(frozen=True)
 class Specialization:
-    """One cubin."""
+    """One compiled variant of a kernel: one cubin."""
 
     types: dict  # argument -> "*bf16", "i32", ...
     constants: dict
@@ -24,20 +25,20 @@ class Specialization:
 
 @dataclasses.dataclass(frozen=True)
 class TritonKernel:
-    """`fits` and `grid` are expressions over arguments, sizes and constants that mean the same in Python and in C++;
-    they may call min, max and ceil_div. The launcher takes the first choice that fits."""
+    """`fits` and `grid` are expressions over arguments, sizes and constants. They mean the same in Python and in C++
+    and may call min, max and ceil_div. The launcher uses the first choice whose `fits` is true."""
 
     function: object
-    arguments: dict  # those of the function that are no constants, in order: "*T" points to elements of type T
-    types: list  # what the letters stand for: [{"T": "bf16"}, ...]
-    choices: list  # constants of each specialization; besides them `warps`, `stages`, `aligned`, `only` (values of T)
+    arguments: dict  # the arguments that are no constants, in order; "*T" is a pointer to elements of type T
+    types: list  # the type of each letter: [{"T": "bf16"}, ...]
+    choices: list  # the constants of each specialization, and `warps`, `stages`, `aligned`, `only` (values of T)
     grid: tuple
     fits: str = "true"
-    sizes: tuple = ()  # numbers that only `fits` and `grid` read
-    aligned: tuple = ()  # the arguments that an aligned choice expects as multiples of ALIGNMENT (bytes, for pointers)
+    sizes: tuple = ()  # numbers that only `fits` and `grid` use
+    aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)
 
     def specializations(self):
-        """In the order in which they are tried."""
+        """Yields the specializations in the order in which the launcher tries them."""
         for choice, letters in itertools.product(self.choices, self.types):
             if letters["T"] not in choice.get("only", (letters["T"],)):
                 continue

@@ -15,10 +15,10 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kMajor = 9, kMinor = 0;            // cubins of sm_90a run on this compute capability and on no other
-constexpr int kSharedWithoutAsking = 48 * 1024;  // bytes; more is an attribute of the kernel
-constexpr unsigned kDriverVersion = 12000;       // the first with context-independent loading
+constexpr int kSharedWithoutAsking = 48 * 1024;  // bytes; a kernel that uses more needs an attribute
+constexpr unsigned kDriverVersion = 12000;       // the first version with context-independent loading
 
-// The driver's entry points, asked for at run time: the program does not link libcuda and starts without a driver.
+// Driver functions that are looked up at run time. The program does not link libcuda, so it starts without a driver.
 struct Driver {
   template <class Function>
   static Function* entry(const char* name) {
@@ -61,7 +61,8 @@ void require_architecture(const TritonCall& call, int device) {
               "; choose level aten or torchscript");
 }
 
-// A capture forbids its thread what could wait for the GPU; loading code does not.
+// Relaxes the capture mode of this thread. During a CUDA graph capture a thread may not make calls that could wait for
+// the GPU, and loading code counts as one although it does not wait.
 class RelaxedCapture {
  public:
   RelaxedCapture() { C10_CUDA_CHECK(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -139,7 +140,7 @@ void TritonCubin::load(const TritonCall& call, int device) {
   }
   const auto kernel = static_cast<CUkernel>(kernel_);
   CUfunction function;
-  check(driver.function(&function, kernel), call, "cuKernelGetFunction");  // loads it into the device now
+  check(driver.function(&function, kernel), call, "cuKernelGetFunction");  // loads the kernel into the device now
   if (shared_ > kSharedWithoutAsking) {
     check(driver.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_, kernel, device), call,
           "cuKernelSetAttribute");
@@ -148,17 +149,17 @@ void TritonCubin::load(const TritonCall& call, int device) {
 }
 
 void TritonCubin::launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments) {
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // which CUDA calls an error
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // an empty grid is an error in CUDA
   const Driver& driver = Driver::get();
   TORCH_CHECK(call.device().is_cuda(), call.text(), ": tensors are on ", call.device(), ", expected a GPU");
   const c10::cuda::CUDAGuard guard(call.device());
   const int device = guard.current_device().index();
   CUcontext context = nullptr;
   check(driver.context(&context), call, "cuCtxGetCurrent");
-  // A thread of autograd may not have touched the device yet.
+  // A thread of autograd may not have a context on this device yet.
   if (context == nullptr) C10_CUDA_CHECK(cudaSetDevice(device));
   if ((devices_.load(std::memory_order_acquire) >> device & 1) == 0) load(call, device);
-  // A kernel can be launched as the function of the current context.
+  // The driver accepts a CUkernel in place of the CUfunction of the current context.
   check(driver.launch(reinterpret_cast<CUfunction>(kernel_), static_cast<unsigned>(grid[0]),
                       static_cast<unsigned>(grid[1]), static_cast<unsigned>(grid[2]), 32 * warps_, 1, 1, shared_,
                       c10::cuda::getCurrentCUDAStream(), const_cast<void**>(arguments), nullptr),

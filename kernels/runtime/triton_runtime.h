@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// TritonCubin: GPU code that Triton compiled when Strata was built; in this binary, loaded and launched through the
-// CUDA driver. tools/triton_compile.py writes one launcher for each kernel of a `_triton.py` file.
+// TritonCubin: GPU code that Triton compiled when Strata was built. It is embedded in this binary, and is loaded and
+// launched through the CUDA driver. tools/triton_compile.py writes one launcher for each kernel of a `_triton.py` file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,8 @@ namespace strata::kernels {
 
 struct TritonVariant;
 
-// One launch as errors name it: the kernel, its tensors and its numbers. Lives while the launch is made.
+// One launch as it is described in errors: the kernel, its tensors and its numbers. Refers to the arguments of the
+// launch and must not outlive it.
 class TritonCall {
  public:
   struct Number {
@@ -28,10 +29,10 @@ class TritonCall {
   TritonCall(const char* kernel, std::span<const at::Tensor* const> tensors, std::span<const Number> numbers)
       : kernel_(kernel), tensors_(tensors), numbers_(numbers) {}
 
-  // Undefined tensors are null pointers of any type.
+  // Undefined tensors are passed as null pointers and match any type.
   bool has_types(const TritonVariant& variant) const;
   static bool are_aligned(std::initializer_list<const at::Tensor*> tensors);
-  // A number that the kernel takes as 32 bits.
+  // Converts a number to the int32 that the kernel takes. Throws a ValueError if it is negative or does not fit.
   int32_t narrow(const char* name, int64_t value) const;
   c10::Device device() const;
   std::string text() const;  // "rms_norm_forward_triton(Float [2, 8], ..., rows = 2, width = 8)"
@@ -43,17 +44,17 @@ class TritonCall {
   std::span<const Number> numbers_;
 };
 
-// Loaded once per process, when it is first launched. In a graph capture too: loading waits for nothing that the
-// capture records and is no part of the graph.
+// Loaded once per process and device, at the first launch. This may happen during a CUDA graph capture: loading does
+// not wait for captured work and is not recorded into the graph.
 class TritonCubin {
  public:
-  // `shared`: bytes of dynamic shared memory of a block.
+  // `shared` is the number of bytes of dynamic shared memory per block.
   constexpr TritonCubin(const char* image, size_t bytes, const char* function, int warps, int shared)
       : image_(image), bytes_(bytes), function_(function), warps_(warps), shared_(shared) {}
 
   std::string_view image() const { return {image_, bytes_}; }
 
-  // On the current stream of the call's device; nothing when the grid is empty.
+  // Launches on the current stream of the call's device. Does nothing if the grid is empty.
   void launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments);
 
  private:
@@ -64,19 +65,19 @@ class TritonCubin {
   const char* function_;
   int warps_, shared_;
   std::mutex mutex_;
-  void* kernel_ = nullptr;             // a CUkernel, which belongs to no context
-  std::atomic<uint64_t> devices_ = 0;  // one bit for each device on which it can be launched
+  void* kernel_ = nullptr;             // a CUkernel, which is independent of contexts
+  std::atomic<uint64_t> devices_ = 0;  // one bit for each device on which the kernel is loaded
 };
 
-// A cubin and what it was compiled for.
+// A cubin with the types, alignment and constants for which it was compiled.
 struct TritonVariant {
-  std::array<at::ScalarType, 12> types;  // of the pointers, in order
-  bool aligned;                          // pointers and sizes are multiples of 16
+  std::array<at::ScalarType, 12> types;  // of the pointer arguments, in order
+  bool aligned;                          // true: pointers and sizes are multiples of 16
   std::array<int64_t, 6> constants;
   TritonCubin cubin;
 };
 
-// All variants of one kernel, in the order in which the launcher tries them.
+// All variants of one kernel, in the order in which the launcher tries them. The first one that fits is launched.
 struct TritonKernel {
   const char* name;
   std::span<const TritonVariant> variants;
@@ -84,7 +85,7 @@ struct TritonKernel {
 
 inline const void* triton_pointer(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
 
-// What grids are written in, the same in C++ and in Python.
+// The functions that expressions for grids may call; they mean the same in C++ and in Python.
 namespace triton {
 constexpr int64_t ceil_div(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 constexpr int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }

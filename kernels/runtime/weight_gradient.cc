@@ -14,7 +14,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The weak pointer keeps the address of a dead weight from being given to another tensor; it does not keep the weight.
+// The weak pointer keeps the address of a freed weight from being reused by another tensor. It does not keep the
+// weight's storage.
 struct Route {
   c10::weak_intrusive_ptr<c10::TensorImpl> weight;
   WeightGradientTarget target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the gradient of a weight goes: returned to autograd, or written straight into a buffer that somebody routed it
-// to.
+// Destinations of weight gradients: a gradient is returned to autograd, or written directly into a buffer that was
+// registered for the weight.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,28 +11,29 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// Undefined `into` means "return it". Otherwise the kernel writes `into` (add == false: the first writer overwrites, so
-// that buffers need no clearing) or adds to it, and returns nothing. `into` may have another dtype than the weight.
+// The destination of one gradient. If `into` is undefined, the gradient is returned to autograd. Otherwise the kernel
+// writes `into` (add == false) or adds to it, and returns an undefined tensor. The first writer overwrites, so buffers
+// need no clearing. `into` may have another dtype than the weight.
 struct WeightGradient {
   Tensor into;
   bool add = false;
 };
 
-// Called once for every gradient that an op's backward is about to produce for the weight.
+// A function that returns the destination. It is called once for every gradient that a backward is about to compute.
 using WeightGradientTarget = std::function<WeightGradient()>;
 
-// From now on gradients of `weight` (a leaf) go where `target` says.
+// Registers `target` for the gradients of `weight`, which must be a leaf. Replaces an earlier registration.
 void route_weight_gradient(const Tensor& weight, WeightGradientTarget target);
 void unroute_weight_gradient(const Tensor& weight);
 
-// What the backward of an op asks for each weight. {} when nothing is routed.
+// Called by the backward of an op for each weight. Returns {} if no target is registered or the weight is undefined.
 WeightGradient claim_weight_gradient(const Tensor& weight);
 
-// For levels that autograd differentiates: an alias of `weight` whose gradient is delivered as above.
+// Returns an alias of `weight` whose gradient goes to the registered target. Used at levels that autograd
+// differentiates.
 Tensor deliver_weight_gradient(const Tensor& weight);
 
-// Writes or adds `gradient` as `where` says and returns an undefined tensor; returns `gradient` where nothing is
-// routed.
+// Writes or adds `gradient` to `where.into` and returns an undefined tensor. Returns `gradient` if `into` is undefined.
 Tensor deliver(const Tensor& gradient, const WeightGradient& where);
 
 }  // namespace strata::kernels

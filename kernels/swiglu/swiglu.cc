@@ -29,7 +29,7 @@ Tensor swiglu_forward_aten(const Tensor& gate_up) {
   return at::silu(gate).mul_(up);
 }
 
-// Recomputes silu(gate): one pass of exp against F values a row kept from forward to backward.
+// Recomputes silu(gate): one more pass of exp, instead of F values per row that are saved from forward to backward.
 Tensor swiglu_backward_aten(const Tensor& grad_y, const Tensor& gate_up) {
   const auto [gate, up] = halves(gate_up);
   const Tensor grad = at::empty(gate_up.sizes(), gate_up.options());
@@ -46,7 +46,7 @@ Tensor swiglu_forward_torchscript(const Tensor& gate_up) {
   return formula(gate_up);
 }
 
-// [rows, 2, F]
+// Views gate_up as [rows, 2, F].
 Tensor rows_of_halves(const Tensor& gate_up) {
   const int64_t width = gate_up.size(-1) / 2;
   return as_rows(gate_up).unflatten(1, {2, width});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// swiglu, forward and backward: a block takes a piece of a row's columns, its blockIdx.y a row.
+// swiglu, forward and backward. A block computes a part of a row's columns; its blockIdx.y is the row.
 #include <algorithm>
 
 #include "kernels/activation/activation_math.cuh"
@@ -9,7 +9,8 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kVectors = 2;  // of each tensor, that a thread has in flight in the forward: 4.35 instead of 4.16 TB/s
+// Vectors of each tensor that a thread of the forward loads at once: 4.35 instead of 4.16 TB/s.
+constexpr int kVectors = 2;
 constexpr int kMaxThreads = 256;
 
 struct GateUp {
@@ -21,7 +22,7 @@ __device__ float forward_of(float gate, float up) {
   return activate<Activation::silu, T>(gate) * up;
 }
 
-// silu'(g) = s + g s (1 - s) with s = sigmoid(g), which both gradients need.
+// silu'(g) = s + g s (1 - s) with s = sigmoid(g). Both gradients need s.
 template <class T>
 __device__ GateUp backward_of(float grad_y, float gate, float up) {
   const float share = sigmoid<T>(gate);
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-// Any width and any alignment.
+// These kernels support any width and alignment.
 template <class T>
 __global__ void forward_any_kernel(T* y, const T* gate_up, int64_t rows, int64_t width) {
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -103,7 +104,7 @@ struct Grid {
   int threads;
 };
 
-// As few blocks a row as cover it, and threads in whole warps that leave few of them idle.
+// Returns the fewest blocks per row that cover the row, with threads in whole warps of which few are idle.
 Grid grid_for(int64_t rows, int64_t items, int items_per_thread) {
   const int64_t pieces = ceil_divide<int64_t>(items, kMaxThreads * items_per_thread);
   const int64_t threads = ceil_divide<int64_t>(items, pieces * items_per_thread * kWarp) * kWarp;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// swiglu: y = silu(gate) * up, where gate_up holds gate and then up in its last dimension; silu(x) = x / (1 + exp(-x)).
+// swiglu: y = silu(gate) * up with silu(x) = x / (1 + exp(-x)) (Shazeer 2020). The last dimension of gate_up holds gate
+// and then up.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// gate_up [..., 2F] -> [..., F]
+// gate_up [..., 2F], floating point -> y [..., F]. Saves gate_up for backward. Throws a ValueError if the last
+// dimension is odd.
 Tensor swiglu(const Tensor& gate_up, Level level);
 
 struct SwigluOp {

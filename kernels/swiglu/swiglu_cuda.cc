@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of swiglu: tensors to the launchers of swiglu.cu.
+// Level cuda of swiglu: calls the launchers of swiglu.cu with tensors.
 #include "kernels/swiglu/swiglu_cuda.h"
 
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of swiglu.cu: raw pointers to contiguous rows of `type`, sizes and a stream.
+// The launchers of swiglu.cu. They take raw pointers to contiguous rows of `type`, sizes and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace strata::kernels {
 
-// y and grad_y are [rows, width]; gate_up and its gradient [rows, 2 width].
+// y and grad_y are [rows, width]. gate_up and its gradient are [rows, 2 width].
 cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, int64_t rows, int64_t width,
                                   cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What swiglu is compiled into ahead of time. n rows, f width of each half
+# Functions of swiglu that are compiled ahead of time. n rows, f width of each half
 from program import Program
 
 PROGRAMS = [
@@ -12,5 +12,5 @@ PROGRAMS = [
     ),
 ]
 
-# Of the cases of the proof and of the shipped configurations.
+# Widths of the proof's cases and of the shipped configurations.
 GPU_WIDTHS = ["*", "f=1000", "bfloat16:f=8192", "bfloat16:f=14336"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton of swiglu: tensors to the kernels of swiglu_triton.py.
+// Level triton of swiglu: calls the kernels of swiglu_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/swiglu/swiglu.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of swiglu: each program has a piece of one row, gate and up side by side."""
+"""Level triton of swiglu: each program computes a part of one row and reads its gate and up."""
 import triton
 import triton.language as tl
 
@@ -20,7 +20,7 @@ def forward(gate_up, y, width, SIZE: tl.constexpr):
 
 @triton.jit
 def backward(grad_y, gate_up, grad, width, SIZE: tl.constexpr):
-    """Computes silu(gate) again: cheaper than to keep it."""
+    """Recomputes silu(gate), which is cheaper than to save it."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)

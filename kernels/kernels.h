@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The menu: every op of Strata with its call, its formula and its header, which gives shapes, errors and saved tensors.
+//
+// An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
+// aot_inductor, triton or cuda. All levels compute the same formula, and autograd differentiates all ops but the last
+// two. At level torchscript autograd differentiates the formula itself and saves what it needs; the saved tensors in
+// the headers are those of the other levels.
+//
+// An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
+// the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the levels of each
+// op.
+#pragma once
+
+// embedding(indices, weight, level): y[i] = weight[indices[i]]
+#include "kernels/embedding/embedding.h"
+
+// linear(x, weight, bias, activation, level): y = activation(x weight^T + bias)
+// linear_and_pre_activation(x, weight, bias, kind, level): y, and pre_activation = x weight^T + bias
+#include "kernels/linear/linear.h"
+
+// rms_norm(x, weight, eps, level): y = x / sqrt(mean(x^2) + eps) * weight
+// add_rms_norm(residual, branch, weight, eps, level): sum = residual + branch, y = rms_norm(sum)
+#include "kernels/rms_norm/rms_norm.h"
+
+// layer_norm(x, weight, bias, eps, level): y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias
+// add_layer_norm(residual, branch, weight, bias, eps, level): sum = residual + branch, y = layer_norm(sum)
+// layer_norm_gelu_tanh(x, weight, bias, eps, level): y = gelu_tanh(layer_norm(x))
+#include "kernels/layer_norm/layer_norm.h"
+
+// activation(x, kind, level): y = gelu(x), gelu_tanh(x), relu(x) or silu(x)
+#include "kernels/activation/activation.h"
+
+// swiglu(gate_up, level): y = silu(gate) * up, where gate_up = [gate, up]
+#include "kernels/swiglu/swiglu.h"
+
+// rotary(qkv, cosine, sine, heads, key_value_heads, level): y1 = x1 c - x2 s, y2 = x2 c + x1 s for the halves x1, x2 of
+// every query and key head; may overwrite qkv
+#include "kernels/rotary/rotary.h"
+
+// attention(qkv, heads, key_value_heads, mask, level): y = softmax(q k^T / sqrt(D)) v for every head
+#include "kernels/attention/attention.h"
+
+// dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,
+// else 0
+// add_dropout(residual, x, probability, key, site, first_row, level): y = residual + dropout(x)
+#include "kernels/dropout/dropout.h"
+
+// cross_entropy(logits, targets, scale, ignore_index, label_smoothing, level): loss = scale * sum of -log p(target),
+// p = softmax(logits); may overwrite logits
+#include "kernels/cross_entropy/cross_entropy.h"
+
+// linear_cross_entropy(hidden, weight, targets, scale, ignore_index, label_smoothing, level):
+// loss = cross_entropy(hidden weight^T, ...) without the logits of all rows in memory
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+
+// neighbor_aggregate(x, graph, edge_weight, reduction, level): y[t] = sum, mean or maximum of weight[e] * x[s] over the
+// edges e from s to t
+// neighbor_attention(x, score_source, score_target, graph, negative_slope, level): y[t] = sum of softmax(score)[e] *
+// x[s] over the edges of t, score[e] = leaky_relu(score_source[s] + score_target[t])
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+
+// adamw(master, first_moment, second_moment, gradient, compute_copy, scalars, options, level): one update in place;
+// g = gradient * gradient_scale, first = beta1 * first + (1 - beta1) * g, second = beta2 * second + (1 - beta2) * g^2
+#include "kernels/adamw/adamw.h"
+
+// global_norm(gradients, level): sum of x^2 over all elements of all tensors
+#include "kernels/global_norm/global_norm.h"
