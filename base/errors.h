@@ -20,7 +20,7 @@ enum class ExitCode {
   interrupted = 130,
 };
 
-// Thrown if a run cannot continue. main() writes it to error.json and returns its exit code.
+// Thrown if a run cannot continue. main() returns its exit code, and a training run writes it to error.json.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -15,8 +15,8 @@ std::string write_config(const modules::TransformerConfig& model);
 
 using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTransformerConfig>;
 
-// Throws Error(storage), which starts with `path`, if the text is not a config.json of these families, if a value is
-// missing or has the wrong type, or if it requires a feature that Strata does not have.
+// Throws Error(storage), which starts with `path`, if the text is not a config.json of these families or a value is
+// missing or has the wrong type. Features that Strata does not have are refused too.
 ImportedModel read_config(const std::string& text, const std::string& path);
 
 // Returns the model as one line of YAML: model: {...}

@@ -32,7 +32,7 @@ struct StoredFile {
 struct Manifest {
   std::string run;  // id of the process group that wrote the checkpoint
   int64_t step = 0;
-  std::string state;  // the trainer's state besides tensors; opaque here
+  std::string state;  // the trainer's state except for tensors; opaque here
   std::vector<StoredFile> files;
   std::map<std::string, StoredTensor> tensors;
 };

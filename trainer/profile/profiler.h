@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Records a few steps of a run and reports where their time goes. It wraps the training loop and each layer; a run
-// without `profile` has no Profiler.
+// Records a few steps of a run and reports where their time goes. It wraps the training loop and each layer; a run that
+// is not profiled has no Profiler.
 #pragma once
 
 #include <functional>

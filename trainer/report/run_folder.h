@@ -32,8 +32,8 @@ Start decide_start(const StartQuestion& question, const std::string& path);
 class RunFolder {
  public:
   // Creates the folder and its parents if they do not exist, and locks the folder. Throws Error(storage) if the path is
-  // a symbolic link or not a folder, if it cannot be written (tested by writing, because root passes every check of
-  // mode bits), or if a live process holds the lock. Only rank 0 may call it.
+  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. It tests by writing,
+  // because root passes every check of mode bits. Only rank 0 may call it.
   explicit RunFolder(std::string path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

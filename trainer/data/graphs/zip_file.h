@@ -19,8 +19,8 @@ struct ZipEntry {
 
 class ZipFile {
  public:
-  // Throws Error (data) with the file and the reason if the file is not a ZIP archive of less than 4 GiB, if entries
-  // overlap or lie outside of it, or if all entries together expand to more than most_bytes_of() its size.
+  // Throws Error (data) with the file and the reason if the file is not a ZIP archive of less than 4 GiB. It also
+  // throws if entries overlap or lie outside of it, or if they expand to more than most_bytes_of() its size.
   explicit ZipFile(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -16,10 +16,8 @@ Box random_box(int64_t height, int64_t width, const std::array<double, 2>& area,
 
 // Both functions write uint8 [side, side, channels]. They resize with antialiased bicubic interpolation as PIL does,
 // using LibTorch, which has vectorized code for this memory layout.
-//
-// resize_to_square resizes all of `part` without keeping its aspect ratio.
 
-// All of `part`, whatever its shape.
+// Resizes all of `part` to the square without keeping its aspect ratio.
 void resize_to_square(const Pixels& part, int64_t channels, int64_t side, uint8_t* square);
 
 // Resizes the shorter side of the image to side / share and crops a square of `side` from the middle, as timm does with

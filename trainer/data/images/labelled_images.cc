@@ -13,7 +13,7 @@
 namespace strata::trainer {
 namespace {
 
-// Random streams of an epoch, besides its order.
+// Random streams of an epoch, in addition to its order.
 constexpr uint64_t kFlip = 1, kRight = 2, kDown = 3;
 
 std::string text_of(int64_t channels, int64_t height, int64_t width) {
