@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A range of work split over the threads that a rank may use.
+// Splits a range of work over the threads that a rank may use.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -11,9 +11,9 @@
 
 namespace strata {
 
-// body(begin, end) for parts of [0, count) of at least `fewest`, at the same time; on this thread alone where a
-// c10::ParallelGuard says that others do the same. at::parallel_for runs on one thread in code that is not compiled
-// with OpenMP, as ours is.
+// Calls body(begin, end) in parallel on consecutive parts of [0, count), each with at least `fewest` elements. Runs on
+// the calling thread alone if a c10::ParallelGuard is active, because other threads then do the same work.
+// at::parallel_for is no replacement: in code compiled without OpenMP, as Strata is, it uses one thread.
 template <class Body>
 void on_all_threads(int64_t count, int64_t fewest, const Body& body) {
   const int64_t most = at::in_parallel_region() ? 1 : at::get_num_threads();

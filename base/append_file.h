@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A file that grows record by record while a run goes on: a record is there whole or not at all, and a full disk ends
-// no run.
+// A file that grows record by record during a run. A record that cannot be written whole is removed again, and a full
+// disk does not end the run.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace strata {
 
 class AppendFile {
  public:
-  // `warn` is called once, at the first failure; later records are still tried, for the disk may have room again.
+  // `warn` is called once, at the first failure. Later records are still tried, because the disk may have space again.
   using Warn = std::function<void(const std::string&)>;
 
-  // Makes the file when it does not exist and goes on after its first `keep` bytes; what stands behind them is cut off.
+  // Creates the file if it does not exist. Otherwise appends after its first `keep` bytes and cuts off the rest.
   AppendFile(const std::string& path, uint64_t keep, Warn warn);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

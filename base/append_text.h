@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files of results, which grow from one command to the next.
+// Appends text to a file of results, which grows from one command to the next.
 #pragma once
 
 #include <fstream>
@@ -9,7 +9,7 @@
 
 namespace strata {
 
-// Makes the file when it does not exist. Without a path nothing is done.
+// Creates the file if it does not exist. Does nothing if `path` is empty.
 inline void append_text(const std::string& path, const std::string& text) {
   if (path.empty()) return;
   std::ofstream file(path, std::ios::binary | std::ios::app);

@@ -19,7 +19,7 @@
 namespace strata {
 namespace {
 
-constexpr size_t kBuffer = 1 << 20;  // a checkpoint has hundreds of tensors of a few hundred bytes: one call for many
+constexpr size_t kBuffer = 1 << 20;  // one write for many tensors: most have a few hundred bytes
 
 }  // namespace
 
@@ -40,7 +40,7 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
 }
 
 OutputFile::~OutputFile() {
-  if (file_ >= 0) ::close(file_);  // left by an error that is already on its way
+  if (file_ >= 0) ::close(file_);  // still open only after an error, which is already thrown
 }
 
 void OutputFile::write(std::string_view bytes) {
@@ -76,7 +76,7 @@ void OutputFile::close() {
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);  // non-blocking: a pipe would wait
+  file_ = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);  // opening a pipe would block
   if (file_ < 0 && errno == ELOOP) {
     throw Error(ExitCode::storage, path + ": is a symbolic link, and none is followed here; name or copy its target");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files of which every system call is checked: a failure is Error(storage) with the call, the path and the reason.
+// Files whose system calls are all checked: a failure is an Error(storage) with the call, the path and the reason.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace strata {
 
-// A new file, hashed while it is written. It is on the disk when close() has returned; without close() it is
-// unfinished.
+// A new file that is hashed while it is written. Its bytes are on the disk after close() has returned. A file that is
+// destroyed without close() is unfinished.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);  // the path must not exist
@@ -35,8 +35,8 @@ class OutputFile {
   int file_;
 };
 
-// A regular file, read by position, never mapped: a file that shrinks meanwhile is an error and not a SIGBUS.
-// The last component of the path may not be a symbolic link.
+// A regular file that is read by position and never mapped, so that a file that shrinks during the read is an error and
+// not a SIGBUS. The last component of the path may not be a symbolic link.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
@@ -45,7 +45,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t bytes() const { return bytes_; }  // when it was opened
+  uint64_t bytes() const { return bytes_; }  // size at the time of opening
   void read(uint64_t offset, void* into, size_t bytes) const;
 
  private:
@@ -56,17 +56,17 @@ class InputFile {
 
 [[noreturn]] void throw_storage_error(std::string_view call, const std::string& path);  // from errno
 
-// At a limit on file sizes a signal would end the process; with it ignored, write returns EFBIG.
+// Ignores SIGXFSZ, which would end the process at a limit on file sizes. A write beyond the limit then returns EFBIG.
 void ignore_file_size_signal();
 
-// All of a file that is at most `limit` bytes long.
+// Returns the whole text of a file. A file of more than `limit` bytes is refused.
 std::string read_text_file(const std::string& path, uint64_t limit);
 std::string sha256_of_file(const std::string& path);
 
-void sync_folder(const std::string& path);  // names created, renamed or removed in it are on the disk
+void sync_folder(const std::string& path);  // puts created, renamed and removed names on the disk
 void rename_path(const std::string& from, const std::string& to);
 
-// Readers see the old file or the new one, also after a crash.
+// Replaces the file atomically: readers see the old text or the new text, also after a crash.
 void replace_file(const std::string& path, std::string_view text);
 
 }  // namespace strata

@@ -58,8 +58,8 @@ std::string sha256(std::string_view bytes) {
 ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset) {
   ContentSum sum;
   for (int64_t i = 0; i < count; ++i) {
-    // Two rounds of a 128-bit product, as in wyhash: no factor of the first one is ever 0, since an index is below 2^63
-    // and the two halves of kValue differ.
+    // Two rounds of a 128-bit product, as in wyhash. No factor of the first product is ever 0, because an index is
+    // below 2^63 and the two halves of kValue differ.
     const uint64_t bits = std::bit_cast<uint32_t>(values[i]);
     const Product first = multiply(static_cast<uint64_t>(offset + i) ^ kIndex, (bits << 32 | bits) ^ kValue);
     const Product second = multiply(first.low ^ kValue, first.high ^ kIndex);
@@ -71,7 +71,7 @@ ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset) {
 
 std::string weights_sha256(std::vector<ParameterContent> parameters) {
   std::sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  std::string text;  // one line a parameter: name, extents, the two halves of the sum
+  std::string text;  // one line for each parameter: name, shape, the two halves of the sum
   for (const ParameterContent& parameter : parameters) {
     text += parameter.name;
     for (const int64_t extent : parameter.shape) text += ' ' + std::to_string(extent);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What proves that bytes and weights are the ones that were written: SHA-256, and a hash of weights that any split of
-// them gives.
+// Hashes that prove that bytes and weights are unchanged: SHA-256, and a hash of weights that does not depend on how
+// they are sharded.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-struct evp_md_ctx_st;  // of OpenSSL
+struct evp_md_ctx_st;  // OpenSSL's hash state
 
 namespace strata {
 
@@ -18,7 +18,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void update(const void* bytes, size_t count);
-  std::string hex();  // once, at the end: 64 digits
+  std::string hex();  // 64 digits; call it once, after the last update()
 
  private:
   evp_md_ctx_st* context_;
@@ -26,9 +26,9 @@ class Sha256 {
 
 std::string sha256(std::string_view bytes);
 
-// The sum over elements of a 128-bit mix of (index, bits of the value), in two halves that add independently: the sums
-// of the pieces of a tensor, added with wrap-around in any order (an int64 all-reduce does it), are the sum of the
-// tensor.
+// The sum over all elements of a 128-bit mix of (index, bits of the value), kept in two halves that add independently.
+// The sums of the shards of a tensor, added with wrap-around in any order (for example by an int64 all-reduce), give
+// the sum of the whole tensor.
 struct ContentSum {
   uint64_t low = 0, high = 0;
   ContentSum& operator+=(const ContentSum& other) {
@@ -42,14 +42,14 @@ struct ContentSum {
 // `offset` is the index of values[0] in the flattened tensor.
 ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset);
 
-// A parameter and the sum over all of it.
+// A parameter and the sum over all of its elements.
 struct ParameterContent {
   std::string name;
   std::vector<int64_t> shape;
   ContentSum sum;
 };
 
-// The hash of the list sorted by name: the same for any number of ranks.
+// The SHA-256 of the list sorted by name. It is the same for any number of ranks.
 std::string weights_sha256(std::vector<ParameterContent> parameters);
 
 }  // namespace strata

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random numbers that belong to a key, one after another.
+// A stream of random numbers that depends on its key only.
 #pragma once
 
 #include <cmath>

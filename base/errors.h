@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors that end a run: the exit code says which kind, the text says what to do.
+// Errors that end a run. The exit code gives the kind of error, and the text says what to do.
 #pragma once
 
 #include <stdexcept>
@@ -16,11 +16,11 @@ enum class ExitCode {
   out_of_memory = 6,
   communication = 7,
   internal = 70,
-  preempted = 75,  // stopped on request, saved, to be resumed
+  preempted = 75,  // stopped on request after saving a checkpoint; the run can be resumed
   interrupted = 130,
 };
 
-// Thrown wherever a run cannot go on; main() turns it into error.json and the exit code.
+// Thrown if a run cannot continue. main() returns its exit code, and a training run writes it to error.json.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

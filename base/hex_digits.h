@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A number of 64 bits as 16 hexadecimal digits: what fingerprints of data look like.
+// Formats a 64-bit number as 16 hexadecimal digits, the form of all fingerprints of data.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace strata {
 namespace {
 
-constexpr size_t kLongest = 64;  // no name is longer; hostile keys of megabytes are not compared
+constexpr size_t kLongest = 64;  // no known name is longer; hostile keys of megabytes are not compared
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -21,7 +21,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-// Without those that say no more than that it is a number; but the last one, when there are no others.
+// The words of `name` without fillers such as num_ and _size. If all words are fillers, the last one is kept.
 std::vector<std::string_view> telling_words(std::string_view name) {
   static constexpr std::array<std::string_view, 11> kFillers = {"n",   "num",    "max",  "total", "size", "dim",
                                                                 "len", "length", "rate", "count", "steps"};
@@ -77,7 +77,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> nam
 }
 
 bool is_called(std::string_view word, std::string_view name) {
-  constexpr size_t kShortest = 3;  // of a word that stands for a longer one
+  constexpr size_t kShortest = 3;  // letters that an abbreviation must have
   if (word.size() > kLongest) return false;
   if (word.size() > 1 && word == initials(name)) return true;
   const std::vector<std::string_view> ours = telling_words(name), theirs = telling_words(word);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which of the known names somebody meant.
+// Finds the known name that a user most likely meant.
 #pragma once
 
 #include <span>
@@ -8,20 +8,21 @@
 
 namespace strata {
 
-// Letters to insert, delete, replace or swap with their neighbor; upper and lower case are the same.
+// The number of letters to insert, delete, replace or swap with their neighbor to get from `a` to `b`. Upper and lower
+// case are equal. Algorithm: optimal string alignment, the restricted Damerau-Levenshtein distance.
 int edit_distance(std::string_view a, std::string_view b);
 
-// Edits that a word may be away from what was meant.
+// The largest edit distance at which `word` still counts as a misspelling: about a third of its letters.
 int allowed_edits(std::string_view word);
 
-// The nearest of `names`, the first of equals; empty when none is near.
+// Returns the nearest of `names`, the first one if several are equally near, and an empty text if none is near enough.
 std::string nearest_name(std::string_view word, std::span<const std::string> names);
 
-// Whether other programs call `name` so: its words, shortened or among num_, _size and the like, or its initials.
-// vocab_size is vocabulary, num_layers is layers, lr is learning_rate.
+// True if `word` is a name that other programs give to `name`: its words, abbreviated or without fillers such as num_
+// and _size, or its initials. Examples: vocab_size for vocabulary, num_layers for layers, lr for learning_rate.
 bool is_called(std::string_view word, std::string_view name);
 
-// "; did you mean 'name'?", or nothing for an empty name.
+// Returns "; did you mean 'name'?", or an empty text for an empty name.
 std::string did_you_mean(std::string_view name);
 
 }  // namespace strata

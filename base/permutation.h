@@ -14,10 +14,11 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The key of one stream of random choices; the odd constant is 2^64 / golden ratio, which keeps (0, 0) away from 0.
+// Combines two numbers into the key of a stream of random numbers. The odd constant is 2^64 / golden ratio, which keeps
+// (0, 0) away from 0.
 constexpr uint64_t mix(uint64_t a, uint64_t b) { return mix(mix(a + 0x9e3779b97f4a7c15u) ^ b); }
 
-// Where `index` goes in the permutation of [0, size) that `key` selects. Requires 0 <= index < size.
+// Returns the place of `index` in the permutation of [0, size) that `key` selects. Requires 0 <= index < size.
 int64_t permuted(uint64_t key, int64_t index, int64_t size);
 
 }  // namespace strata

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The text with control characters as '?': names from files of others must not steer a terminal.
+// Replaces control characters by '?', because names from files of others must not steer a terminal.
 #pragma once
 
 #include <string>

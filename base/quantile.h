@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The middle of repeated measurements, and what lies so far from it: always one of the values.
+// Median and quantiles of repeated measurements. The result is always one of the values.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace strata {
 
-// `share` of the others are below it: 0.5 is the median, of an even number of values the upper one.
+// Returns the value that `share` of the other values are below: 0.5 gives the median, which for an even number of
+// values is the upper one. Requires at least one value.
 inline double quantile(std::vector<double> values, double share) {
   const auto place = static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(place), values.end());

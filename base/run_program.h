@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a program: its arguments, then its work; what goes wrong becomes a line and an exit code.
+// Runs a command-line program: parses its arguments and calls its work. An error becomes one line on stderr and an exit
+// code.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -14,7 +15,7 @@
 
 namespace strata {
 
-// `work` may return an exit code.
+// `work` returns nothing or an exit code.
 template <class Work>
 int run_program(CLI::App& app, int count, char** arguments, Work work) {
   try {

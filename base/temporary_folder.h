@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A new folder that is there as long as this is.
+// A new folder for temporary files, which the destructor removes.
 #pragma once
 
 #include <cerrno>

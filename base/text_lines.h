@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A text line by line, where texts of ranks are compared.
+// Splits a text into lines, for comparing the texts of several ranks.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace strata {
 
-// A line break at the end begins no line.
+// A line break at the end of the text starts no further line.
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {

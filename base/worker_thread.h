@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A thread that does one piece of work after another.
+// A thread that runs one task after another.
 #pragma once
 
 #include <pthread.h>
@@ -15,13 +15,13 @@
 
 namespace strata {
 
-// What it costs to begin and end a thread for each piece is not the thread alone: OpenMP begins and ends a team of
-// threads with it, 6 ms on a host of 16 cores.
+// It is kept between tasks, because starting and ending a thread for each task also starts and ends a team of OpenMP
+// threads: 6 ms on a host with 16 cores.
 class WorkerThread {
  public:
-  // `name`, of at most 15 characters, is what the system calls it.
+  // `name` is the name of the thread in the operating system: at most 15 characters.
   explicit WorkerThread(const char* name) : thread_([this, name] { serve(name); }) {}
-  // Waits for the work that it was given.
+  // Waits until all tasks that were started have finished.
   ~WorkerThread() {
     {
       const std::lock_guard lock(mutex_);
@@ -33,7 +33,7 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
-  // The future has the result, or what `work` has thrown.
+  // Returns a future that holds the result of `work` or the exception that it has thrown.
   template <class Work>
   auto start(Work work) -> std::future<decltype(work())> {
     auto task = std::make_shared<std::packaged_task<decltype(work())()>>(std::move(work));
@@ -64,7 +64,7 @@ class WorkerThread {
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last, because it uses the members above
 };
 
 }  // namespace strata

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rules between fields: each names the fields that it reads, and is skipped when one of them was not read well.
+// Rules that involve several fields. A rule names the fields that it reads and is skipped if one of them could not be
+// read.
 #pragma once
 
 #include <functional>
@@ -11,19 +12,21 @@ namespace strata::configs {
 
 class Checks {
  public:
-  // `read_well(path)`: the field and all above it had no error. `report(path, message)`: an error at this field.
+  // read_well(path) is true if the field and all sections above it are without errors. report(path, message) adds an
+  // error at this field.
   using ReadWell = std::function<bool(const std::string& path)>;
   using Report = std::function<void(const std::string& path, const std::string& message)>;
   Checks(ReadWell read_well, Report report) : read_well_(std::move(read_well)), report_(std::move(report)) {}
 
-  // The rules of a section: its fields are named without their prefix.
+  // Returns the checks of a section, in which fields are named without the section's prefix.
   Checks within(const std::string& section) const {
     Checks inner = *this;
     inner.prefix_ = prefix_ + section + ".";
     return inner;
   }
 
-  // All fields were read well: a rule about them can be computed. A leading '/' names a field from the root.
+  // True if all fields were read without errors, so that a rule about them can be computed. A leading '/' names a field
+  // from the root.
   bool can_check(std::initializer_list<std::string_view> fields) const {
     for (std::string_view field : fields) {
       if (!read_well_(path(field))) return false;
@@ -31,7 +34,7 @@ class Checks {
     return true;
   }
 
-  // The rule is broken; said at `field`.
+  // Reports at `field` that the rule is broken.
   void fail(std::string_view field, const std::string& message) { report_(path(field), message); }
 
  private:

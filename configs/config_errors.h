@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All that is wrong with a configuration, collected and then reported at once.
+// Collects all errors of a configuration and reports them at once.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace strata::configs {
 
-// Its text is the whole report.
+// An exception whose text is the whole report.
 class ConfigErrors : public Error {
  public:
   explicit ConfigErrors(const std::string& report) : Error(ExitCode::configuration, report) {}
@@ -19,18 +19,18 @@ class ConfigErrors : public Error {
 
 class ErrorList {
  public:
-  // `path` may be empty: an error of the file, not of a key.
+  // `path` is empty if the error belongs to the file and not to a key.
   void add(const Place& place, const std::string& path, const std::string& message);
-  // No error of its own, but the field has no value that could be used; "" for all fields.
+  // Marks a field that has no usable value, without an error of its own. "" marks all fields.
   void spoil(const std::string& path) { spoiled_.insert(path); }
 
-  // Neither the field nor a section above it has an error.
+  // True if neither the field nor a section above or below it has an error.
   bool read_well(const std::string& path) const;
   bool empty() const { return errors_.empty(); }
-  // So many that looking for nearest names is no help any more.
+  // True if there are so many errors that suggesting similar names does not help any more.
   bool crowded() const { return errors_.size() >= 100; }
 
-  // Errors in the order of the file, then those of overrides, then how many there are.
+  // The report lists errors in the order of the file, then errors of overrides, then the number of errors.
   std::string report() const;
   void throw_if_any() const;
 

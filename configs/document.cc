@@ -19,15 +19,15 @@ namespace strata::configs {
 namespace {
 
 constexpr int64_t kMostBytes = 1 << 20;  // the largest shipped configuration has 2 kB
-constexpr int64_t kMostNodes = 100'000;  // with aliases expanded: ten lines of them can mean billions of values
-constexpr size_t kMostLevels = 64;       // far below the depth at which yaml-cpp gives up
+constexpr int64_t kMostNodes = 100'000;  // counted with aliases expanded: ten lines can mean billions
+constexpr size_t kMostLevels = 64;       // far below the depth at which yaml-cpp fails
 
 struct Refused {
   Place place;
   std::string message;
 };
 
-// Builds nodes from the events of yaml-cpp's parser. YAML::Load would drop second documents and quotes.
+// Builds nodes from the events of yaml-cpp's parser, because YAML::Load would drop a second document and the quotes.
 class Builder : public YAML::EventHandler {
  public:
   explicit Builder(std::shared_ptr<const Source> source) : source_(std::move(source)), columns_(source_->text) {}
@@ -41,7 +41,7 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto node = make(Node::Kind::null, mark);
-    // The parser's mark is that of whatever comes next.
+    // The parser's mark is the position of the next token, so the position of the key is used.
     if (!open_.empty() && open_.back().key) node->place = open_.back().key->place;
     finish(node, anchor);
   }
@@ -56,7 +56,7 @@ class Builder : public YAML::EventHandler {
     auto node = make(Node::Kind::scalar, mark);
     node->text = value;
     node->quoted = tag == "!";
-    // A plain ~, null or nothing at all is no value.
+    // An unquoted ~ or null means no value.
     if (!node->quoted && (value == "~" || value == "null" || value == "Null" || value == "NULL")) {
       node->kind = Node::Kind::null;
     }
@@ -77,7 +77,7 @@ class Builder : public YAML::EventHandler {
   struct Open {
     std::shared_ptr<Node> node;
     YAML::anchor_t anchor;
-    NodePtr key = nullptr;  // of a map: read, and waiting for its value
+    NodePtr key = nullptr;  // in a map: the key whose value was not read yet
   };
 
   std::shared_ptr<Node> make(Node::Kind kind, const YAML::Mark& mark) {
@@ -179,7 +179,7 @@ NodePtr parse_document(std::shared_ptr<const Source> source, const std::string& 
     errors.add(refused.place, key_path, refused.message);
     return nullptr;
   } catch (const YAML::Exception& exception) {
-    // msg is yaml-cpp's sentence without the position, which we give ourselves.
+    // exception.msg is yaml-cpp's message without the position, which is added here.
     errors.add(builder.place(exception.mark), key_path, "expected YAML: " + exception.msg);
     return nullptr;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A YAML document as it was written, with the place of every key and value. What YAML libraries let pass is refused
-// here.
+// A YAML document as it was written, with the place of every key and value. It refuses some input that YAML libraries
+// accept.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace strata::configs {
 
 struct Node;
-using NodePtr = std::shared_ptr<const Node>;  // aliases share
+using NodePtr = std::shared_ptr<const Node>;  // aliases share a node
 
 struct Node {
   enum class Kind { null, scalar, list, map };
@@ -26,22 +26,23 @@ struct Node {
 
   Kind kind = Kind::null;
   Place place = {};
-  std::string text = {};  // of a scalar
+  std::string text = {};  // text of a scalar
   bool quoted = false;    // '10' is text, 10 is a number
   std::vector<NodePtr> items = {};
-  std::vector<Entry> entries = {};  // of a map, duplicates included
-  int64_t size = 1;                 // nodes below and including this one, aliases counted each time
+  std::vector<Entry> entries = {};  // entries of a map, duplicate keys included
+  int64_t size = 1;                 // number of nodes including this one, aliases counted each time
 
   // The first value under `key`, or null.
   NodePtr find(const std::string& key) const;
-  // "the text 'abc'", "a list of 3"
+  // A description for error messages, such as "a list of 3".
   std::string described() const;
 };
 
-// Null when the text is not one well-formed document; `errors` then says why. `path` in messages is `key_path`.
+// Returns null if the text is not exactly one well-formed document, and adds the reason to `errors`. Errors are
+// reported at the key `key_path`.
 NodePtr parse_document(std::shared_ptr<const Source> source, const std::string& key_path, ErrorList& errors);
 
-// The same for a file, which must be a readable regular file of at most 256 KiB.
+// Does the same for a file, which must be a readable regular file of at most 1 MiB.
 NodePtr load_document(const std::string& path, ErrorList& errors);
 
 }  // namespace strata::configs

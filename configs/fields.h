@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The fields of a configuration, collected from its describe(): one description from which reading, help, reference,
-// schema and resolved file all come.
+// The fields of a configuration, collected from its describe(). This one description serves for reading, help,
+// reference page, JSON Schema and resolved.yaml.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace strata::configs {
 
-// What a field holds: one value, a list of values, or nothing.
+// The content of a field: one value, a list of values, or nothing.
 struct Content {
   bool is_list = false;
   std::vector<Value> values = {};
@@ -31,18 +31,19 @@ struct Field {
   std::string name, documentation, unit = {};
   bool required = false;
 
-  // A value, a list of values, or either of them, bound to a member.
+  // For a field that holds a value, a list of values, or either of them: the accepted types and the access to the
+  // member.
   std::optional<ValueType> value = {}, element = {};
-  size_t list_length = 0;  // 0: any
+  size_t list_length = 0;  // 0 means any length
   std::function<void(const Content&)> set = {};
   std::function<Content()> get = {};
 
-  // A section, or a list of sections (append makes one more).
+  // For a field that holds a section or a list of sections; append() adds one section to the list.
   std::function<Section()> section = {}, append = {};
   std::function<std::vector<Section>()> all = {};
 
   bool is_value() const { return value || element; }
-  // "an integer, at least 1", "a list of 2: a number"
+  // A description for error messages, such as "an integer, at least 1" or "a list of 2, each a number".
   std::string expected() const;
 };
 
@@ -50,30 +51,30 @@ struct Field {
 struct Choice {
   std::string name, documentation;
   std::vector<std::string> alternatives;
-  std::function<Section(size_t)> select;  // makes the alternative, with defaults
+  std::function<Section(size_t)> select;  // selects an alternative and sets it to its defaults
   std::function<size_t()> selected;
-  std::function<Section()> current;  // the fields of the selected one
+  std::function<Section()> current;  // fields of the selected alternative
 };
 
 struct Section {
   std::vector<Field> fields = {};
   std::optional<Choice> choice = {};
-  std::function<void()> complete = {};  // called when all keys were read: fills in what follows from them
+  std::function<void()> complete = {};  // called after all keys were read; derives further values from them
 
-  bool needs_keys() const;  // some key is required
+  bool needs_keys() const;  // true if a key is required
 };
 
-// How members become Values and back.
+// Converts members of a configuration to Values and back.
 template <class T>
 struct MemberTraits;
 
 template <class Config>
 Section section_of(Config& config);
 
-// The visitor that a describe(fields) is given. Members must outlive the Section.
+// The visitor that is passed to describe(fields). The members must outlive the Section.
 class Fields {
  public:
-  // A field with a default.
+  // Adds a field whose default is the member's current value.
   template <class T>
   void add(std::string name, T& member, std::string documentation, Limits limits = kAny, std::string unit = {}) {
     Field field = described(std::move(name), std::move(documentation), std::move(unit));
@@ -87,12 +88,12 @@ class Fields {
     field.required = true;
     if (field.value) field.value->may_be_empty = false;
   }
-  // A field that may be left out, and then has no value.
+  // Adds a field that may be left out; it then has no value.
   template <class T>
   void add_optional(std::string name, std::optional<T>& member, std::string documentation, Limits limits = kAny) {
     add_or_word(std::move(name), member, "", std::move(documentation), {}, limits);
   }
-  // No value is written as `word`.
+  // Adds an optional field; in YAML, `word` stands for "no value".
   template <class T>
   void add_or_word(std::string name, std::optional<T>& member, std::string word, std::string documentation,
                    std::string unit = {}, Limits limits = kAny) {
@@ -133,7 +134,8 @@ class Fields {
     };
     section_.fields.push_back(std::move(field));
   }
-  // The section is a tagged union: the value of `name` says which of Ts' fields it has besides its own.
+  // Makes the section a tagged union: the value of the key `name` selects which of the types Ts adds its fields to the
+  // section.
   template <class... Ts>
   void choose(std::string name, std::variant<Ts...>& member, const std::array<const char*, sizeof...(Ts)>& alternatives,
               std::string documentation) {
@@ -150,7 +152,7 @@ class Fields {
     section_.choice = std::move(choice);
   }
 
-  // `fill` is called when the keys of the section were read, before any rule is checked.
+  // `fill` is called after the keys of the section were read and before any rule is checked.
   void complete(std::function<void()> fill) { section_.complete = std::move(fill); }
 
   Section take() { return std::move(section_); }
@@ -174,7 +176,7 @@ Section section_of(Config& config) {
   return fields.take();
 }
 
-// Types that one Value holds as it is.
+// Types that a Value holds without conversion.
 template <class T, ValueType::Kind kKind>
 struct PlainTraits {
   static ValueType type(Limits limits) { return {.kind = kKind, .limits = limits, .may_be_empty = true}; }
@@ -197,7 +199,7 @@ struct MemberTraits<std::string> : PlainTraits<std::string, ValueType::Kind::tex
 template <>
 struct MemberTraits<Range> : PlainTraits<Range, ValueType::Kind::range> {};
 
-// Enums whose namespace has names(T): one name for each enumerator, in order.
+// Enums whose namespace has a function names(T), which returns one name for each enumerator, in order.
 template <class T>
 requires std::is_enum_v<T>
 struct MemberTraits<T> {
@@ -257,7 +259,7 @@ struct MemberTraits<std::array<T, N>> {
   }
 };
 
-// A word, or a list.
+// A field that holds either a word or a list.
 template <class Word, class T>
 struct MemberTraits<std::variant<Word, std::vector<T>>> {
   using Member = std::variant<Word, std::vector<T>>;

@@ -10,7 +10,7 @@ namespace strata::configs {
 namespace {
 
 constexpr size_t kLongestKey = 64;  // hostile keys of megabytes are not compared
-constexpr int kFarthest = 100;      // of what other programs call a key: any slip of the pen is nearer
+constexpr int kFarthest = 100;      // distance of a name that other programs use: farther than any misspelling
 
 std::string joined(const std::string& section, const std::string& name) {
   return section.empty() ? name : section + "." + name;
@@ -45,7 +45,7 @@ void KeyFinder::collect_keys(const Section& section, const std::string& path, co
 }
 
 void KeyFinder::collect_present(const Node& node, const std::string& path) {
-  // Only sections that exist are followed, so this is as small as the configuration.
+  // Only sections that the configuration knows are followed, so the result is not larger than the document.
   for (const Node::Entry& entry : node.entries) {
     const std::string inner = joined(path, entry.key);
     const bool first = present_.insert(inner).second;
@@ -59,9 +59,9 @@ void KeyFinder::collect_present(const Node& node, const std::string& path) {
 KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::string& key) const {
   if (key.size() > kLongestKey) return {};
   const std::string section = path_without_indices(section_path);
-  // A key of this section that is still missing is the likeliest; then the same name in another section, still missing
-  // there; then a small slip in another section; then a key that stands there already; then what other programs call a
-  // key of this section. Required keys win among equals.
+  // The key with the lowest rank wins: 2 per edit, 1 for another section, 3 for a key that the document already has. An
+  // exact name in another section (1) thus comes before a misspelling in this one (2 or more). Names that other
+  // programs use count as 100 edits. Among equal ranks, required keys win.
   using Rank = std::tuple<int, bool>;
   Rank best = {1000, false};
   Meant meant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which key somebody meant who wrote one that is not there.
+// Finds the key that a user most likely meant by an unknown key.
 #pragma once
 
 #include <set>
@@ -13,14 +13,14 @@ namespace strata::configs {
 
 class KeyFinder {
  public:
-  // `prototype`: all fields, bound to an object that may be changed. `root`: the document, whose keys are less likely
-  // meant.
+  // `prototype` has all fields, bound to an object that is modified. `root` is the document: keys that it already has
+  // are less likely meant.
   KeyFinder(const Section& prototype, const Node& root);
 
   struct Meant {
-    std::string path;   // of the key that was meant; empty: no idea
-    std::string shown;  // its name, or its path when it is in another section
-    // The key itself, which another type of this section has: "type: wsd". Otherwise empty.
+    std::string path;   // path of the key that was meant; empty if none is similar
+    std::string shown;  // name of that key, or its path if it is in another section
+    // Set if the unknown key belongs to another alternative of this section, such as "type: wsd". Otherwise empty.
     std::string belongs_to = {};
   };
   Meant meant(const std::string& section_path, const std::string& key) const;
@@ -29,7 +29,7 @@ class KeyFinder {
   struct Key {
     std::string section, name;
     bool required = false;
-    std::vector<std::string> alternatives = {};  // "type: wsd": the types of the section that have it; empty: all
+    std::vector<std::string> alternatives = {};  // alternatives of the section that have the key; empty: all
   };
   void collect_keys(const Section& section, const std::string& path, const std::string& alternative);
   void collect_present(const Node& node, const std::string& path);
@@ -38,7 +38,7 @@ class KeyFinder {
   std::set<std::string> present_;
 };
 
-// The path of a key: list indices are left out, so that `kernels.layers.0.only` is `kernels.layers.only`.
+// Returns the path of a key without list indices: `kernels.layers.0.only` gives `kernels.layers.only`.
 std::string path_without_indices(const std::string& path);
 
 }  // namespace strata::configs

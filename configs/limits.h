@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The numbers that a field accepts.
+// The range of numbers that a field accepts.
 #pragma once
 
 #include <limits>

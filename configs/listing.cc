@@ -9,7 +9,7 @@ namespace {
 
 std::string inside(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
-// The value as YAML; nothing when the field has none.
+// Returns the value as YAML, or nothing if the field has no value.
 std::optional<std::string> yaml_of(const Content& content) {
   if (!content.is_list) return content.values.empty() ? std::nullopt : std::optional(yaml_of(content.values[0]));
   std::string text = "[";
@@ -18,7 +18,7 @@ std::optional<std::string> yaml_of(const Content& content) {
 }
 
 std::string origin_of(const Places& places, const std::string& path) {
-  // An override of one element of a list is the origin of the list.
+  // If one element of a list was overridden, the override is the origin of the whole list.
   for (auto below = places.lower_bound(path + "."); below != places.end() && below->first.starts_with(path + ".");
        ++below) {
     if (below->second.source && below->second.source->is_override) return below->second.origin();
@@ -33,7 +33,8 @@ std::string plain_of(const Content& content, const std::string& yaml) {
   return text ? *text : yaml;
 }
 
-// What there is to list in a section, in order: value(name, yaml, plain), section(name, Section), sections(name, all).
+// Calls the visitor for all contents of a section, in order: value(name, yaml, plain), section(name, Section) and
+// sections(name, all).
 template <class Visitor>
 void visit(const Section& section, Visitor&& visitor) {
   if (section.choice) {
@@ -76,7 +77,7 @@ struct YamlWriter {
   const Places& places;
   std::string path = {}, indentation = {};
   std::string text = {};
-  bool begins_item = false;  // the next line starts an element of a list
+  bool begins_item = false;  // true if the next line starts an element of a list
 
   std::string margin() {
     if (!begins_item) return indentation;
@@ -103,7 +104,7 @@ struct YamlWriter {
   }
 };
 
-// The lines that are not equal to or below a key of `ignored`.
+// Returns the lines whose path is neither in `ignored` nor below a path in `ignored`.
 std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored) {
   std::vector<Line> kept;
   for (const Line& line : lines) {

@@ -6,7 +6,7 @@
 namespace strata::configs {
 namespace {
 
-// One key as the manual shows it.
+// A key with what the manual prints about it.
 struct Entry {
   std::string path, expected, fallback, documentation;
 };
@@ -21,7 +21,7 @@ std::string fallback_of(const Field& field) {
   return list_values(single, {}).at(0).value;
 }
 
-// Calls section(path, documentation) and key(Entry) over all of a configuration, in order.
+// Calls on_section(path, documentation) and on_key(Entry) for all sections and keys of a configuration, in order.
 template <class OnSection, class OnKey>
 void walk(const Section& section, const std::string& path, const OnSection& on_section, const OnKey& on_key) {
   const auto inside = [&](const std::string& name) { return path.empty() ? name : path + "." + name; };
@@ -51,7 +51,7 @@ void walk(const Section& section, const std::string& path, const OnSection& on_s
       use(choice.select(i), only_one ? "" : "; with " + choice.name + ": " + choice.alternatives[i]);
     }
   };
-  // Values before sections, so that the keys of a section stand together.
+  // Values come before sections, so that the keys of a section stay together.
   if (section.choice) {
     const ValueType words = {.kind = ValueType::Kind::word, .words = section.choice->alternatives};
     on_key(Entry{inside(section.choice->name), words.expected(), "required", section.choice->documentation});

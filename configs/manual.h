@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All keys explained: for a terminal, as a page of Markdown, and as a JSON Schema for editors.
+// Documentation of all keys: as text for a terminal, as a Markdown page, and as a JSON Schema for editors.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace strata::configs {
 
-// `prototype` describes an object with its defaults, which is used up.
+// `prototype` describes an object with its default values; these functions modify the object.
 std::string help_text(const Section& prototype);
 std::string reference_page(const Section& prototype, const std::string& title);
 std::string json_schema(const Section& prototype, const std::string& title);

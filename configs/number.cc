@@ -8,15 +8,15 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The parts of [+-] digits [. digits] [e [+-] digits], underscores between digits dropped.
+// The parts of [+-] digits [. digits] [e [+-] digits]; underscores between digits are dropped.
 struct Decimal {
   bool negative = false;
   std::string whole, fraction;
   bool has_point = false;
-  std::string exponent;  // with its sign
+  std::string exponent;  // with its minus sign, if any
 };
 
-// Takes digits from the front of `text`; false when an underscore is not between two digits.
+// Moves digits from the front of `text` to `digits`. Returns false if an underscore is not between two digits.
 bool take_digits(std::string_view& text, std::string& digits) {
   size_t i = 0;
   for (; i < text.size() && (is_digit(text[i]) || text[i] == '_'); ++i) {
@@ -67,7 +67,7 @@ NumberOrProblem<int64_t> parse_integer(std::string_view text) {
   const auto decimal = split(text);
   if (!decimal) return {std::nullopt, ""};
   if (const std::string problem = leading_zero(*decimal); !problem.empty()) return {std::nullopt, problem};
-  // The digits, with the point moved right by the exponent: 1.5e3 is 1500.
+  // The exponent moves the decimal point to the right: 1.5e3 is 1500.
   std::string digits = decimal->whole + decimal->fraction;
   int64_t exponent = 0;
   const std::string& written = decimal->exponent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers as people write them: 10_000 and 1e9 are integers; 010 (8 or 10?), nan and inf are refused.
+// Parses numbers as people write them: 10_000 and 1e9 are integers; 010 (8 or 10?), nan and inf are refused.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace strata::configs {
 template <class Number>
 struct NumberOrProblem {
   std::optional<Number> value;
-  std::string problem = {};  // a reason, when there is one beyond "not a number"
+  std::string problem = {};  // the reason, if it is more specific than "not a number"
 };
 
 NumberOrProblem<int64_t> parse_integer(std::string_view text);

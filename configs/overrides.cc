@@ -12,7 +12,7 @@ struct Refused {
   std::string message;
 };
 
-// The parts of a.b.0, or nothing when that is no path.
+// Splits a path such as a.b.0 into its parts. Returns an empty list if `path` is not a valid path.
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -26,7 +26,7 @@ std::vector<std::string> split_path(const std::string& path) {
   }
 }
 
-// Copies the nodes on the way, because aliases share them.
+// Returns the tree with `value` at the path. Nodes along the path are copied, because aliases share nodes.
 NodePtr with_value(const NodePtr& node, const std::vector<std::string>& parts, size_t depth, const NodePtr& value) {
   if (depth == parts.size()) return value;
   const std::string& part = parts[depth];

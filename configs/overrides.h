@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `a.b.c=value` on the command line: a key of the document, or an element of a list (a.0), gets another value.
+// Overrides of the command line: `a.b.c=value` sets a key of the document, `a.0=value` an element of a list.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace strata::configs {
 
-// The document with the override; the value is YAML. On an error the document as it was.
+// Returns the document with the override applied; the value is parsed as YAML. On an error, returns the document
+// unchanged.
 NodePtr apply_override(const NodePtr& root, const std::string& override_text, ErrorList& errors);
 
 }  // namespace strata::configs

@@ -15,7 +15,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// A range that may say what is meant for it: `4-7 selective`.
+// A range with an optional word that applies to it, such as `4-7 selective`.
 template <class Word>
 struct MarkedRange {
   Range range;

@@ -16,7 +16,8 @@ std::string hex(unsigned char byte) {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Bytes of the UTF-8 character at the start of `text`; 0: there is none (overlong forms and surrogates included).
+// Returns the number of bytes of the UTF-8 character at the start of `text`, or 0 if it is invalid; overlong forms and
+// surrogates are invalid too.
 size_t character_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

@@ -20,7 +20,7 @@ class Reader {
       errors_.spoil(path);
       return;
     }
-    std::set<std::string> tolerated;  // keys of alternatives, when it is not known which one was meant
+    std::set<std::string> tolerated;  // keys of all alternatives, if the selected one is unknown
     if (section.choice) select_alternative(node, path, section, tolerated);
     read_entries(node, section, path, tolerated);
     if (section.complete) section.complete();
@@ -29,7 +29,7 @@ class Reader {
 
   Places take() && { return std::move(places_); }
 
-  // Keys that are required and absent, but for those that a wrong key was taken for.
+  // Reports required keys that are absent, except those that an unknown key was probably meant for.
   void report_missing() {
     for (const Missing& missing : missing_) {
       if (meant_.contains(missing.path)) {
@@ -50,8 +50,8 @@ class Reader {
     return path.empty() ? name : path + "." + name;
   }
 
-  // Adds the fields of the alternative that the tag names. A wrong tag is reported, and the fields of the one that was
-  // probably meant are read; when that is open, the keys of all are tolerated.
+  // Adds the fields of the alternative that the tag selects. A wrong tag is reported, and the fields of the nearest
+  // alternative are read. If no alternative is near, the keys of all alternatives are accepted.
   void select_alternative(const Node& node, const std::string& path, Section& section,
                           std::set<std::string>& tolerated) {
     const Choice& choice = *section.choice;
@@ -118,7 +118,7 @@ class Reader {
       return;
     }
     if (!meant.path.empty()) {
-      meant_.insert(inside(path, meant.shown));  // with the indices of this path
+      meant_.insert(inside(path, meant.shown));  // path with list indices
       meant_.insert(meant.path);
       errors_.add(entry.key_place, key_path, "unknown key" + did_you_mean(meant.shown));
       return;

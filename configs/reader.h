@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a document into the fields of a configuration, strictly: whatever is not a known key with a good value is an
-// error.
+// Reads a document into the fields of a configuration. Everything except known keys with valid values is an error.
 #pragma once
 
 #include <map>
@@ -12,13 +11,14 @@
 
 namespace strata::configs {
 
-// Where each key was written, by its path (`kernels.layers.0.only`). Keys that kept their default are absent.
+// The place where each key was written, by its path (`kernels.layers.0.only`). Keys with their default value are
+// absent.
 using Places = std::map<std::string, Place>;
 
-// `prototype` describes the same fields bound to another object, which is used up.
+// `prototype` describes the same fields, bound to another object, which is modified.
 Places read_document(const Node& root, Section target, const Section& prototype, ErrorList& errors);
 
-// The place of `path`, or of the nearest section around it that was written.
+// Returns the place of `path`, or of the nearest enclosing section that was written.
 Place place_of(const Places& places, std::string path);
 
 }  // namespace strata::configs

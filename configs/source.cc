@@ -41,7 +41,7 @@ std::string Place::excerpt() const {
   if (!source || source->is_override || line == 0) return "";
   const std::string_view line_text = line_of(source->text, line);
   if (line_text.empty() || column > static_cast<int>(kWidest)) return "";
-  const std::string shown = printable(std::string(line_text.substr(0, kWidest)));  // nothing moves the caret
+  const std::string shown = printable(std::string(line_text.substr(0, kWidest)));  // no control characters
   return "    " + shown + "\n    " + std::string(column - 1, ' ') + "^\n";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a value was written: a place in a file, or an override of the command line.
+// The place where a value was written: in a file, or in an override on the command line.
 #pragma once
 
 #include <memory>
@@ -8,20 +8,20 @@
 namespace strata::configs {
 
 struct Source {
-  std::string name;  // path of the file, or the whole override
+  std::string name;  // path of the file, or the whole text of the override
   std::string text;
   bool is_override = false;
 };
 
 struct Place {
-  std::shared_ptr<const Source> source;  // null: nowhere, a default
+  std::shared_ptr<const Source> source;  // null for a default
   int line = 0, column = 0;              // from 1; columns count characters
 
-  // file:12:3, or override 'a.b=c'
+  // "file:12:3", or "override 'a.b=c'".
   std::string text() const;
-  // file:12, override, default; the source alone where there is no line
+  // "file:12", "override" or "default"; the name of the source alone if there is no line.
   std::string origin() const;
-  // The source line with a caret under the column, two lines; empty for overrides.
+  // The line of the source and a second line with a caret under the column; empty for overrides.
   std::string excerpt() const;
 };
 

@@ -26,7 +26,8 @@ std::optional<bool> parse_boolean(const std::string& text) {
 }
 
 std::string listed(const std::vector<std::string>& words) {
-  if (words.size() == 1) return "'" + words[0] + "'";  // apart from "text" as a kind of value
+  if (words.size() == 1)
+    return "'" + words[0] + "'";  // unlike "text" as a kind of value
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {
     if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
@@ -42,7 +43,7 @@ std::string limits_text(const Limits& limits) {
   return text;
 }
 
-// Numbers read from a scalar: nothing but the value or the problem differs between integers and reals.
+// Checks a number that was read from a scalar; integers and reals are treated the same.
 template <class Number>
 ValueOrProblem checked(const NumberOrProblem<Number>& number, const ValueType& type, const Node& node) {
   const std::string wrong = "expected " + type.expected() + ", got " + node.described();
@@ -84,7 +85,7 @@ ValueOrProblem parse_text(const Node& node, const ValueType& type) {
   return {Value(node.text), ""};
 }
 
-// Without quotes, any YAML reader takes it for this text.
+// True if any YAML reader reads the text without quotes as this text.
 bool reads_as_itself(const std::string& text) {
   const auto ordinary = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '/'; };
   const auto allowed = [&](unsigned char c) { return ordinary(c) || c == '*' || c == '+' || c == '-'; };
@@ -158,7 +159,7 @@ ValueOrProblem parse_value(const Node& node, const ValueType& type) {
 }
 
 std::string text_of(double number) {
-  // Whole numbers without an exponent, as long as a double holds every one of them.
+  // Whole numbers are written without an exponent as long as a double represents all of them exactly.
   if (std::abs(number) < 1e15 && number == std::floor(number)) return std::to_string(static_cast<int64_t>(number));
   char text[64];
   const auto [end, error] = std::to_chars(text, text + sizeof text, number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One value of a configuration: what a field accepts, how it is read from text and written back.
+// One value of a configuration: the accepted types, parsing from text and writing as YAML.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ struct ValueType {
   enum class Kind { boolean, integer, real, text, word, range };
   Kind kind = Kind::text;
   Limits limits = {};
-  std::vector<std::string> words = {};  // the choices of kind word; for other kinds, words accepted besides
+  std::vector<std::string> words = {};  // choices of kind word; for other kinds, words that are accepted too
   bool may_be_empty = false;            // for kind text
-  std::vector<std::string> marks = {};  // for kind range: words of which one may follow; it is a text then: "4-7 word"
+  std::vector<std::string> marks = {};  // for kind range: words that may follow, making it a text: "4-7 word"
 
-  // "an integer, at least 1"
+  // A description for error messages, such as "an integer, at least 1".
   std::string expected() const;
 };
 
-// What was read, or what was wrong with it ("expected ..., got ...").
+// The value that was read, or the problem with it ("expected ..., got ...").
 struct ValueOrProblem {
   std::optional<Value> value;
   std::string problem;
 };
 ValueOrProblem parse_value(const Node& node, const ValueType& type);
 
-// As YAML that reads back as the same value.
+// Writes the value as YAML that reads back as the same value.
 std::string yaml_of(const Value& value);
 
-// The shortest decimal that reads back as the same number.
+// Writes the shortest decimal that reads back as the same number.
 std::string text_of(double number);
 
 }  // namespace strata::configs

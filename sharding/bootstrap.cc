@@ -34,7 +34,7 @@ int number_of(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-// Whether a launcher started several ranks. A rank that mpirun or srun starts alone is a rank alone.
+// True if a launcher started several ranks. A single rank under mpirun or srun runs without MPI.
 bool several_ranks() {
   const int ranks = std::max(number_of("OMPI_COMM_WORLD_SIZE", 1), number_of("SLURM_STEP_NUM_TASKS", 1));
   if (ranks > 1 && !std::getenv("PMIX_RANK") && !std::getenv("OMPI_COMM_WORLD_SIZE"))
@@ -53,15 +53,16 @@ std::string host_name() {
 // True between the start and the clean end of MPI.
 std::atomic<bool> mpi_is_open{false};
 
-// MPI_Abort reaches ranks that a launcher would leave alone; it may hang, the exit may not.
+// Ends all ranks. MPI_Abort also reaches ranks that the launcher would leave running. MPI_Abort may hang, so this
+// process exits after 2 s in any case.
 [[noreturn]] void end_all_ranks(int exit_code) {
   std::thread([exit_code] { MpiThread::abort(exit_code); }).detach();
   std::this_thread::sleep_for(std::chrono::seconds(2));
   _exit(exit_code);
 }
 
-// mpirun lets the others run on when a rank exits 0 early, and srun whenever one exits: both would hang until the
-// timeout.
+// Ends the other ranks if this rank exits early. mpirun lets them run if a rank exits with 0, and srun lets them run
+// after any exit; they would hang until the timeout.
 void end_others_at_exit(int status, void*) {
   if (!mpi_is_open.exchange(false)) return;
   if (status == 0) {
@@ -103,7 +104,7 @@ Bootstrap::Bootstrap(const BootstrapOptions& options)
 Bootstrap::~Bootstrap() {
   watchdog_->rest();
   if (!thread_) return;
-  // After an error the others may never come: the process's exit code ends them, see end_others_at_exit.
+  // After an error the other ranks may never get here. The exit code of this process ends them, see end_others_at_exit.
   if (std::uncaught_exceptions() > exceptions_at_start_) {
     thread_->abandon();
     return;
@@ -120,7 +121,7 @@ Bootstrap::~Bootstrap() {
   }
 }
 
-// Open MPI knows which ranks share a machine, also where machines share a name; without it, names decide.
+// Open MPI knows which ranks share a machine, even if machines have the same name. Without Open MPI, host names decide.
 void Bootstrap::find_local_ranks() {
   local_rank_ = number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1);
   local_ranks_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1);

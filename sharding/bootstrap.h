@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The start and the end of a rank: who we are, how ranks meet on the host, and that nobody is left hanging.
+// The start and the end of a rank: ranks find each other, exchange texts on the host, and no rank is left hanging.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,13 @@ class PlanCheck;
 class Watchdog;
 
 struct BootstrapOptions {
-  double timeout_seconds = 300;  // until a collective or a step that does not end is reported and ends the run
+  double timeout_seconds = 300;  // seconds until a collective or a step that does not end is reported and ends the run
   int compare_plans_every = 10;  // steps; in the first step every collective is compared before it starts
 };
 
-// One per process. Under mpirun or srun with several ranks it starts MPI; a rank alone never touches MPI. Leaving the
-// scope ends MPI together with all others; leaving it by an exception, or exit() before that, ends all ranks.
+// Create one per process. Under mpirun or srun with several ranks it starts MPI; a single rank never calls MPI. The
+// destructor ends MPI together with all other ranks. If the scope is left by an exception, or exit() is called earlier,
+// all ranks are ended.
 class Bootstrap {
  public:
   explicit Bootstrap(const BootstrapOptions& options = {});
@@ -35,40 +36,44 @@ class Bootstrap {
 
   int rank() const { return host_group_.rank(); }
   int ranks() const { return host_group_.size(); }
-  int local_rank() const { return local_rank_; }    // among the ranks of this host
-  int local_ranks() const { return local_ranks_; }  // of this host
+  int local_rank() const { return local_rank_; }    // index of this rank on its host
+  int local_ranks() const { return local_ranks_; }  // number of ranks on this host
   const std::string& host() const { return host_; }
 
-  // Decides where this rank computes, together with all others; without it, on the CPU. On a GPU, the device is made
-  // current in the calling thread, with a stream that is not the default one: those cannot be captured. Once, before
-  // the first communicator. Returns a sentence for the log. Throws (configuration) what stands in the way.
+  // Decides together with all other ranks on which device this rank computes; without this call, it is the CPU. A GPU
+  // becomes the current device of the calling thread, with a stream other than the default stream, because the default
+  // stream cannot be captured. Call it once, before the first communicator() call. Returns a sentence for the log.
+  // Throws (configuration) if a device cannot be used.
   std::string choose_device(DeviceWish wish);
   at::Device device() const { return device_; }
   const std::string& device_name() const { return device_name_; }  // "NVIDIA H200"
 
-  // All ranks, for tensors on device(). Collectives are compared between ranks and watched. Throws (configuration) when
-  // CPUs are asked for another way to gather than `shared`.
+  // Returns a communicator of all ranks for tensors on device(). Its collectives are compared between ranks and watched
+  // for hangs. Throws (configuration) if device() is a CPU and `gather` is not `shared`.
   std::unique_ptr<Communicator> communicator(Gather gather = Gather::shared);
-  // How they travel: a sentence for the log.
+  // Describes the transport of the collectives in a sentence for the log.
   std::string transport(Gather gather = Gather::shared) const;
 
-  // Host-side messages; all ranks call them in the same order. gather gives all texts in rank order to every rank.
+  // Exchange texts between ranks on the host; all ranks call these functions in the same order. gather returns the
+  // texts of all ranks, in rank order, on every rank.
   std::vector<std::string> gather(const std::string& text) const;
   std::string broadcast(const std::string& text, int root) const;
   void barrier() const;
-  // Throws (configuration) on every rank when `text` differs between ranks: names the ranks and the first line that
-  // differs.
+  // Throws (configuration) on every rank if `text` differs between ranks. The error names the ranks and the first line
+  // that differs.
   void require_equal(std::string_view what, const std::string& text) const;
 
-  // The training loop says so after each step: compares the plans of the ranks when it is time, and is a sign of life.
+  // The training loop calls this after each step. It counts as a heartbeat, and compares the plans of the ranks every
+  // `compare_plans_every` steps.
   void end_step();
-  // A sign of life within long phases (evaluation, checkpoints): the timeout starts anew.
+  // A heartbeat within long phases (evaluation, checkpoints): the timeout starts again.
   void progress();
-  // The training loop is over or pauses: no step is expected until the next progress() or end_step().
+  // Pauses the watchdog when the training loop ends or pauses: no step is expected until the next progress() or
+  // end_step().
   void rest();
 
   const HostGroup& host_group() const { return host_group_; }  // all ranks
-  GpuWatch& gpu_watch() { return *gpu_watch_; }                // on a GPU only
+  GpuWatch& gpu_watch() { return *gpu_watch_; }                // requires a GPU
 
  private:
   void find_local_ranks();
@@ -80,7 +85,7 @@ class Bootstrap {
   std::string device_name_ = "cpu";
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<GpuWatch> gpu_watch_;  // null on CPUs
-  std::shared_ptr<MpiThread> thread_;    // null for a rank alone
+  std::shared_ptr<MpiThread> thread_;    // null for a single rank
   HostGroup host_group_;
   std::unique_ptr<PlanCheck> plan_check_;
 };

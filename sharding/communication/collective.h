@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a collective is called in plans, reports and profiles, and the checks of its arguments that all communicators
-// share.
+// Names collectives for plans, reports and profiles, and checks their arguments for all communicators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,15 +16,16 @@ struct Collective {
   std::string_view operation;
   std::string label;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
-  int64_t count = 0;  // elements of the larger side; -1 where ranks may differ (all_to_all)
+  int64_t count = 0;  // elements of the larger side; -1 if ranks may differ (all_to_all)
 
-  // "reduce_scatter of blocks.2 (197376 bfloat16)"
+  // A text such as "reduce_scatter of blocks.2 (197376 bfloat16)".
   std::string text() const;
-  // Equal on two ranks if the collectives fit together, as far as one rank can see.
+  // Equal on two ranks if their collectives match, as far as one rank can see.
   uint64_t hash() const;
 };
 
-// Each checks what Communicator asks of the arguments and describes the collective. `size` is that of the group.
+// Each function checks the arguments as class Communicator requires and describes the collective. `size` is the number
+// of ranks of the group.
 Collective all_gather_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective reduce_scatter_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective all_reduce_of(const at::Tensor& tensor, std::string_view label);

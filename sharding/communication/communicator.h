@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one rank can do together with the other ranks of its group.
+// The collectives of a group of ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,8 @@ namespace strata::sharding {
 
 using at::Tensor;
 
-// A collective under way. wait() holds back the current stream on GPUs and the caller on CPUs; a second wait() is free.
+// A collective that was started. On GPUs, wait() makes the current stream wait; on CPUs, it blocks the caller. Further
+// calls of wait() do nothing.
 class PendingCollective {
  public:
   class State {
@@ -32,33 +33,35 @@ class PendingCollective {
   std::shared_ptr<State> state_;
 };
 
-// Collectives sum and never average; they are started in the same order on all ranks. Tensors are contiguous, of one
-// dtype per call (float32, bfloat16, float64, int64), and stay alive and untouched until wait(). `label` names the
-// parameter group or the purpose: it is what the plan check, the watchdog and the profile print.
+// Reductions sum and never average. All ranks start collectives in the same order. The tensors of a call are contiguous
+// and of one dtype (float32, bfloat16, float64, int64); they stay alive and unmodified until wait(). `label` is the
+// name of the parameter group or the purpose, which the plan check, the watchdog and the profile print.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Where its tensors live.
+  // The device of the tensors.
   virtual at::Device device() const = 0;
 
-  // output [n * size] <- the inputs [n] of all ranks in rank order. `input` may be this rank's own part of `output`.
+  // output [n * size] <- the inputs [n] of all ranks in rank order. `input` may be this rank's own slice of `output`.
   virtual PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) = 0;
-  // output [n] <- this rank's part of the sum of the inputs [n * size]. `output` may be this rank's own part of
+  // output [n] <- this rank's slice of the sum of the inputs [n * size]. `output` may be this rank's own slice of
   // `input`.
   virtual PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) = 0;
   // tensor <- the sum over ranks, the same bits on every rank.
   virtual PendingCollective all_reduce(Tensor tensor, std::string_view label) = 0;
-  // tensor <- that of `root`.
+  // tensor <- the tensor of rank `root`.
   virtual PendingCollective broadcast(Tensor tensor, int root, std::string_view label) = 0;
-  // Sends input[counts] to each rank in turn and receives output[counts] from each: elements, in rank order.
+  // Sends input_counts[i] elements to rank i and receives output_counts[i] elements from rank i. In both tensors the
+  // elements are ordered by rank.
   virtual PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
                                        const std::vector<int64_t>& input_counts, std::string_view label) = 0;
-  // Zeros, in the memory that all_gather moves best: for its inputs and outputs, whole or in part. Collective over all
-  // ranks of this communicator, of the same size on each.
+  // Allocates zeros in the memory that is fastest for the inputs and outputs of all_gather, whole or in slices. This is
+  // a collective over all ranks of this communicator, with the same size on each.
   virtual Tensor gather_buffer(int64_t elements, at::TensorOptions options) = 0;
-  // The ranks with the same color, ordered by rank. Collective over all ranks of this communicator.
+  // Returns a communicator of the ranks with the same color, ordered by rank. This is a collective over all ranks of
+  // this communicator.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 };
 

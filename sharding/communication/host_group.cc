@@ -13,9 +13,9 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int kTagBits = 20;  // of MPI's 31; the others number the group
+constexpr int kTagBits = 20;  // of the 31 bits of an MPI tag; the remaining bits hold the number of the group
 constexpr int kGroups = 1 << (31 - kTagBits);
-constexpr size_t kFirstBytes = 1024;  // of every text goes with its size: one round trip for nearly all
+constexpr size_t kFirstBytes = 1024;  // bytes of the first message, size and text: one round trip for nearly all texts
 
 struct First {
   uint64_t bytes = 0;
@@ -37,7 +37,7 @@ HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
   std::iota(members_.begin(), members_.end(), 0);
 }
 
-// Tag 0 of group 0 is the watchdogs'.
+// Tag 0 of group 0 belongs to the watchdogs.
 int HostGroup::tag(unsigned kind) const {
   return static_cast<int>(static_cast<unsigned>(id_) << kTagBits | (kind + 1));
 }
@@ -98,11 +98,12 @@ HostGroup HostGroup::split(int color) const {
     if (static_cast<int>(i) == rank_) part.rank_ = static_cast<int>(part.members_.size());
     part.members_.push_back(members_[i]);
   }
-  // Any two ranks that meet in two groups know them by two numbers: each is above all that its members used before.
+  // Two ranks that share several groups know each by a different number, because a new number is above all numbers that
+  // the members have used before.
   if (part.id_ >= kGroups)
     throw Error(ExitCode::communication, "more than " + std::to_string(kGroups) + " groups of ranks");
   thread_->use_group(part.id_);
-  // The number tells groups of the same ranks apart.
+  // The number distinguishes groups of the same ranks.
   part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";
   return part;
 }

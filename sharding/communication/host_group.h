@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranks that exchange small texts on the host: the ground under start-up, plan checks and the ids of device
+// A group of ranks that exchange small texts on the host: for start-up, plan checks and the ids of device
 // communicators.
 #pragma once
 
@@ -12,33 +12,33 @@ namespace strata::sharding {
 
 class MpiThread;
 
-// Copies share the group. All ranks of a group call the same functions in the same order; every message carries its
-// purpose, and ranks that meet for different purposes all get an error (communication) that names both sides.
+// Copies refer to the same group. All ranks of a group call the same functions in the same order. Every message carries
+// its purpose; if purposes differ between ranks, all of them get an error (communication) that names both sides.
 class HostGroup {
  public:
-  HostGroup() = default;                                  // one rank alone, without MPI
+  HostGroup() = default;                                  // a single rank, without MPI
   explicit HostGroup(std::shared_ptr<MpiThread> thread);  // all ranks
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
-  // Ranks of the whole run, in the order of this group.
+  // The members' ranks in the whole run, in the order of this group.
   const std::vector<int>& members() const { return members_; }
-  // "all ranks", "ranks 0-3 (group 1)", "ranks 1, 3 (group 2)": the same on all ranks of the group.
+  // "all ranks", "ranks 0-3 (group 1)" or "ranks 1, 3 (group 2)"; the same on all ranks of the group.
   const std::string& name() const { return name_; }
 
-  // The texts of all ranks, in rank order, on every rank.
+  // Returns the texts of all ranks, in rank order, on every rank.
   std::vector<std::string> gather(const std::string& text, std::string_view purpose) const;
-  // The ranks with the same color, ordered by rank.
+  // Returns the group of the ranks with the same color, ordered by rank.
   HostGroup split(int color) const;
 
   const std::shared_ptr<MpiThread>& thread() const { return thread_; }
-  // Tag of MPI for messages of this group; `kind` in [0, 2^20 - 1): 0 is taken by gather.
+  // Returns the MPI tag for messages of this group. `kind` is in [0, 2^20 - 1); gather uses kind 0.
   int tag(unsigned kind) const;
 
  private:
   void check_purposes(const std::vector<std::string>& texts) const;
 
-  std::shared_ptr<MpiThread> thread_;  // null for one rank alone
+  std::shared_ptr<MpiThread> thread_;  // null for a single rank
   std::vector<int> members_ = {0};
   int rank_ = 0;
   int id_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The communicator of a rank that is alone in its group: collectives are copies, on any device.
+// The communicator of a group of one rank: its collectives are copies, on any device.
 #pragma once
 
 #include "sharding/communication/communicator.h"

@@ -14,10 +14,10 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int64_t kRoundBytes = 1 << 18;   // of one rank's part that are received while the round before is summed
-constexpr int64_t kDirectBytes = 1 << 13;  // up to here, sending all to all beats two rounds of messages
+constexpr int64_t kRoundBytes = 1 << 18;   // received per rank while the previous round is summed
+constexpr int64_t kDirectBytes = 1 << 13;  // up to this size, one round of messages to all ranks is faster
 
-// What a job needs to know of its group. Parts of a flat buffer: rank i owns elements [offsets[i], offsets[i + 1]).
+// The group of a job, and its view of a flat buffer: rank i owns elements [offsets[i], offsets[i + 1]).
 struct Job {
   HostGroup group;
   int tag;
@@ -28,7 +28,7 @@ struct Job {
   MpiThread& thread() const { return *group.thread(); }
   template <typename Body>
   void for_each_peer(Body body) const {
-    // Starting behind the own rank, so that not all ranks send to rank 0 first.
+    // Starts with the next higher rank, so that not all ranks send to rank 0 first.
     for (int i = 1; i < size(); ++i) {
       const int peer = (group.rank() + i) % size();
       body(peer, group.members()[static_cast<size_t>(peer)]);
@@ -48,7 +48,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& counts) {
   return offsets;
 }
 
-// Every rank receives the parts of all others into `whole`, where its own part already is.
+// Every rank receives the parts of all other ranks into `whole`, which already holds its own part.
 void exchange_parts(const Job& job, std::byte* whole, const std::vector<int64_t>& offsets) {
   MpiThread::Exchange exchange(job.thread());
   auto part = [&](int rank) { return whole + offsets[static_cast<size_t>(rank)] * job.element_bytes; };
@@ -62,8 +62,8 @@ void exchange_parts(const Job& job, std::byte* whole, const std::vector<int64_t>
   exchange.complete();
 }
 
-// output <- the sum over ranks of the part of `input` that this rank owns. Messages go in rounds: while one is summed,
-// the next is under way, and the memory for what was received stays small.
+// output <- the sum over ranks of the part of `input` that this rank owns. Messages are sent in rounds: the next round
+// is in transit while the current one is summed, and the receive buffers stay small.
 void reduce_parts(const Job& job, const std::byte* input, const std::vector<int64_t>& offsets, std::byte* output) {
   const int own = job.group.rank();
   const int64_t step = kRoundBytes / job.element_bytes;
@@ -108,7 +108,7 @@ void reduce_parts(const Job& job, const std::byte* input, const std::vector<int6
   }
 }
 
-// Everybody sends everything to everybody and sums: one round of messages.
+// Every rank sends all of its data to all ranks and sums what it received: one round of messages.
 void reduce_directly(const Job& job, std::byte* data, int64_t count) {
   const size_t bytes = static_cast<size_t>(count * job.element_bytes);
   std::byte* const staging = job.thread().staging(bytes * static_cast<size_t>(job.size()));
@@ -135,7 +135,7 @@ MpiCommunicator::MpiCommunicator(HostGroup group) : group_(std::move(group)) {
 template <typename Body>
 PendingCollective MpiCommunicator::start(const Collective& collective, Body body) {
   ++sequence_;
-  // Collectives that do not fit together have different tags: they hang and are reported, and no memory is overwritten.
+  // Collectives that do not match get different tags: they hang and are reported, and no memory is overwritten.
   const unsigned kind =
       1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % ((1u << 20) - 2));
   const Job job{group_, group_.tag(kind), collective.dtype, static_cast<int64_t>(c10::elementSize(collective.dtype))};

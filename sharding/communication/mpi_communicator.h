@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Collectives of CPU tensors over MPI: exchanges on the communication thread, and sums in rank order, so that bits
-// repeat.
+// Collectives of CPU tensors over MPI. Messages are exchanged on the communication thread. Sums are computed in rank
+// order, so that results are reproducible bit for bit.
 #pragma once
 
 #include "sharding/communication/communicator.h"
@@ -12,7 +12,7 @@ struct Collective;
 
 class MpiCommunicator : public Communicator {
  public:
-  // Of two ranks or more: one alone needs a LocalCommunicator.
+  // Requires a group of two or more ranks; a single rank uses a LocalCommunicator.
   explicit MpiCommunicator(HostGroup group);
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
@@ -27,7 +27,8 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int color) override;
 
  private:
-  // Queues body(tag) on the communication thread; the tag is that of this collective alone.
+  // Queues body(job) on the communication thread. The job's tag is derived from this collective and its sequence
+  // number.
   template <typename Body>
   PendingCollective start(const Collective& collective, Body body);
 

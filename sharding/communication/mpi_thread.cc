@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kControlTag = 0;
 constexpr size_t kControlBytes = 1024;
-constexpr auto kIdle = std::chrono::milliseconds(100);  // how long a question of another rank may wait
-constexpr int kPollsPerAnswer = 64;                     // polls between two looks for questions
-constexpr int kYieldingPolls = 2000;  // about 1 ms: then the peer is computing, and sleeping costs little
-constexpr long kNap = 20'000;         // nanoseconds; up to ten times that, the longer nothing comes
+constexpr auto kIdle = std::chrono::milliseconds(100);  // longest delay of an answer to another rank
+constexpr int kPollsPerAnswer = 64;                     // polls between two checks for questions
+constexpr int kYieldingPolls = 2000;  // about 1 ms; after that the peer is computing, and sleeping costs little
+constexpr long kNap = 20'000;         // nanoseconds; grows to ten times that while no message arrives
 
 void check(int result, const char* what) {
   if (result == MPI_SUCCESS) return;
@@ -143,8 +143,8 @@ void MpiThread::abort(int exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 
 void MpiThread::serve() {
   pthread_setname_np(pthread_self(), "communication");
-  prctl(PR_SET_TIMERSLACK, 1000);  // naps of 20 us instead of 70: the default slack is 50 us
-  std::exception_ptr broken;       // after an error nothing fits together any more: all later jobs fail with it
+  prctl(PR_SET_TIMERSLACK, 1000);  // sleeps 20 us instead of 70 us: the default slack is 50 us
+  std::exception_ptr broken;       // after an error, messages no longer match, so all later jobs fail too
   for (;;) {
     std::shared_ptr<Job> job;
     {
@@ -241,8 +241,8 @@ std::vector<MPI_Status> MpiThread::complete(std::vector<MPI_Request>& requests) 
   }
 }
 
-// While a caller is blocked, its core is free: yield to whoever wants it. Otherwise the core belongs to the
-// computation.
+// While a caller is blocked, its core is free, so this thread only yields the core. Otherwise the core belongs to the
+// computation, and this thread sleeps.
 void MpiThread::pause(int polls) {
   const int yields = waiters_ > 0 ? kYieldingPolls : 0;
   if (polls < yields) {
@@ -289,7 +289,7 @@ void MpiThread::answer_peers() {
         std::getline(lines, state.wait.place);
         std::getline(lines, state.where);
         lines >> state.wait.meeting >> state.begun >> std::ws;
-        std::getline(lines, state.wait.what);  // the longest, which may be cut
+        std::getline(lines, state.wait.what);  // last, because it is the longest and may be cut
         const std::lock_guard lock(peers_mutex_);
         for (auto& peer : peers_) {
           if (peer.rank == state.rank) peer = state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one thread of a process that calls MPI: it runs jobs in order, drives their messages, and answers the watchdogs.
+// The only thread of a process that calls MPI. It runs jobs in order, drives their messages, and answers the watchdogs.
 #pragma once
 
 #include <mpi.h>
@@ -21,34 +21,35 @@
 
 namespace strata::sharding {
 
-// MPI makes no progress on its own, and two threads inside of it would need its slowest locks. Ranks here are those of
-// MPI_COMM_WORLD; groups are lists of ranks with a range of tags of their own, so that no call of MPI ever blocks.
+// MPI makes no progress on its own, and calling it from two threads would need its slowest locks. Ranks here are those
+// of MPI_COMM_WORLD. A group is a list of ranks with its own range of tags, so that no MPI call ever blocks.
 class MpiThread {
  public:
-  // Starts MPI; the watchdog must outlive this. `who` says in case of a failure which of how many ranks this is, and
-  // where.
+  // Starts MPI. The watchdog must outlive this object. `who` gives rank, number of ranks and host for the report of a
+  // failure.
   MpiThread(Watchdog& watchdog, const std::string& who);
   ~MpiThread();
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Queues a job; it runs after all earlier ones. `name` is for the watchdogs. An error of the job is thrown by wait().
+  // Queues a job, which runs after all earlier jobs. The watchdogs report it as `name`. The returned object's wait()
+  // throws an error of the job.
   std::shared_ptr<PendingCollective::State> submit(Watchdog::Wait name, std::function<void()> job);
   void run(Watchdog::Wait name, std::function<void()> job) { submit(std::move(name), std::move(job))->wait(); }
 
-  // A number for a new group that is larger than any that the members' processes have used: see HostGroup::split.
+  // The highest group number that this process has used. HostGroup::split chooses a number above those of all members.
   int highest_group() const { return highest_group_; }
   void use_group(int group);
 
   // Ends MPI after all jobs, together with all other ranks.
   void finalize();
-  // Leaves the thread without ending MPI: this process is about to fail.
+  // Ends the thread without ending MPI, because this process is about to fail.
   void abandon();
-  // MPI_Abort: ends all ranks. From any thread; may hang.
+  // Ends all ranks by MPI_Abort. It can be called from any thread and may hang.
   static void abort(int exit_code);
 
-  // The messages of one job, called by jobs only. The data must stay where it is until complete() returns, which throws
-  // when a rank sent more or less than was expected of it.
+  // The messages of one job; only jobs may use it. The data must stay in place until complete() returns. complete()
+  // throws if a rank sent more or fewer bytes than expected.
   class Exchange {
    public:
     explicit Exchange(MpiThread& thread) : thread_(thread) {}
@@ -61,12 +62,12 @@ class MpiThread {
 
     MpiThread& thread_;
     std::vector<MPI_Request> requests_;
-    std::vector<int> expected_;  // bytes for each request; -1 for what is sent
+    std::vector<int> expected_;  // expected bytes of each request; -1 for sends
   };
-  // Memory for jobs, kept between them; one job at a time.
+  // Returns memory for a job that is kept between jobs, which run one at a time.
   std::byte* staging(size_t bytes);
 
-  // Messages above this are cut; MPI counts in int. Tests lower it.
+  // Splits messages that are larger than this, because MPI counts bytes in int. Tests lower the limit.
   void set_largest_message(size_t bytes) { largest_message_ = bytes; }
 
  private:
@@ -85,14 +86,14 @@ class MpiThread {
   std::vector<std::byte> staging_;
 
   std::mutex mutex_;
-  std::condition_variable queued_;    // a job, a question, or the end
-  std::condition_variable finished_;  // a job
+  std::condition_variable queued_;    // signals a job, a question, or the end
+  std::condition_variable finished_;  // signals that a job has finished
   std::deque<std::shared_ptr<Job>> jobs_;
-  std::atomic<int> waiters_{0};  // callers that are blocked: the thread may then use their core
+  std::atomic<int> waiters_{0};  // blocked callers; if there are any, the thread may use their core
   bool closing_ = false;
   std::atomic<bool> abandoned_{false};
 
-  // Questions and answers of the watchdogs.
+  // Questions and answers between the watchdogs of the ranks.
   std::atomic<bool> question_{false};
   std::mutex peers_mutex_;
   std::vector<Watchdog::PeerState> peers_;

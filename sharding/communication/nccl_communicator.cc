@@ -50,7 +50,7 @@ ncclConfig_t config_for(bool copy_engines) {
   return config;
 }
 
-// Rank 0's id, on all ranks of the group.
+// Returns rank 0's id on all ranks of the group.
 ncclUniqueId common_id(const HostGroup& group) {
   ncclUniqueId id{};
   std::string text;
@@ -63,7 +63,8 @@ ncclUniqueId common_id(const HostGroup& group) {
   return id;
 }
 
-// What NCCL gives for memory that not all ranks can reach is nothing, or a registration, which lies on the host.
+// True if all ranks can reach the window's memory. Otherwise NCCL returns no window, or a registration whose handle is
+// in host memory.
 bool is_window(ncclWindow_t window) {
   cudaPointerAttributes attributes{};
   if (window == nullptr) return false;
@@ -71,7 +72,7 @@ bool is_window(ncclWindow_t window) {
   return attributes.type == cudaMemoryTypeDevice;
 }
 
-// The watchdog knows that this rank is inside, until the end of the scope.
+// Registers a wait with the watchdog until the end of the scope.
 class Watched {
  public:
   Watched(Watchdog& watchdog, Watchdog::Wait wait) : watchdog_(watchdog), id_(watchdog.begin(std::move(wait))) {}
@@ -80,7 +81,7 @@ class Watched {
   }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
-  // Whoever takes the id ends it.
+  // The caller of release() must end the wait.
   int64_t release() { return std::exchange(id_, -1); }
 
  private:
@@ -143,7 +144,7 @@ Tensor NcclHandle::window(int64_t elements, at::TensorOptions options) {
             " do not, says NCCL, or may not (NCCL_WIN_ENABLE=0, NCCL_CUMEM_ENABLE=0); choose separate or shared");
   }
   const auto release = [self = shared_from_this(), window, give_back](void* data) {
-    if (std::uncaught_exceptions() > self->exceptions_at_start_) return;  // the others may never come
+    if (std::uncaught_exceptions() > self->exceptions_at_start_) return;  // other ranks may never get here
     ncclCommWindowDeregister(self->comm_, window);
     give_back(data);
   };
@@ -187,7 +188,7 @@ PendingCollective NcclCommunicator::start(const Lane& lane, const Collective& co
   ready->record(current);
   ready->hold_back(lane.stream);
   const bool watches = capturing == cudaStreamCaptureStatusNone;
-  // NCCL may wait for other ranks on the host too, when it connects to them.
+  // NCCL may also block the host while it connects to other ranks, so the call is watched too.
   Watched watched(watch_.watchdog(),
                   {watches ? group_.name() + ", collective " + std::to_string(sequence_) : "", collective.text()});
   call(lane.handle->get(), lane.stream.stream());
@@ -279,7 +280,7 @@ NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, bool copy_engin
   const bool alone = part.size() == 1;
   const Watched watched(watch_.watchdog(), {"", group_.name() + ": the split of NCCL's communicator"});
   ncclConfig_t config = config_for(copy_engines);
-  config.splitShare = 1;  // buffers and connections of the whole group
+  config.splitShare = 1;  // uses the buffers and connections of the whole group
   ncclComm_t comm = nullptr;
   check(ncclCommSplit(lane.handle->get(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
         group_.name() + ": the split of NCCL's communicator");

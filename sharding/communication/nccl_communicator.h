@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collectives of GPU tensors over NCCL, on a stream of their own: streams wait for each other, the host for nothing.
+// Collectives of GPU tensors over NCCL on a separate stream. Streams wait for each other; the host does not wait.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -17,18 +17,17 @@ namespace strata::sharding {
 
 struct Collective;
 
-// One communicator of NCCL, the memory that its ranks know of each other, and what watches it; groups of the same ranks
-// share it.
+// A communicator of NCCL with its symmetric memory and its error check. Groups of the same ranks share it.
 class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
  public:
   NcclHandle(ncclComm_t comm, std::string group, GpuWatch& watch);
-  ~NcclHandle();  // while an exception is under way the others may never come: then it is left to the end of the
-                  // process
+  ~NcclHandle();  // during an exception the communicator is not destroyed, because other ranks may never get here
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
   ncclComm_t get() const { return comm_; }
-  // Zeros that every rank can reach (a symmetric window). Collective. The tensor keeps this communicator alive. Throws
-  // (configuration) where ranks cannot reach each other: copy engines would leave it to kernels.
+  // Allocates zeros in memory that every rank can reach (a symmetric window). This is a collective. The tensor keeps
+  // this communicator alive. Throws (configuration) if ranks cannot reach each other's memory, because NCCL would then
+  // use kernels instead of copy engines.
   Tensor window(int64_t elements, at::TensorOptions options);
 
  private:
@@ -39,12 +38,13 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   const int exceptions_at_start_;
 };
 
-// All communicators of a process queue on one high-priority stream, so that ranks never start two of them in different
-// orders; with Gather::separate or copy_engines, all-gathers have a communicator and such a stream of their own. A
-// collective may be captured into a CUDA graph; it is then watched by whoever replays the graph.
+// A communicator and all that are split from it queue on one high-priority stream, so that ranks never start two
+// collectives in different orders. With Gather::separate or Gather::copy_engines, all-gathers have their own
+// communicator and high-priority stream. A collective may be captured into a CUDA graph; then the code that replays the
+// graph must watch it.
 class NcclCommunicator : public Communicator {
  public:
-  // Of two ranks or more, each on its current device. Collective over the group.
+  // Requires two or more ranks, each on its current device. This is a collective over the group.
   NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather = Gather::shared);
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
@@ -55,25 +55,25 @@ class NcclCommunicator : public Communicator {
   PendingCollective broadcast(Tensor tensor, int root, std::string_view label) override;
   PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
                                const std::vector<int64_t>& input_counts, std::string_view label) override;
-  // For Gather::copy_engines a window of its own, of whole megabytes; else LibTorch's memory.
+  // For Gather::copy_engines, a separate window of whole megabytes; otherwise memory of LibTorch.
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override;
   std::unique_ptr<Communicator> split(int color) override;
 
-  // "NCCL 2.28.9, one high-priority stream, ...": what the log says.
+  // A text for the log, such as "NCCL 2.28.9, one high-priority stream, ...".
   static std::string description(Gather gather);
 
  private:
-  // A communicator of NCCL and the stream that it queues on.
+  // A communicator of NCCL and its stream.
   struct Lane {
     c10::cuda::CUDAStream stream;
     std::shared_ptr<NcclHandle> handle;
   };
   NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather, Lane all, Lane gathers);
   Lane new_lane(bool copy_engines);
-  // The lane of the ranks with the same color.
+  // Returns the lane of the ranks with the same color.
   Lane split(const Lane& lane, bool copy_engines, const HostGroup& part, int color);
 
-  // Queues call(communicator, stream) behind what the current stream has been given so far. `tensors` live until
+  // Queues call(communicator, stream) after all work that the current stream has so far. `tensors` stay alive until
   // wait().
   template <typename Call>
   PendingCollective start(const Lane& lane, const Collective& collective, std::vector<Tensor> tensors, Call call);
@@ -81,7 +81,7 @@ class NcclCommunicator : public Communicator {
   HostGroup group_;
   GpuWatch& watch_;
   Gather gather_;
-  Lane all_, gathers_;  // the same one for Gather::shared
+  Lane all_, gathers_;  // the same lane for Gather::shared
   int64_t sequence_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the environment tells NCCL, checked before NCCL reads it: its own errors for these come late and name no cause.
+// Checks the environment variables of NCCL before NCCL reads them, because NCCL's own errors come late and name no
+// cause.
 #pragma once
 
 #include <string>
@@ -7,15 +8,15 @@
 
 namespace strata::sharding {
 
-// Network interfaces of this host that have an address.
+// Returns the network interfaces of this host that have an address.
 std::vector<std::string> network_interfaces();
 
-// Why NCCL_SOCKET_IFNAME leaves none of `interfaces`; empty: some are left. Its forms: `eth,ib` (prefixes), `=eth0`
-// (whole names), either after `^` for all others.
+// Returns why NCCL_SOCKET_IFNAME selects none of `interfaces`, or an empty text if it selects some. Its forms are
+// `eth,ib` (prefixes) and `=eth0` (whole names); a `^` in front selects all others.
 std::string why_no_interface(const std::string& socket_ifname, const std::vector<std::string>& interfaces);
 
-// Sets what is not set: NCCL_NVLS_ENABLE=0, because multicast objects of NVLink are not to be made where others share
-// the machine. Returns what is wrong; empty: nothing.
+// Sets NCCL_NVLS_ENABLE=0 unless it is set, because NVLink multicast objects must not be created on a machine that is
+// shared. Returns the problem with the environment, or an empty text.
 std::string prepare_nccl_environment();
 
 }  // namespace strata::sharding

@@ -11,7 +11,7 @@
 namespace strata::sharding {
 namespace {
 
-// "0 5 3": what a rank sends to each other one.
+// A text such as "0 5 3 ": the number of elements that a rank sends to each rank.
 std::string text_of(const std::vector<int64_t>& counts) {
   std::string text;
   for (const int64_t count : counts) text += std::to_string(count) + " ";
@@ -26,7 +26,8 @@ class PlanCheck::Plan {
 
   const HostGroup& group() const { return group_; }
 
-  // Before a collective starts. In the first step: returns when all ranks have come, with what each sends to whom.
+  // Called before a collective starts. In the first step it returns after all ranks have arrived, with the `sends` of
+  // all ranks.
   std::vector<std::string> start(Collective collective, const std::string& sends = "") {
     ++sequence_;
     if (handshakes_) return group_.gather(sends, numbered(sequence_, collective));
@@ -77,7 +78,7 @@ class PlanCheck::Plan {
   const HostGroup group_;
   bool handshakes_;
   int64_t sequence_ = 0;
-  std::vector<Collective> log_;  // since the last comparison
+  std::vector<Collective> log_;  // collectives since the last comparison
 };
 
 namespace {

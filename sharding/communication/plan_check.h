@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Compares what the ranks of a group are about to do, so that a mismatch names both sides instead of hanging.
+// Compares the collectives that the ranks of a group start, so that a mismatch is an error that names both sides
+// instead of a hang.
 #pragma once
 
 #include <memory>
@@ -10,20 +11,20 @@
 
 namespace strata::sharding {
 
-// One per run. In the first step every collective is preceded by a handshake on the host; later the ranks compare a
-// hash of what they did every few steps, and the first difference is looked up in the log of those steps.
+// Create one per run. In the first step every collective is preceded by a handshake on the host. Later, the ranks
+// compare a hash of their collectives every few steps; a difference is located in the log of those steps.
 class PlanCheck {
  public:
   explicit PlanCheck(int every) : every_(every) {}
 
-  // `communicator`, compared; `group` are the same ranks on the host. Splitting it gives communicators that are
-  // compared too.
+  // Returns `communicator` with comparison. `group` has the same ranks on the host. Communicators that are split from
+  // it are compared too.
   std::unique_ptr<Communicator> compared(std::unique_ptr<Communicator> communicator, HostGroup group);
 
-  // All ranks call it after each step.
+  // All ranks call this after each step.
   void end_step();
 
-  // The plan of one group.
+  // The collectives of one group.
   class Plan;
 
  private:

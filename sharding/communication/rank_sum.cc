@@ -9,7 +9,7 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // elements whose sums stay in the first-level cache while all parts are added
+constexpr int64_t kBlock = 1024;  // elements whose sums stay in the L1 cache while all parts are added
 
 template <typename Element, typename Sum>
 void sum(const std::vector<const void*>& parts, void* output, int64_t count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sum of what several ranks sent, in rank order: the same bits wherever and whenever it is computed.
+// Sums the data of several ranks in rank order, so that the result has the same bits on every rank and in every run.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -9,8 +9,8 @@
 
 namespace strata::sharding {
 
-// output[i] = ((parts[0][i] + parts[1][i]) + parts[2][i]) + ...; bfloat16 is summed in fp32 and rounded once, the other
-// dtypes in their own. `output` may be one of the parts.
+// output[i] = ((parts[0][i] + parts[1][i]) + parts[2][i]) + ... bfloat16 is summed in fp32 and rounded once; other
+// dtypes are summed in their own dtype. `output` may be one of the parts.
 void sum_in_rank_order(c10::ScalarType dtype, const std::vector<const void*>& parts, void* output, int64_t count);
 
 }  // namespace strata::sharding

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GPU memory that communicators hold for windows, which LibTorch's allocator does not count.
+// Counts the GPU memory of symmetric windows, which LibTorch's allocator does not count.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace strata::sharding {
 
-// Bytes of this process.
+// The number of bytes in this process.
 inline std::atomic<int64_t>& window_memory() {
   static std::atomic<int64_t> bytes{0};
   return bytes;

@@ -10,7 +10,7 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int kOldestCapability = 75;  // what the CUDA 13 libraries still have code for
+constexpr int kOldestCapability = 75;  // 7.5 is the oldest that the CUDA 13 libraries support
 
 constexpr char kColumn = '\t';
 
@@ -20,7 +20,7 @@ std::string capability_text(int capability) {
 
 std::string count_of(size_t gpus) { return std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs"); }
 
-// Which of the GPUs that it sees a rank takes; -1: none.
+// Returns the index of the GPU that a rank takes among those it sees, or -1 if there is none.
 int gpu_of(const RankDevices& rank, const std::vector<RankDevices>& ranks) {
   const bool one_each = std::all_of(ranks.begin(), ranks.end(), [&](const RankDevices& other) {
     return other.host != rank.host || other.gpus.size() == 1;
@@ -29,7 +29,7 @@ int gpu_of(const RankDevices& rank, const std::vector<RankDevices>& ranks) {
   return index < static_cast<int>(rank.gpus.size()) ? index : -1;
 }
 
-// "  rank 1  hostA  local rank 1  no GPU: sees 1 GPU"
+// A line per rank, such as "  rank 1  hostA  local rank 1  no GPU: sees 1 GPU".
 std::string table_of(const std::vector<RankDevices>& ranks, const std::vector<int>& gpu_of_rank) {
   std::string table;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -46,7 +46,7 @@ std::string table_of(const std::vector<RankDevices>& ranks, const std::vector<in
   return table;
 }
 
-// What is wrong with the devices that the ranks would take; empty: nothing.
+// Returns why the ranks cannot use these devices, or an empty text.
 std::string objection(const std::vector<RankDevices>& ranks, const std::vector<int>& gpu_of_rank) {
   std::map<std::string, size_t> taken;  // host and uuid
   const Gpu* first = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which device each rank computes on: decided from what all ranks see, before their first collective.
+// Chooses the device of each rank from the devices that all ranks see, before the first collective.
 #pragma once
 
 #include <array>
@@ -10,39 +10,40 @@
 
 namespace strata::sharding {
 
-// automatic: a GPU for each rank where there are GPUs that can be used, else the CPU; which of them is printed.
+// automatic means one GPU for each rank if there are usable GPUs, otherwise the CPU; the choice is printed.
 enum class DeviceWish { automatic, cpu, cuda };
 constexpr std::array<std::string_view, 3> names(DeviceWish) { return {"auto", "cpu", "cuda"}; }
 
 struct Gpu {
   std::string uuid, name;
-  int capability = 0;  // 90: compute capability 9.0
+  int capability = 0;  // 90 means compute capability 9.0
   int64_t bytes = 0;
   bool operator==(const Gpu&) const = default;
 };
 
-// What one rank has at hand.
+// The devices that one rank sees.
 struct RankDevices {
   std::string host;
   int local_rank = 0;
-  std::string problem = {};  // why none can be used: a missing driver, an old one; empty: none is there, or some are
+  std::string problem = {};  // why no GPU can be used; empty if there is none or some can be used
   std::vector<Gpu> gpus = {};
 };
 
-// One line of text and back: how ranks tell each other.
+// Converts to one line of text and back, to exchange the devices between ranks.
 std::string to_text(const RankDevices& devices);
 RankDevices parse_rank_devices(const std::string& text);
 
 struct DeviceChoice {
   bool cuda = false;
-  std::vector<int> gpu_of_rank = {};  // index among those that the rank sees; empty on CPUs
+  std::vector<int> gpu_of_rank = {};  // index among the GPUs that the rank sees; empty on CPUs
   std::string reason = {};            // one sentence for the log
 };
 
-// `ranks` in rank order. One process has one GPU: the local rank counts among the GPUs of a host, unless a launcher
-// lets every rank see one only. Throws (configuration), with a table of ranks and devices, when `cuda` is wished and
-// some rank has none, when two ranks would share one, and when GPUs differ in kind or are too old. `automatic` is the
-// same as soon as one rank has a GPU that can be used: a job never falls back because of a part of it.
+// `ranks` is in rank order. Each process uses one GPU: the local rank is its index among the GPUs of the host, unless
+// the launcher lets every rank see only one GPU. Throws (configuration), with a table of ranks and devices, if `cuda`
+// is requested and a rank has no GPU, if two ranks would share one, or if GPUs differ in kind or are too old.
+// `automatic` has the same rules as soon as one rank has a usable GPU: a job never falls back to CPUs because some of
+// its ranks have no GPU.
 DeviceChoice choose_devices(DeviceWish wish, const std::vector<RankDevices>& ranks);
 
 }  // namespace strata::sharding

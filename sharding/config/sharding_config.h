@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `sharding:` section: which rank holds which part of the parameters, and what else is kept.
+// The `sharding:` section: how parameters are sharded over ranks, gathered and reduced.
 #pragma once
 
 #include <array>
@@ -11,17 +11,18 @@
 
 namespace strata::sharding {
 
-// none: every rank holds everything. full: sharded over all ranks. hybrid: sharded inside groups of shard_ranks ranks,
-// replicated across groups.
+// none: every rank holds all parameters. full: parameters are sharded over all ranks. hybrid: parameters are sharded
+// within groups of shard_ranks ranks and replicated across groups.
 enum class Strategy { none, full, hybrid };
 constexpr std::array<std::string_view, 3> names(Strategy) { return {"none", "full", "hybrid"}; }
 
-// reduced: each micro-batch is reduced into the gradient shard. full: full gradients are kept and reduced once.
+// reduced: each micro-batch is reduced into the gradient shard. full: full gradients are accumulated and reduced once
+// per step.
 enum class Accumulate { reduced, full };
 constexpr std::array<std::string_view, 2> names(Accumulate) { return {"reduced", "full"}; }
 
-// How full parameters come together. shared: in the queue of all collectives. separate: on a communicator and a stream
-// of their own. copy_engines: so, and moved by the GPUs' copy engines, which take no multiprocessor from the compute.
+// How parameters are all-gathered. shared: in one queue with all other collectives. separate: on their own communicator
+// and stream. copy_engines: like separate, but the GPUs' copy engines move the data, so no SM is taken from compute.
 enum class Gather { shared, separate, copy_engines };
 constexpr std::array<std::string_view, 3> names(Gather) { return {"shared", "separate", "copy_engines"}; }
 
@@ -33,7 +34,7 @@ struct ShardingConfig {
   Accumulate accumulate = Accumulate::reduced;
   Gather gather = Gather::shared;
 
-  // Ranks that share one copy of the parameters.
+  // Returns the number of ranks that share one copy of the parameters.
   int64_t ranks_per_copy(int64_t ranks) const {
     return strategy == Strategy::none ? 1 : strategy == Strategy::full ? ranks : shard_ranks;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The two directions of hybrid sharding: a group that shares one copy of the parameters, and one that holds the same
-// part.
+// The two dimensions of hybrid sharding: ranks that share one copy of the parameters, and ranks that hold the same
+// shard.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,11 @@ namespace strata::sharding {
 struct DeviceMesh {
   std::unique_ptr<Communicator> shard;      // all_gather and reduce_scatter
   std::unique_ptr<Communicator> replicate;  // all_reduce of shards
-  Communicator* all = nullptr;              // that the mesh was made of, and which outlives it
+  Communicator* all = nullptr;              // the communicator that was split; it outlives the mesh
 };
 
-// Collective over all ranks of `all`. Throws (configuration) when hybrid groups of shard_ranks do not divide the ranks.
+// This is a collective over all ranks of `all`. Throws (configuration) if the number of ranks is not a multiple of
+// shard_ranks.
 DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config);
 
 }  // namespace strata::sharding

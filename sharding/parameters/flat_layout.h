@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where each parameter of a group lies in the group's one flat buffer, and which part of it each rank holds.
+// The layout of a parameter group in one flat buffer: the offset of each parameter, and the shard of each rank.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,40 @@ namespace strata::sharding {
 struct FlatParameter {
   std::string name;
   std::vector<int64_t> shape;
-  bool decayed = false;  // weight decay is for this one
+  bool decayed = false;  // weight decay applies to this parameter
 };
 
 class FlatLayout {
  public:
-  // Parameters begin at multiples of 64 elements (256 bytes of float32), whatever the number of ranks.
+  // Parameters start at multiples of 64 elements (256 bytes of float32) for any number of ranks.
   static constexpr int64_t kAlignment = 64;
 
   struct Entry {
     std::string name;
     std::vector<int64_t> shape;
-    int64_t offset = 0;    // in elements
-    int64_t elements = 0;  // without padding
+    int64_t offset = 0;    // offset in elements
+    int64_t elements = 0;  // elements without padding
   };
 
-  // `ranks` share the buffer in equal parts.
+  // The buffer is divided into equal shards for `ranks` ranks.
   FlatLayout(const std::vector<FlatParameter>& parameters, int64_t ranks);
 
-  // Decayed parameters first, otherwise in the order given.
+  // Decayed parameters come first; otherwise the order is the given one.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Elements of the buffer: only the end is padded for the ranks, to a multiple of 64 x ranks.
+  // Elements of the buffer. Only its end is padded for the ranks, to a multiple of 64 x ranks.
   int64_t elements() const { return elements_; }
 
   int64_t ranks() const { return ranks_; }
   int64_t shard_elements() const { return elements_ / ranks_; }
   int64_t shard_begin(int64_t rank) const { return rank * shard_elements(); }
 
-  // Elements of `rank`'s shard that are decayed: the first so many.
+  // The number of elements of `rank`'s shard that are decayed; they come first in the shard.
   int64_t decayed_in_shard(int64_t rank) const;
 
  private:
   std::vector<Entry> entries_;
   int64_t elements_ = 0;
-  int64_t decay_end_ = 0;  // elements before belong to decayed parameters (and their padding), the rest to the others
+  int64_t decay_end_ = 0;  // elements before it belong to decayed parameters and their padding
   int64_t ranks_ = 1;
 };
 

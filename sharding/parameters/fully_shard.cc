@@ -19,7 +19,7 @@ std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& 
   std::vector<Tensor> outputs = layer(run_in_backward(inputs, [this, index] { after_backward(index); }));
   outputs = run_in_backward(std::move(outputs), [this, index] { before_backward(index); });
 
-  // A backward begins with the last layer: giving its parameters away now would gather them twice.
+  // The backward starts with the last layer, so releasing its parameters now would gather them twice.
   const bool backward_follows = c10::GradMode::is_enabled() && index + 1 == groups_.size();
   if (options_.reshard_after_forward && !backward_follows) group.reshard();
   return outputs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The decorator that drives a parameter group around one layer: in full while it computes, reduced when its gradients
-// are there.
+// Wraps the layers of a model: gathers a layer's parameters before it computes and reduces its gradients after its
+// backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,30 +12,32 @@
 
 namespace strata::sharding {
 
-// The layers of a model in the order in which they run, each with its group.
+// The layers of a model in the order in which they run, each with its parameter group.
 class ShardedLayers {
  public:
   struct Options {
     bool reshard_after_forward = true;
-    int64_t prefetch = 1;  // groups gathered ahead, in forward and in backward
+    int64_t prefetch = 1;  // groups that are gathered ahead, in forward and in backward
   };
   ShardedLayers(std::vector<ShardedParameterGroup*> groups, Options options)
       : groups_(std::move(groups)), options_(options) {}
 
-  // Runs layer `index`: tensors in, tensors out; undefined ones pass through. Not inside of what a backward computes
-  // again: that is a layer's own matter.
-  // Forward: wait for its parameters, start gathering the next, run, reshard. Backward: the same from the last to the
-  // first, then start reducing. The two hooks are identity autograd nodes behind and in front of the layer.
+  // Runs layer `index` on tensors, of which undefined ones are passed on as they are. Do not call this inside
+  // activation checkpointing; recomputation must happen inside `layer`.
+  //
+  // In the forward it waits for the layer's parameters, starts to gather the next ones, runs the layer, and reshards.
+  // The backward does the same from the last layer to the first, and then starts to reduce the gradients. Its two hooks
+  // are identity autograd nodes before and after the layer.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   std::vector<Tensor> run(size_t index, const std::vector<Tensor>& inputs, const Function& layer);
 
   void set_last_micro_batch(bool last) { last_micro_batch_ = last; }
 
-  // Starts gathering the first layer, before anything runs.
+  // Starts to gather the first layer's parameters; call it before the forward.
   void start_forward();
 
-  // After backward(): a layer whose inputs need no gradient never told that it was done. Does for every group, last to
-  // first, what was not done. After the last micro-batch it also waits for all gradients.
+  // Call this after each backward(). If no input of a layer requires a gradient, its hook never runs; this reshards and
+  // reduces such layers, from the last to the first. After the last micro-batch it also waits for all gradients.
   void finish_backward();
 
  private:
@@ -43,7 +45,7 @@ class ShardedLayers {
   void after_backward(size_t index);
 
   std::vector<ShardedParameterGroup*> groups_;
-  std::vector<bool> reduced_ = std::vector<bool>(groups_.size());  // in this micro-batch
+  std::vector<bool> reduced_ = std::vector<bool>(groups_.size());  // true if reduced in this micro-batch
   Options options_;
   bool last_micro_batch_ = true;
 };

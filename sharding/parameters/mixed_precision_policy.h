@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The dtypes of a sharded group: layers compute in one, gradients are reduced in one, masters are always fp32.
+// The dtypes of a parameter group: one for compute and one for reducing gradients; master weights are always fp32.
 #pragma once
 
 #include <c10/core/ScalarType.h>

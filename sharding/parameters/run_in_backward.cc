@@ -18,7 +18,7 @@ struct Action : torch::CustomClassHolder {
   std::function<void()> run;
 };
 
-// Identity on all tensors at once; runs `action` when the gradients of all of them have arrived.
+// Identity on all tensors together. Its backward runs `action` after the gradients of all of them have arrived.
 class RunInBackward : public torch::autograd::Function<RunInBackward> {
  public:
   static variable_list forward(AutogradContext* context, at::TensorList tensors,
@@ -30,7 +30,7 @@ class RunInBackward : public torch::autograd::Function<RunInBackward> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     c10::static_intrusive_pointer_cast<Action>(context->saved_data["action"].toCapsule())->run();
-    gradients.emplace_back();  // none for the action
+    gradients.emplace_back();  // the action has no gradient
     return gradients;
   }
 };

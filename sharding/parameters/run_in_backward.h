@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A hook at a place of the forward that runs when the backward comes by there.
+// A hook that is placed in the forward and runs when the backward reaches that place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,9 @@ namespace strata::sharding {
 
 using at::Tensor;
 
-// `tensors` with the action behind them: it runs when the gradients of all of them have arrived. Undefined ones and
-// those without gradients stay as they are; where that is all of them, or no backward follows, it never runs.
+// Returns `tensors` with the hook attached: `action` runs after the gradients of all of them have arrived. Undefined
+// tensors and those that require no gradient are returned unchanged. If all are, or gradients are disabled, `action`
+// never runs.
 std::vector<Tensor> run_in_backward(std::vector<Tensor> tensors, std::function<void()> action);
 
 }  // namespace strata::sharding

@@ -11,7 +11,7 @@
 namespace strata::sharding {
 namespace {
 
-// A flat tensor whose storage has no memory of its own: its data pointer is set to a slot and taken away again.
+// A flat tensor whose storage owns no memory: its data pointer is set to a slot and later reset.
 Tensor tensor_without_data(int64_t elements, at::TensorOptions options) {
   const size_t bytes = static_cast<size_t>(elements) * options.dtype().itemsize();
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, options.device()),
@@ -29,7 +29,7 @@ std::vector<Tensor> views_of(const Tensor& flat, const FlatLayout& layout) {
   return views;
 }
 
-// The gaps that alignment leaves between tensors and at the end hold zeros in every gradient buffer that is reduced.
+// Zeros the padding after each tensor, which every gradient buffer that is reduced must have.
 void clear_gaps(const Tensor& flat, const FlatLayout& layout) {
   int64_t end = 0;
   for (const auto& entry : layout.entries()) {
@@ -102,7 +102,7 @@ void ShardedParameterGroup::begin_step() {
 
 void ShardedParameterGroup::open_gradients() {
   if (!sharded() || gradient_slot_ >= 0) return;
-  wait_for_reduce();  // of the micro-batch before
+  wait_for_reduce();  // of the previous micro-batch
   gradient_slot_ = gradient_slots_->take();
   point_at(full_gradient_, gradient_slots_->buffer(gradient_slot_).data_ptr());
   std::fill(written_.begin(), written_.end(), false);
@@ -162,7 +162,7 @@ void ShardedParameterGroup::finish_reduce_scatter() {
 
 void ShardedParameterGroup::start_reduce_over_replicas() {
   if (replicate_group_.size() == 1) return;
-  replica_sum_ = gradient_.to(options_.precision.reduce);  // the gradient itself when it has that type
+  replica_sum_ = gradient_.to(options_.precision.reduce);  // the gradient itself if it has this dtype
   reducing_over_replicas_ = replicate_group_.all_reduce(replica_sum_, options_.name);
 }
 

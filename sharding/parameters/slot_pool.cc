@@ -14,8 +14,7 @@ SlotPool::SlotPool(int64_t slots, int64_t elements, at::TensorOptions options, b
           slots, [&] { return at::zeros({elements}, options); }, poison) {}
 
 SlotPool::SlotPool(int64_t slots, const std::function<Tensor()>& make, bool poison) : poison_(poison) {
-  // `make` has written what it gives, so that the memory is there: a first touch inside a step would be paid for by
-  // that step.
+  // `make` returns memory that was already written, so that a training step does not pay for its first touch.
   for (int64_t i = 0; i < slots; ++i) {
     slots_.push_back(make());
     used_.push_back(true);

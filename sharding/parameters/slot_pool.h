@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The few buffers that hold full parameters, or full gradients, of one group after another.
+// A pool of buffers for the full parameters, or full gradients, of one group after another.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +13,21 @@ namespace strata::sharding {
 
 using at::Tensor;
 
-// Allocated once: memory is constant and addresses repeat from step to step, which is what a captured step needs.
+// The buffers are allocated once, so that memory use is constant and addresses repeat in every step, as CUDA graphs
+// need.
 class SlotPool {
  public:
-  // `slots` buffers of `elements`. With `poison`, released slots are filled with NaN: whoever reads one is found out.
+  // Allocates `slots` buffers of `elements` each. With `poison`, released slots are filled with NaN, so that a read
+  // after release shows.
   SlotPool(int64_t slots, int64_t elements, at::TensorOptions options, bool poison = false);
-  // In memory that `make` gives, a buffer a call.
+  // Takes the memory from `make`, which is called once per buffer.
   SlotPool(int64_t slots, const std::function<Tensor()>& make, bool poison);
 
-  // The lowest free slot. If none is free but some wait for a collective to leave them, finishes the first of these.
-  // Throws when every slot is in use: the plan asks for more layers at once than the pool was made for.
+  // Returns the lowest free slot. If none is free but some wait for a collective, finishes the oldest of these. Throws
+  // if every slot is in use: more layers need slots at the same time than the pool was made for.
   int64_t take();
   void release(int64_t slot);
-  // Releases the slot as soon as `finish` was called, which happens at the next take() that needs it or in
+  // Releases the slot after `finish` was called. This happens at the next take() that needs the slot, or in
   // finish_all().
   void release_after(int64_t slot, std::function<void()> finish);
   void finish_all();

@@ -17,7 +17,8 @@
 namespace strata::sharding {
 namespace {
 
-// Read by signal handlers: plain memory that is written before it is announced, no allocation, no locks.
+// Signal handlers read these variables, so they are plain memory that is written before has_folder is set, without
+// allocation or locks.
 constexpr size_t kPathBytes = 4096;
 char report_path[kPathBytes];     // <folder>/error.json
 char temporary_path[kPathBytes];  // the file that is linked to report_path
@@ -26,7 +27,8 @@ std::atomic<int> report_rank{0};
 std::atomic<int64_t> report_step{0};
 std::atomic<const char*> report_phase{"start"};
 
-// Rank 0, where it fails alike, has spoken by then, and the others are ended by its exit.
+// Ranks above 0 wait this long before they print an error that nobody has reported. If rank 0 fails for the same
+// reason, it has printed by then, and its exit ends the other ranks.
 constexpr std::chrono::seconds kBeforeOthersSpeak(1);
 
 std::string text_of(int error) { return std::error_code(error, std::generic_category()).message(); }
@@ -42,8 +44,8 @@ bool write_all(int file, const char* data, size_t bytes) {
   return true;
 }
 
-// link(2) fails where error.json exists, and nobody ever sees half a file. 0, or the errno of what failed.
-// Async-signal-safe.
+// Creates error.json only if it does not exist: link(2) fails otherwise, and no reader ever sees an incomplete file.
+// Returns 0, or the errno of the call that failed. Async-signal-safe.
 int write_first(const char* temporary, const char* path, const char* text, size_t bytes) {
   const int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return errno;
@@ -54,7 +56,7 @@ int write_first(const char* temporary, const char* path, const char* text, size_
   return error;
 }
 
-// A line of text put together in a fixed buffer, as signal handlers must.
+// Builds a line of text in a fixed buffer, because signal handlers must not allocate.
 class FixedText {
  public:
   FixedText& operator<<(const char* text) {
@@ -106,16 +108,16 @@ void report_crash(int signal) {
   void* frames[64];
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
   if (has_folder) {
-    FixedText json;  // names and phases are our own literals: nothing in them needs escaping
+    FixedText json;  // names and phases are literals of Strata: nothing needs escaping
     json << "{\"code\": " << int64_t{128} + signal << ", \"rank\": " << rank << ", \"step\": " << step
          << ", \"phase\": \"" << phase << "\", \"message\": \"" << name_of(signal)
          << "\", \"hint\": \"the backtrace is on the standard error of this rank\"}\n";
     write_first(temporary_path, report_path, json.data(), json.size());
   }
-  raise(signal);  // SA_RESETHAND: this time it ends the process
+  raise(signal);  // SA_RESETHAND has restored the default action, which ends the process
 }
 
-// Of any rank.
+// True if any rank has written a report.
 bool has_report() { return has_folder && access(report_path, F_OK) == 0; }
 
 }  // namespace
@@ -127,7 +129,7 @@ bool report_failure(const std::string& folder, const Failure& failure) {
                                        {"phase", failure.phase},
                                        {"message", failure.message},
                                        {"hint", failure.hint}};
-  // Texts may hold bytes of foreign files: what is not UTF-8 is replaced.
+  // Texts may contain bytes of users' files; bytes that are not UTF-8 are replaced.
   const std::string text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::string path = folder + "/error.json";
   const std::string temporary = path + "." + std::to_string(failure.rank) + "." + std::to_string(getpid()) + ".tmp";
@@ -180,12 +182,12 @@ void tell_failure(const Failure& failure) {
 }
 
 void install_crash_handlers() {
-  // A stack that overflowed cannot run a handler: the main thread gets another one.
+  // After a stack overflow a handler has no stack to run on, so the main thread gets an alternative one.
   static char stack[1 << 16];
   const stack_t alternative = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
   sigaltstack(&alternative, nullptr);
   void* frame;
-  backtrace(&frame, 1);  // loads libgcc now: the first call allocates, which a handler must not
+  backtrace(&frame, 1);  // loads libgcc now, because the first call allocates, which a handler must not do
   struct sigaction action = {};
   action.sa_handler = report_crash;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);

@@ -10,7 +10,7 @@
 namespace strata::sharding {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(20);  // what it costs is one question about the oldest event
+constexpr auto kLook = std::chrono::milliseconds(20);  // each look costs one query of the oldest event
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::shared_ptr<GpuEvent> GpuWatch::take_event() {
     }
   }
   if (!event) event = std::make_unique<GpuEvent>();
-  // Whoever lets go of it last gives it back, also after the end of this.
+  // The last owner returns the event to the list, even after the GpuWatch was destroyed.
   return {event.release(), [free = free_, mutex = free_mutex_](GpuEvent* used) {
             const std::lock_guard lock(*mutex);
             free->emplace_back(used);

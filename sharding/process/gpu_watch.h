@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells the watchdog when work that was queued on the GPU has ended, which nobody on the host waits for.
+// Reports to the watchdog when work on the GPU has finished, because no host thread waits for it.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,8 +18,8 @@
 
 namespace strata::sharding {
 
-// An event without timing. Once somebody waits for it by cudaStreamWaitEvent it may be used again: the wait keeps what
-// it saw.
+// A CUDA event without timing. After cudaStreamWaitEvent was called, the event can be recorded again: the stream waits
+// for the earlier record.
 class GpuEvent {
  public:
   GpuEvent();
@@ -28,15 +28,15 @@ class GpuEvent {
   GpuEvent& operator=(const GpuEvent&) = delete;
   void record(cudaStream_t stream);
   void hold_back(cudaStream_t stream) const;
-  void wait_on_host() const;  // sleeps: a core is not burnt
+  void wait_on_host() const;  // sleeps instead of spinning
   cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-// One per process, on the device that is current when it is made. A thread looks at the events every few milliseconds;
-// it also sees errors of the GPU and of the transport, which would otherwise hang all other ranks.
+// Create one per process; it uses the current device. A thread polls the events every 20 ms. It also polls for errors
+// of the GPU and of the transport, which would otherwise make all other ranks hang.
 class GpuWatch {
  public:
   explicit GpuWatch(Watchdog& watchdog);
@@ -44,13 +44,14 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // Events are made once and used again.
+  // Returns an event; events are reused.
   std::shared_ptr<GpuEvent> take_event();
 
-  // `name` has begun, as the watchdog's begin() said; it ends when `event`, which has been recorded, has happened.
+  // Ends the wait `name`, which Watchdog::begin() returned, when `event` has completed. The event must have been
+  // recorded.
   void end_at(int64_t name, std::shared_ptr<GpuEvent> event);
 
-  // Asked every few milliseconds until it is removed: the sentence it returns, if any, ends the run.
+  // A check is called every 20 ms until it is removed. If it returns a text, the run ends with this message.
   using Check = std::function<std::string()>;
   int64_t add_check(Check check);
   void remove_check(int64_t id);
@@ -69,7 +70,7 @@ class GpuWatch {
   int device_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Queued> queued_;  // in the order in which they end
+  std::deque<Queued> queued_;  // in the order in which they complete
   std::vector<std::pair<int64_t, Check>> checks_;
   int64_t next_check_ = 0;
   std::shared_ptr<std::vector<std::unique_ptr<GpuEvent>>> free_;

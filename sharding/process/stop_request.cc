@@ -25,7 +25,7 @@ void request(int signal) {
 void install_stop_handlers() {
   struct sigaction action = {};
   action.sa_handler = request;
-  action.sa_flags = SA_RESTART;  // a signal must not turn a write of a checkpoint into an error
+  action.sa_flags = SA_RESTART;  // otherwise a signal could make a write of a checkpoint fail
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaction(signal, &action, nullptr);
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Requests from outside to end the run cleanly: SIGTERM, SIGUSR1 and Ctrl-C set a flag that the ranks agree upon.
+// Requests to stop the run cleanly: SIGTERM, SIGUSR1 and Ctrl-C set a flag that the ranks agree upon.
 #pragma once
 
 namespace strata::sharding {
 
-// From now on SIGTERM, SIGUSR1 and SIGINT ask for a stop instead of ending the process; a second SIGINT exits 130 at
-// once.
+// Installs handlers: SIGTERM, SIGUSR1 and SIGINT request a stop instead of ending the process. A second SIGINT exits
+// with 130 at once.
 void install_stop_handlers();
 
-// Whether this rank was asked. For the ranks to agree it is one more element of a sum that they make in every step.
+// True if this rank received a request. Ranks agree by adding it as one more element to a sum that they reduce in every
+// step.
 bool stop_requested_here();
 
 }  // namespace strata::sharding

@@ -40,7 +40,7 @@ VisibleGpus visible_gpus() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
-    cudaGetLastError();  // else the next call of somebody else would report it
+    cudaGetLastError();  // clears the error; otherwise the next CUDA call would report it
     return {{}, why_none(error == cudaSuccess ? cudaErrorNoDevice : error)};
   }
   VisibleGpus visible;

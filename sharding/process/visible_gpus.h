@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The GPUs that this process sees, asked of the CUDA runtime without starting work on any.
+// The GPUs that this process sees, as the CUDA runtime lists them; no work is started on them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace strata::sharding {
 
 struct VisibleGpus {
   std::vector<Gpu> gpus;
-  std::string problem;  // why there are none, where the runtime says so
+  std::string problem;  // why there are none, if the runtime gives a reason
 };
 
 VisibleGpus visible_gpus();

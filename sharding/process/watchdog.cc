@@ -12,11 +12,11 @@
 namespace strata::sharding {
 namespace {
 
-constexpr double kTick = 0.1;           // seconds between two looks
-constexpr double kLongestTick = 0.5;    // what one look may add: a run that was suspended as a whole has not hung
-constexpr double kAnswerSeconds = 0.5;  // for the others to say what they do
-constexpr double kLookSeconds = 0.3;    // the same, while a collective may still end well
-constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang as well
+constexpr double kTick = 0.1;           // seconds between two checks
+constexpr double kLongestTick = 0.5;    // most seconds per check: a run that was suspended as a whole did not hang
+constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
+constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
+constexpr double kAbortSeconds = 2;     // seconds for MPI_Abort, which may hang too
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -30,8 +30,8 @@ std::string named(const std::vector<int>& ranks) {
   return text;
 }
 
-// Who holds this up. A rank that does not answer is the cause; else one that waits for nobody and has not come; else
-// one that waits for something else.
+// Names the ranks that block this wait: first those that do not answer, otherwise those that wait for no rank and have
+// not arrived, otherwise those that wait for something else.
 std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::PeerState>& peers) {
   std::vector<int> silent, absent;
   std::string elsewhere;
@@ -131,7 +131,7 @@ void Watchdog::watch() {
         lock.unlock();
         look_for_mismatch(copy.wait);
         lock.lock();
-        break;  // the map may have changed meanwhile
+        break;  // the map may have changed in the meantime
       }
     }
     if (since_progress_ >= 0) since_progress_ += passed;
@@ -159,8 +159,8 @@ void Watchdog::look_for_mismatch(const Wait& wait) {
   }
 }
 
-// Meetings in different groups can wait for each other in a ring. When every rank is in a meeting, and in the same one
-// as at the look before, none of them will end: a rank that answers has looked for its messages in between.
+// Meetings of different groups can wait for each other in a cycle. If every rank is in a meeting, and in the same one
+// as at the previous check, none of them will end: a rank that answers has polled its messages in the meantime.
 void Watchdog::look_for_cycle(std::vector<PeerState> states) {
   PeerState own = state();
   own.rank = failure_here(ExitCode::communication, "").rank;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A thread per rank that ends the run when a collective or a step does not end: it names the rank that hangs, and
-// exits.
+// A thread per rank that ends the run if a collective or a step does not finish. It names the rank that hangs.
 #pragma once
 
 #include <condition_variable>
@@ -16,27 +15,28 @@ namespace strata::sharding {
 
 class Watchdog {
  public:
-  static constexpr const char* kStart = "the start of MPI";  // the place where ranks cannot ask each other yet
+  static constexpr const char* kStart = "the start of MPI";  // during it, ranks cannot ask each other yet
 
-  // What a rank waits for: the same text on all ranks. Two ranks that wait at the same place for different things will
-  // wait for ever; an empty place says nothing of that kind.
+  // Describes what a rank waits for, with the same text on all ranks. Two ranks that wait at the same place for
+  // different things never finish. An empty place makes no such statement.
   struct Wait {
     std::string place;  // "all ranks, collective 17"
     std::string what;   // "all_gather of blocks.2 (197376 bfloat16)"
-    // All ranks of a group tell each other a small text: it ends as soon as all of them have come.
+    // True if all ranks of a group exchange a small text: the wait ends as soon as all of them have arrived.
     bool meeting = false;
     bool operator==(const Wait&) const = default;
     std::string text() const { return place.empty() ? what : place + ", " + what; }
   };
-  // What another rank answered when it was asked.
+  // The answer of another rank.
   struct PeerState {
     int rank;
     bool answered;
-    Wait wait;          // empty when it waits for nobody
+    Wait wait;          // empty if it waits for no rank
     std::string where;  // its step and phase
-    int64_t begun = 0;  // waits that this rank has begun: the same wait, or a later one like it
+    int64_t begun = 0;  // number of waits that the rank has begun: distinguishes a wait from a later equal one
   };
-  // How to ask all other ranks (at most `seconds`), and how to end them; both must work while collectives hang.
+  // Functions that ask all other ranks (for at most `seconds`) and that end all ranks. Both must work while collectives
+  // hang.
   struct Peers {
     std::function<std::vector<PeerState>(double seconds)> ask;
     std::function<void(int exit_code)> abort;
@@ -46,18 +46,19 @@ class Watchdog {
   ~Watchdog();
   void connect(Peers peers);
 
-  // Between begin and end, at most the timeout may pass.
+  // At most the timeout may pass between begin and end.
   int64_t begin(Wait wait);
   void end(int64_t id);
 
-  // A sign of life of the training loop. After the first, at most the timeout may pass until the next or until rest().
+  // A heartbeat of the training loop. After the first one, at most the timeout may pass until the next one or until
+  // rest().
   void progress();
   void rest();
 
-  // Ends the run now: something was seen from which it will not recover.
+  // Ends the run at once because of an error from which it cannot recover.
   [[noreturn]] void fail(const std::string& message, const std::string& hint);
 
-  // What this rank says when another one asks; its rank and place are not filled in.
+  // The answer of this rank to another one; its rank and position are not filled in.
   PeerState state() const;
   Wait waits_for() const { return state().wait; }
 
@@ -65,7 +66,7 @@ class Watchdog {
   struct Watched {
     Wait wait;
     double seconds = 0;
-    double next_look = 0.5;  // at what the others do, though it may still end well; then after twice the time
+    double next_look = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
   };
   void watch();
   void look_for_mismatch(const Wait& wait);
@@ -79,8 +80,8 @@ class Watchdog {
   Peers peers_;
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
-  std::vector<int64_t> stalled_;  // `begun` of all ranks, when all of them were in meetings; of the watching thread
-  double since_progress_ = -1;    // negative: not counting
+  std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
+  double since_progress_ = -1;    // seconds; negative while paused
   bool stop_ = false;
   std::thread thread_;
 };

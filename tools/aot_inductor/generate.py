@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Traced functions -> the C++ and the cubins that Inductor generates for them; nothing is compiled to a library here.
+"""Generates C++ code and cubins from traced functions with Inductor; package.py compiles them to a library.
 
-Inductor would make one library a function, with 280 KB of the same container code and 5 s of g++ in each. Its last step
+Inductor would make one library per function, each with 280 KB of the same container code and 5 s of g++. Its last step
 is therefore replaced by one that keeps the code, and package.py compiles the code of all functions of a package at once.
 """
 import os
@@ -14,24 +14,24 @@ from torch._inductor import codecache
 from torch._inductor.virtualized import V
 
 OPTIONS = {
-    "aot_inductor.check_lowerbound": False,  # zero rows and one row
-    "aot_inductor.dynamic_linkage": False,  # the class of a function is named after it
+    "aot_inductor.check_lowerbound": False,  # allows zero rows and one row
+    "aot_inductor.dynamic_linkage": False,  # names the class of a function after the function
     "compile_threads": 1,
 }
 CPU_OPTIONS = {
-    "cpp.dynamic_threads": True,  # the number of threads is asked for in each call
+    "cpp.dynamic_threads": True,  # reads the number of threads in each call
     "cpp.simdlen": 256,  # AVX2
 }
 
 
 @dataclass
 class Generated:
-    """What Inductor made of one function."""
+    """The code that Inductor generated for one function."""
 
     name: str
     wrapper: str
     kernels: str
-    cubins: Dict[str, str] = field(default_factory=dict)  # kernel -> file
+    cubins: Dict[str, str] = field(default_factory=dict)  # name of the kernel -> path of its cubin
 
 
 def generate(exported, name, options) -> Generated:

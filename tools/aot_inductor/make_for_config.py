@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes the packages that a configuration needs and that are nowhere yet: called by tools/strata packages and train."""
+"""Compiles missing packages that a configuration needs; tools/strata packages and tools/strata train call it."""
 import argparse
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 
 import make_packages
 
-# "op/function" that models of a family, or of a type without families, never call.
+# Patterns of "op/function" that models of a family, or of a type without families, never call.
 UNUSED = {
     "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/*relu*"),
     "gpt2": (
@@ -27,14 +27,14 @@ UNUSED = {
         "activation/*gelu*", "activation/*silu*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu*", "rms_norm/*", "rotary/*", "swiglu/*",
     ),
 }  # fmt: skip
-# Those that take gradients, which may have a dtype of their own.
+# Functions that take gradients, which may have a dtype of their own.
 OF_GRADIENTS = ("adamw/*", "global_norm/*")
-# The key of `kernels:` that chooses an op, where it has another name; and what an op is made of.
+# Keys of `kernels:` that select an op, if they differ from its name.
 CHOSEN_BY = {"swiglu": {"activation"}, "cross_entropy": {"cross_entropy", "linear_cross_entropy"}}
 
 
 def widths_of_model(values):
-    """What the letters are in this model: [(pattern of op/function, widths)]."""
+    """Returns the sizes of the letters in this model: [(pattern of op/function, widths)]."""
     number = lambda key: int(values.get(key) or 0)
     width, heads = number("model.width"), number("model.heads")
     key_value_heads = number("model.key_value_heads") or heads
@@ -60,7 +60,7 @@ def widths_of_model(values):
 
 
 def is_asked_for(widths):
-    """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h: what it does not ask for by its width is any."""
+    """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h, which requests other widths as any (`*`)."""
     if not widths or "*" in widths.values():
         return True
     letter, size = list(widths.items())[-1]
@@ -68,8 +68,8 @@ def is_asked_for(widths):
 
 
 def needed(formulas, values, architecture, version, ops="all"):
-    """Requests of make_packages.py by their keys."""
-    dtypes = set(values["precision.compute"].split(","))  # of all groups of parameters
+    """Returns the requests for make_packages.py by their keys."""
+    dtypes = set(values["precision.compute"].split(","))  # compute dtypes of all parameter groups
     gradients = dtypes | {values["precision.reduce"], "float32"}
     unused = UNUSED.get(values.get("model.family") or values.get("model.type"), ())
     requests = {}
@@ -88,7 +88,7 @@ def needed(formulas, values, architecture, version, ops="all"):
                 sets += [widths for pattern, widths in widths_of_model(values) if fnmatch(name, pattern)]
             of_program = gradients if any(fnmatch(name, pattern) for pattern in OF_GRADIENTS) else dtypes
             if name == "dropout/dropout_rows" and float(values.get("model.stochastic_depth") or 0) > 0:
-                of_program = dtypes | {"float32"}  # stochastic depth draws one such number for each sample
+                of_program = dtypes | {"float32"}  # stochastic depth draws one float32 number per sample
             for dtype in sorted(of_program):
                 for widths in filter(is_asked_for, make_packages.sets_of_widths(sets, program.widths, dtype)):
                     key = make_packages.key_of(
@@ -110,7 +110,7 @@ def keys_that_exist(folders):
 
 @contextlib.contextmanager
 def alone_in(folder):
-    """Commands started together take turns: what one of them compiles, the others find."""
+    """Commands that are started together run one after another, so that each finds what the others have compiled."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w") as lock:
         try:
@@ -139,7 +139,7 @@ def main():
         present = keys_that_exist([arguments.built, arguments.output])
         return [request for key, request in requests.items() if key not in present]
 
-    if missing():  # else nothing is written, where others may write alone
+    if missing():  # otherwise nothing is written: the folder may be read-only
         with alone_in(arguments.output):
             compile_functions(formulas, missing(), arguments)
 

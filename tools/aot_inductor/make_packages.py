@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Makes a package of level aot_inductor: `make_packages.py FORMULA... --architecture A --output FOLDER`.
 
-One library with all functions of the ops whose formulas are named (<op>_programs.py beside them says which), for every
-dtype and every set of widths: those of GPU_WIDTHS in <op>_programs.py on GPUs, "*" (any) on CPUs. With `--function`, only
-those that are named.
+A package is one library with all functions of the ops whose formulas are named; <op>_programs.py lists the functions of
+an op. It has every dtype and every set of widths: GPU_WIDTHS of <op>_programs.py on GPUs, "*" (any) on CPUs. With
+`--function`, it has only the functions that are named.
 """
 import argparse
 import hashlib
@@ -14,11 +14,11 @@ import shutil
 import sys
 import tempfile
 
-RECIPE = 1  # counts up when the same formula is compiled differently; kernels/runtime/aot_inductor_package.cc has it too
+RECIPE = 1  # increase it when the same formula is compiled differently, also in kernels/runtime/aot_inductor_package.cc
 
 
 def sets_of_widths(texts, letters, dtype):
-    """["*", "bfloat16:d=4096"] -> [{"d": "*"}, {"d": 4096}], those for `dtype` with all of the `letters`, each once."""
+    """["*", "bfloat16:d=4096"] -> [{"d": "*"}, {"d": 4096}]: the sets for `dtype` with all `letters`, each once."""
     found = []
     for text in texts:
         only, _, text = text.rpartition(":")
@@ -36,7 +36,7 @@ def sets_of_widths(texts, letters, dtype):
 
 
 def text_of(widths):
-    """{"d": 4096} -> "d=4096"; "-": there are none."""
+    """{"d": 4096} -> "d=4096"; {} -> "-"."""
     return ",".join(f"{letter}={size}" for letter, size in widths.items()) or "-"
 
 
@@ -76,7 +76,7 @@ def loaded(path):
 
 
 def all_functions(module, arguments):
-    """(program, dtype, widths) of every function of an op."""
+    """Yields (program, dtype, widths) for every function of an op."""
     for program in module.PROGRAMS:
         texts = ["*"] if arguments.architecture == "x86-64-v3" else program.gpu_widths or module.GPU_WIDTHS
         for dtype in arguments.dtypes.split(","):
@@ -126,17 +126,17 @@ def make_package(arguments, work):
     if on_gpu:
         import hopper_without_gpu
 
-        hopper_without_gpu.install()  # after tracing, which runs on the CPU
+        hopper_without_gpu.install()  # call it after tracing, which runs on the CPU
         options = hopper_without_gpu.OPTIONS
     generated = [generate.generate(exported, name, options) for exported, name in traced]
     site = os.path.dirname(os.path.dirname(torch.__file__))
     digest = hashlib.sha1("".join(line[0] for line in lines).encode()).hexdigest()[:12]
     os.makedirs(arguments.output, exist_ok=True)
     library = os.path.join(arguments.output, f"{arguments.architecture}-{digest}.so")
-    temporary = f"{library}.{os.getpid()}.tmp"  # whoever has the library open keeps its bytes
+    temporary = f"{library}.{os.getpid()}.tmp"  # a process that has the library open keeps its bytes
     package.link(generated, work, temporary, on_gpu, site)
     os.replace(temporary, library)
-    package.write_text(library, lines)  # last: without it there is no package
+    package.write_text(library, lines)  # written last, because a package without it does not exist
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Generated functions -> one shared library with a table of them, and beside it the text that says what they are.
+"""Compiles generated functions to one shared library with a table of them, and writes a text file that describes them.
 
-The library speaks kernels/runtime/aot_inductor_abi.h. Its text, which the C++ runtime reads:
+The library has the interface of kernels/runtime/aot_inductor_abi.h. The C++ runtime reads its text file:
 
     strata package 1
     library NAME.so
@@ -20,7 +20,7 @@ COMMON_FLAGS = [
     "-DTORCH_INDUCTOR_CPP_WRAPPER", "-DSTANDALONE_TORCH_HEADER", "-DC10_USING_CUSTOM_GENERATED_MACROS",
     "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2",
 ]  # fmt: skip
-# The driver's functions that generated code calls; its library exists only where a GPU is.
+# Functions of the CUDA driver that generated code calls. The driver's library exists only on machines with a GPU.
 DRIVER_FUNCTIONS = [
     "cuModuleLoad", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute", "cuGetErrorString", "cuLaunchKernel",
 ]  # fmt: skip
@@ -86,7 +86,7 @@ extern "C" __attribute__((visibility("default"))) char* strata_package_run(size_
 
 
 def _cut(text, first, last):
-    """`text` without what stands between the two patterns; the first goes, the last stays."""
+    """Removes the part of `text` from pattern `first`, which is removed too, up to pattern `last`, which stays."""
     begin = re.search(first, text)
     if begin is None:
         return text
@@ -94,10 +94,10 @@ def _cut(text, first, last):
 
 
 def _body(generated):
-    """The wrapper code of one function, made ready to stand beside others in one file."""
+    """Returns the wrapper code of one function, changed so that several functions fit into one file."""
     name = generated.name
     text = generated.wrapper
-    # What is the same for all functions stands once in front; arguments are checked by the caller.
+    # Code that is the same for all functions is written once at the front. The caller checks the arguments.
     text = text[text.index("namespace torch::aot_inductor {\nnamespace {\nclass AOTInductorModelKernels") :]
     text = _cut(text, r"AOTI_NOINLINE static void (check_input_|__check_inputs)", rf"void AOTInductorModel{name}::run_impl\(")
     text = text.replace("__check_inputs_outputs(input_handles, output_handles);", "")
@@ -107,7 +107,7 @@ def _body(generated):
 
 
 def _front(generated):
-    """What stands before the first class of each wrapper: helpers and cached constants once, kernels' declarations."""
+    """Returns the code before the first class: helpers and cached constants once, and declarations of all kernels."""
     helpers, constants, declarations = "", set(), []
     for one in generated:
         front = one.wrapper[: one.wrapper.index("namespace torch::aot_inductor {\nnamespace {\nclass")]
@@ -117,7 +117,7 @@ def _front(generated):
         kernels = re.findall(r'^extern "C"\s+void\s+cpp_fused_[^;]*;', front, re.M)
         front = re.sub(r'^extern "C"\s+void\s+cpp_fused_[^;]*;', "", front, flags=re.M)
         declarations += [re.sub(r"\bcpp_fused_", f"{one.name}_cpp_fused_", kernel) for kernel in kernels]
-        helpers = max(helpers, front.strip(), key=len)  # those of a wrapper without GPU kernels are fewer
+        helpers = max(helpers, front.strip(), key=len)  # a wrapper without GPU kernels has fewer helpers
     return "\n".join([helpers, *sorted(constants), *declarations]) + "\n"
 
 
@@ -159,7 +159,7 @@ def _compile(source, text, flags):
 def link(generated, work, library, on_gpu, site):
     torch = os.path.join(site, "torch")
     cuda = os.path.join(site, "nvidia", "cu13")
-    # The same functions make the same bytes.
+    # The flags make the library reproducible: the same functions give the same bytes.
     flags = COMMON_FLAGS + [f"-ffile-prefix-map={work}=.", f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
     if on_gpu:
         flags += ["-DUSE_CUDA", f"-I{cuda}/include"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Program: a function that an op is compiled into, its arguments, and the call of the op's formula file that is traced.
+"""Program: a function of a package, its arguments, and the call of the op's formula file that is traced.
 
-An argument is written "dtype[dimensions]". The dtype x is that of the package (of the activations); `host` in front means
-a number that stays in the host's memory. Dimensions are letters or numbers. A letter of `widths` is fixed when a package
-is made, or any (`*`); every other letter is free from call to call.
+An argument is written "dtype[dimensions]". The dtype x stands for the package's dtype (of the activations); the prefix
+`host` means a number in host memory. Dimensions are letters or numbers. A letter of `widths` is fixed when a package is
+compiled, or any (`*`); every other letter may differ between calls.
 """
 from dataclasses import dataclass
 from typing import Callable, Tuple
@@ -13,11 +13,11 @@ from typing import Callable, Tuple
 class Program:
     function: str
     arguments: Tuple[str, ...]
-    widths: str  # its letters
+    widths: str  # letters of the dimensions that a package may fix
     call: Callable  # (formula module, *tensors) -> tensor or tuple of tensors
-    gpu_widths: Tuple[str, ...] = ()  # instead of GPU_WIDTHS of its file
+    gpu_widths: Tuple[str, ...] = ()  # replaces GPU_WIDTHS of its file
 
 
 def same(function: str, arguments: Tuple[str, ...], widths: str, **others) -> Program:
-    """A function of the formula file as it is."""
+    """Returns a program for a function of the formula file that needs no wrapper."""
     return Program(function, arguments, widths, lambda formula, *tensors: getattr(formula, function)(*tensors), **others)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Program, dtype and widths -> an exported graph with free dimensions, on the CPU or moved to a GPU that need not be there."""
+"""Exports the graph of a program with dynamic dimensions, on the CPU or moved to a GPU, which need not exist."""
 import re
 
 import torch
 from torch.export import Dim, export
 from torch.export.passes import move_to_device_pass
 
-# The sizes of free dimensions while tracing. Inductor takes them as hints for its tiling, among how many programs it
-# spreads the sums over rows; each is unlike all others, so that no two dimensions are taken for the same.
+# Sizes of the free dimensions during tracing. Inductor uses them as hints for its tiling, for example for the number of
+# programs that share a sum over rows. All sizes differ, so that no two dimensions are taken for the same one.
 HINTS = {
     "n": 32768, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
 }  # fmt: skip
@@ -15,7 +15,7 @@ INDEX_LIMIT = 2**31 - 1  # 32-bit indexing: no tensor of a package has more elem
 
 
 class Argument:
-    """"host float32[]", "x[n,d]": where it lies, its dtype and its dimensions."""
+    """Parses an argument such as "host float32[]" or "x[n,d]" into its place, dtype and dimensions."""
 
     def __init__(self, text):
         where, dtype, dimensions = re.fullmatch(r"(host )?(\w+)\[([\w,*]*)\]", text).groups()
@@ -25,7 +25,7 @@ class Argument:
     def example(self, dtype, sizes):
         kind = dtype if self.dtype == "x" else getattr(torch, self.dtype)
         shape = [int(name) if name.isdigit() else sizes[name] for name in self.dimensions]
-        return torch.empty(shape, dtype=kind)  # nobody reads it
+        return torch.empty(shape, dtype=kind)  # its values are not read
 
 
 class _Call(torch.nn.Module):
@@ -38,7 +38,7 @@ class _Call(torch.nn.Module):
 
 
 def trace(program, formula, dtype, widths, on_gpu):
-    """`widths`: letter -> size, for the fixed ones."""
+    """Traces a program. `widths` maps each fixed letter to its size."""
     arguments = [Argument(text) for text in program.arguments]
     sizes = {**HINTS, **widths}
     free = {name for argument in arguments for name in argument.dimensions if not name.isdigit() and name not in widths}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// bench_images: how many JPEG files a second become augmented tensors, beside the decoding of libjpeg-turbo alone.
+// bench_images: measures how many JPEG files per second become augmented tensors, compared with decoding by
+// libjpeg-turbo alone.
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
@@ -31,7 +32,7 @@ struct Request {
   std::string json;
 };
 
-// A folder of pictures that is there as long as this is.
+// A temporary folder of JPEG pictures, which the destructor removes.
 class Pictures {
  public:
   explicit Pictures(const Request& request) {
@@ -54,7 +55,7 @@ class Pictures {
 };
 
 struct Seconds {
-  double passed = 0, computed = 0;  // computed: of all threads, which other programs change less
+  double passed = 0, computed = 0;  // computed: CPU time of all threads, which other programs affect less
 };
 
 template <class Work>
@@ -81,12 +82,12 @@ void run(const Request& request) {
   const Pictures pictures(request);
   const trainer::EncodedImages images(std::make_unique<trainer::ImageFolder>(pictures.folder(), /*classes=*/1),
                                       {.size = request.size, .flip = true, .threads = request.threads});
-  // In turn, so that whatever else the machine does slows both down.
+  // The two are measured in turn, so that other load on the machine slows both down.
   std::vector<double> decoded, augmented, shares, computed_shares;
   for (int64_t round = 0; round <= request.rounds; ++round) {
     const Seconds alone = seconds([&] { decode_all(pictures.files(), request.threads); });
     const Seconds ours = seconds([&] { images.training_batch(/*seed=*/1, round * request.images, request.images); });
-    if (round == 0) continue;  // files, pages and code are touched for the first time
+    if (round == 0) continue;  // the first round warms up files, pages and code
     decoded.push_back(static_cast<double>(request.images) / alone.passed);
     augmented.push_back(static_cast<double>(request.images) / ours.passed);
     shares.push_back(alone.passed / ours.passed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench_kernels: proves every level of every op at full size, then times those that agreed.
+// bench_kernels: checks every level of every op at full size, then times the levels that passed.
 #include <ATen/Context.h>
 
 #include <CLI/CLI.hpp>
@@ -54,7 +54,7 @@ ExitCode bench(const Options& options) {
   if (dtypes.empty()) dtypes = {"bf16"};
 
   Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
-  // A file that is asked for must be writable before anything is measured.
+  // Output files must be writable before anything is measured.
   append_text(options.json, "");
   if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
   append_text(options.picture, "");
@@ -80,7 +80,7 @@ ExitCode bench(const Options& options) {
       });
     }
   }
-  // Levels of one op, shape and direction beside each other.
+  // Rows with the levels of one op, shape and direction are placed next to each other.
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench_neighbors CONFIG [a.b.c=value ...]: how fast batches of sampled neighbors are made, without a model.
+// bench_neighbors CONFIG [a.b.c=value ...]: measures the speed of neighbor sampling without a model.
 #include <c10/util/ParallelGuard.h>
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ struct Request {
 
 void run(const Request& request) {
   trainer::TrainerConfig config = trainer::load_trainer_config(request.config, request.overrides).config;
-  config.kernels = {};  // nothing is computed: best needs no plan
+  config.kernels = {};  // no kernel runs, so `best` needs no plan
   if (config.data.fan_outs().empty()) {
     throw Error(ExitCode::configuration, "data.neighbors is not a list such as [15, 10, 5]: no neighbors are sampled");
   }
@@ -42,7 +42,7 @@ void run(const Request& request) {
       for (const auto& layer : batch.graph->layers) edges += layer.graph.edges();
     }
   };
-  read(/*end=*/3);  // pages are touched for the first time
+  read(/*end=*/3);  // warm-up: pages are touched for the first time
   next = nodes = edges = 0;
   const auto begin = std::chrono::steady_clock::now();
   {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Needs FILE and size_t before it.
+// jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
 
 namespace strata::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JPEG files of pixels that are made row by row, by libjpeg-turbo.
+// Writes JPEG files with libjpeg-turbo from pixels that are produced row by row.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace strata::tools {
 
 struct JpegKind {
-  int across = 2, down = 2;  // samples of brightness for one of colour
+  int across = 2, down = 2;  // luma samples per chroma sample
   bool grey = false, progressive = false;
   int restart_rows = 0;
   int quality = 90;
 };
 
-// `fill` writes a row: width x RGB, or grey.
+// Returns the bytes of the file. `fill` writes row y: width x RGB, or width grey values.
 std::string jpeg_file(int64_t width, int64_t height, const JpegKind& kind,
                       const std::function<void(int64_t y, std::vector<uint8_t>& row)>& fill);
 

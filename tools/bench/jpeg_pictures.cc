@@ -7,13 +7,13 @@
 
 #include "tools/bench/jpeg_file.h"
 
-// Needs FILE and size_t before it.
+// jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
 
 namespace strata::tools {
 namespace {
 
-// A number in [-1, 1) for each point of a grid.
+// A pseudorandom number in [-1, 1) for each point of a grid.
 double at_point(uint64_t seed, int64_t x, int64_t y) {
   uint64_t hash = seed ^ (static_cast<uint64_t>(x) * 0x9e3779b97f4a7c15u) ^ (static_cast<uint64_t>(y) << 32);
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -21,7 +21,7 @@ double at_point(uint64_t seed, int64_t x, int64_t y) {
   return static_cast<double>(hash >> 11) * 0x1p-52 - 1;
 }
 
-// Between the points of a grid that is `distance` pixels wide.
+// Interpolates between the points of a grid with `distance` pixels between points.
 double smooth(uint64_t seed, int64_t distance, int64_t x, int64_t y) {
   const int64_t left = x / distance, top = y / distance;
   const double right_share = static_cast<double>(x % distance) / static_cast<double>(distance);

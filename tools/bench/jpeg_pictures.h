@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JPEG files to time decoding with, and the decoding that nothing of ours is part of.
+// JPEG files for timing, and a decoder that uses libjpeg-turbo alone.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace strata::tools {
 
-// A picture with detail of every size, as photographs have: at 500 x 375 pixels about 100 KB, 4:2:0.
+// Returns a JPEG file with detail of every size, as in photographs: about 100 KB at 500 x 375 pixels, 4:2:0.
 std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed);
 
-// pixels <- all of them as RGB, by libjpeg-turbo alone; their memory is used again.
+// pixels <- the whole picture as RGB, by libjpeg-turbo alone. The memory of `pixels` is reused.
 void decode_with_libjpeg(const std::string& file, std::vector<uint8_t>& pixels);
 
 }  // namespace strata::tools

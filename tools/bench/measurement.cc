@@ -36,7 +36,7 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
     if (measurement.verdict.agreed) {
       try {
         measurement.timing = time_workload(*workload, level);
-      } catch (const std::exception& error) {  // several sets of inputs may not fit where one does
+      } catch (const std::exception& error) {  // several sets of inputs may not fit even if one does
         measurement.verdict.words = "agreed, but " + kernels::sentence_of(error);
       }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One op at one shape, dtype and level: proved at that size, and timed only if it agreed.
+// Measures one op at one shape, dtype and level: it is checked at that size, and timed only if it agrees with the
+// reference.
 #pragma once
 
 #include <functional>
@@ -19,19 +20,19 @@ struct Measurement {
   at::ScalarType dtype;
   kernels::Level level;
   kernels::Verdict verdict;
-  std::optional<Timing> timing = {};  // absent where it did not agree
+  std::optional<Timing> timing = {};  // absent if it did not agree
 };
 
-// Those levels at which `op` has a kernel on `device`.
+// Returns the levels at which `op` has a kernel on `device`.
 std::vector<kernels::Level> levels_of(const std::string& op, at::Device device);
 
-// One measurement for each of `levels`, handed to `done` as soon as it is made.
+// Makes one measurement for each of `levels` and passes it to `done` immediately.
 void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device device,
              const std::vector<kernels::Level>& levels, const std::function<void(const Measurement&)>& done);
 
-// Each message starts with the op, its dtype and its shape.
+// Returns op, dtype and shape, the start of each message.
 std::string title(const kernels::OpShape& shape, at::ScalarType dtype);
-// "fp32", "bf16", "fp16"
+// Returns "fp32", "bf16" or "fp16".
 std::string short_name(at::ScalarType dtype);
 
 }  // namespace strata::tools

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Times PyTorch eager, torch.compile, cuDNN and cuSPARSE at the shapes of `tools/strata bench kernels`, by hand, on a machine with a GPU.
+"""Times PyTorch eager, torch.compile, cuDNN and cuSPARSE at the shapes of `tools/strata bench kernels`.
+
+Run it by hand on a machine with a GPU:
 
     python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile, cudnn, ... as level
     python3 tools/bench/side_by_side.py kernels.jsonl     # ours and theirs in one table
 
-Needs torch and its Triton. Timed as in timer.cc: medians between two events while the queue is full, over rotating inputs."""
+It needs torch with its Triton. Timing is as in timer.cc: medians between two events while the queue is full, over
+rotating inputs."""
 import argparse
 import json
 import sys
@@ -13,11 +16,11 @@ import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-CLOCK = 2e9  # cycles per second, for the kernel that holds the queue back
+CLOCK = 2e9  # cycles per second, for the kernel that delays the queue
 
 
 def median_seconds(call):
-    """The median of many calls, up to ten between two events, that wait behind a sleeping kernel until all are queued."""
+    """The median of many calls, up to ten between two events; a sleeping kernel delays them until all are queued."""
     for i in range(3):
         call(i)
     torch.cuda.synchronize()
@@ -45,7 +48,7 @@ def random(*sizes, dtype=torch.bfloat16):
 
 
 class Peer:
-    """An op at a shape: inputs made anew, a function of them, and the bytes and FLOPs that must be done once."""
+    """An op at a shape: functions that make new inputs and run it, and the least bytes and FLOPs of each direction."""
 
     def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False, dtype=torch.bfloat16, level=None):
         self.op, self.shape, self.make, self.run, self.dtype, self.level = op, shape, make, run, dtype, level
@@ -154,7 +157,7 @@ def attention_peers():
 
 
 class SparseProduct(torch.autograd.Function):
-    """By cuSPARSE, with a matrix whose transpose was made before."""
+    """A sparse matrix product by cuSPARSE; the transposed matrix is made in advance."""
 
     @staticmethod
     def forward(context, x, matrix, transposed):
@@ -167,7 +170,7 @@ class SparseProduct(torch.autograd.Function):
 
 
 def graph_peers():
-    """cuSPARSE for sums; the segment operators, and for sums index_add, where they have the memory for the messages of all edges."""
+    """cuSPARSE for sums; if the messages of all edges fit into memory, also segment_reduce, and index_add for sums."""
     width = 256
     for nodes, edges in ((169343, 2315598), (2449029, 123718280)):
         sources = (torch.rand(edges, device="cuda") ** 3 * nodes).long().clamp_(max=nodes - 1)
@@ -186,14 +189,14 @@ def graph_peers():
             matrix, transposed = csr(begins, sources), csr(offsets(by_source), targets.index_select(0, order))
             yield peer("cusparse", "sum", lambda x: SparseProduct.apply(x, matrix, transposed))
             if edges > 10**7:
-                continue  # messages of 63 or 127 GB
+                continue  # the messages would take 63 or 127 GB
             for reduction in ("sum", "mean", "max"):
                 yield peer("segments", reduction, lambda x: torch.segment_reduce(x.index_select(0, sources), reduction, offsets=begins, unsafe=True))
             yield peer("index_add", "sum", lambda x: torch.zeros_like(x).index_add(0, targets, x.index_select(0, sources)))
 
 
 def sets_of(peer):
-    """Inputs that no cache holds when their turn comes."""
+    """Returns so many sets of inputs that no cache holds a set when it is used again."""
     first = peer.make()
     size = sum(tensor.nbytes for tensor in first)
     count = max(2, min(64, 2 * torch.cuda.get_device_properties(0).L2_cache_size // max(size, 1) + 1)) if first else 1
@@ -205,12 +208,12 @@ def sets_of(peer):
 
 
 def time_peer(peer, run):
-    """Seconds forward and backward."""
+    """Returns the seconds of forward and backward."""
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.use_deterministic_algorithms(peer.deterministic)
     sets = sets_of(peer)
     roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
-    if peer.op == "linear_cross_entropy":  # as ours is timed: as a whole
+    if peer.op == "linear_cross_entropy":  # timed as a whole, as Strata's op is
         def both(i):
             torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
         return {"forward": median_seconds(both)}
@@ -233,7 +236,7 @@ def time_peer(peer, run):
 
 
 def variants(peer, wanted):
-    """The ways in which PyTorch can do it."""
+    """Yields the ways in which PyTorch can run the op, as (level, function)."""
     if peer.level:
         yield peer.level, peer.run
         return
@@ -267,7 +270,7 @@ def main():
                         "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
                 try:
                     timed = time_peer(peer, run)
-                except Exception as error:  # one peer that cannot run must not hide the others
+                except Exception as error:  # one peer that cannot run must not prevent the others
                     print(json.dumps({**line, "not_timed": str(error).split("\n")[0]}), flush=True)
                     continue
                 for direction, seconds in timed.items():

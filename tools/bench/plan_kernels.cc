@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// plan_kernels CONFIG: times every op of a model at its shapes at every level and writes what is best as a plan.
+// plan_kernels CONFIG: times every op of a model at its shapes at every level and writes the fastest levels as a plan.
 #include <ATen/Context.h>
 #include <unistd.h>
 
@@ -36,8 +36,8 @@ using trainer::KernelPlan;
 using trainer::PlanRow;
 using trainer::UsedShape;
 
-// "plans/gpt2_124m-nvidia-h200-0123abcd.yaml": one of another model, micro-batch, LibTorch or version of the kernels
-// has another name, so that what stands under this name fits.
+// Returns a path such as "plans/gpt2_124m-nvidia-h200-0123abcd.yaml". The name contains a hash of model, micro-batch,
+// LibTorch and version of the kernels, so that a plan under this name fits the configuration.
 std::string default_path(const std::string& file, const trainer::TrainerConfig& config, at::Device on) {
   const std::string device = kernels::device_name(on);
   std::string words;
@@ -54,7 +54,7 @@ std::string default_path(const std::string& file, const trainer::TrainerConfig& 
          ".yaml";
 }
 
-// `wish`: --device, or nothing.
+// `wish` is the value of --device, which may be empty.
 at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
   if (!wish.empty()) return at::Device(wish);
   if (of_run == sharding::DeviceWish::cpu) return at::kCPU;
@@ -63,15 +63,15 @@ at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
   throw Error(ExitCode::configuration, "run.device is cuda, and there is no GPU here that can be measured");
 }
 
-// What is fastest of each op, and what all of them take together.
+// The fastest level of each op, and the time of all ops together.
 struct Choice {
-  modules::OpLevels levels;  // absent: not in the model
+  modules::OpLevels levels;  // absent for ops that the model does not use
   double microseconds = 0;
-  std::string impossible;  // a key of `kernels:` of which no level can do all that is needed
+  std::string impossible;  // a key of `kernels:` for which no level supports all uses
 };
 
-// Microseconds of all uses of the ops behind each key of `kernels:`, by level; a level that cannot do one of them is
-// out.
+// Microseconds of all uses of the ops that each key of `kernels:` selects, by level. A level that does not support one
+// of the uses is excluded.
 class Totals {
  public:
   void add(const PlanRow& row, int64_t uses) {
@@ -115,8 +115,8 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   return row;
 }
 
-// The shapes of the model with head and loss as two ops, and as one: the same twice where it cannot be one, or shall
-// not.
+// Returns the shapes of the model with head and loss as two ops, and with both fused into one op. The two are equal if
+// fusion is impossible or the user set a level for the head.
 std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
   const trainer::GraphSizes graph = graph_sizes(config);
   config.kernels.levels.linear_cross_entropy.reset();
@@ -125,13 +125,13 @@ std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig con
   return {apart, used_shapes(config, graph)};
 }
 
-// Times each shape once.
+// Times each shape once and caches the result.
 class Stopwatch {
  public:
   Stopwatch(at::ScalarType dtype, at::Device device)
       : dtype_(dtype), device_(device), roofline_(measure_roofline(device, dtype)) {}
 
-  // One row a level.
+  // Returns one row per level.
   const std::vector<PlanRow>& rows(const UsedShape& used) {
     const auto same = [&](const auto& timed) { return timed.first == used.shape; };
     if (const auto found = std::find_if(timed_.begin(), timed_.end(), same); found != timed_.end())
@@ -185,7 +185,7 @@ void write(const std::string& path, const std::string& text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code problem;
   if (!folder.empty()) std::filesystem::create_directories(folder, problem);
-  // A run that looks for a plan meanwhile finds none or a whole one.
+  // A run that reads plans in the meantime finds no plan or a complete one.
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
   OutputFile file(temporary);
   file.write(text);

@@ -42,7 +42,7 @@ std::vector<Row> rows_of(const Measurement& measurement, const Roofline& rooflin
 }
 
 std::string rate(const Row& row) {
-  // Products that take less than 50 FLOPs a byte are limited by memory on every device of today.
+  // Ops with fewer than 50 FLOPs per byte are limited by memory bandwidth on every current device.
   if (row.flops_per_second > 50 * row.bytes_per_second) return format("%.0f GFLOP/s", 1e-9 * row.flops_per_second);
   if (row.bytes_per_second > 0) return format("%.0f GB/s", 1e-9 * row.bytes_per_second);
   return "-";

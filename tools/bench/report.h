@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What was measured, as rows: for a table, as JSON lines, as bars in an SVG.
+// Formats measurements as rows for a table, as JSON lines, and as bars in an SVG.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,25 @@
 
 namespace strata::tools {
 
-// One direction of one measurement, in the units of people. Peers give the same rows, with their name as level.
+// One direction of one measurement, in readable units. Rows of peers have the same form, with the peer's name as level.
 struct Row {
   std::string op, shape, dtype, level, direction;
-  std::string refused = {};  // why there is no time
+  std::string refused = {};  // why it was not timed
   double microseconds = 0, error = 0;
-  double bytes_per_second = 0, flops_per_second = 0;  // 0: there is nothing that must be done
-  double share = 0;                                   // of the roofline; 0 where there is none
+  double bytes_per_second = 0, flops_per_second = 0;  // 0 if the op has no minimum of work
+  double share = 0;                                   // share of the roofline; 0 if there is none
 };
 
-// Forward, and backward where it was timed.
+// Returns a row for the forward and one for the backward, if it was timed.
 std::vector<Row> rows_of(const Measurement& measurement, const Roofline& roofline);
 
-// "3.94 TB/s", "712 TFLOP/s" where FLOPs are what limits, "-".
+// Returns "3940 GB/s", "712000 GFLOP/s" if FLOPs are the limit, or "-".
 std::string rate(const Row& row);
 
-// For a terminal. Rows of an op, shape and direction stand under one head.
+// Returns one line for a terminal.
 std::string line_of(const Row& row);
 
-// Where and with what rows were measured.
+// The device and the versions with which rows were measured.
 struct Origin {
   std::string device, torch, kernels;
   Roofline roofline;
@@ -37,7 +37,8 @@ struct Origin {
 
 std::string json_lines(const std::vector<Row>& rows, const Origin& origin);
 
-// Bars for each op, shape and direction, one bar a level, as long as its share of the roofline, which is a line.
+// Draws bars for each op, shape and direction, one per level. The length of a bar is its share of the roofline, which
+// is drawn as a line.
 std::string svg(const std::vector<Row>& rows, const Origin& origin);
 
 }  // namespace strata::tools

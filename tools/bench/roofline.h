@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a device can do at most, measured: bytes copied and FLOPs of a large matrix product, per second.
+// The measured limits of a device: bytes copied per second, and FLOPs per second of a large matrix product.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,11 +11,11 @@ namespace strata::tools {
 struct Roofline {
   double bytes_per_second, flops_per_second;
 
-  // The time below which the work cannot be done.
+  // Returns the least time in seconds that the work can take.
   double least_seconds(const kernels::Work& work) const;
 };
 
-// flops_per_second is that of products of `dtype`.
+// Measures flops_per_second with a matrix product of `dtype`.
 Roofline measure_roofline(at::Device device, at::ScalarType dtype);
 
 }  // namespace strata::tools

@@ -57,7 +57,7 @@ std::vector<OpShape> common_shapes() {
                         .deterministic = deterministic});
     }
   }
-  // The sizes of ogbn-arxiv and ogbn-products.
+  // These are the sizes of the data sets ogbn-arxiv and ogbn-products.
   constexpr int64_t kArxivNodes = 169'343, kArxivEdges = 2'315'598;
   for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
     shapes.push_back(

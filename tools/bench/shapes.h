@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Common shapes that ops are timed at.
+// Common shapes at which ops are timed.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace strata::tools {
 
-// Large shapes, of which it is known what the fastest implementations reach; for GPUs.
+// Large shapes for GPUs, for which the speed of the fastest implementations is known.
 std::vector<kernels::OpShape> common_shapes();
-// Small ones, for CPUs.
+// Small shapes for CPUs.
 std::vector<kernels::OpShape> small_shapes();
 
 }  // namespace strata::tools

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Puts the rows of `tools/strata bench kernels --json` and of peers.py beside each other: for each op, shape and dtype our level that
-takes least for forward and backward together, and what each peer takes. Microseconds are "forward + backward"; the last column
-says how many times as long as ours the fastest peer takes for both.
+"""Prints the rows of `tools/strata bench kernels --json` and of peers.py side by side.
+
+Each row is an op, shape and dtype with Strata's level that takes the least time for forward and backward together, and
+the time of each peer. Microseconds are "forward + backward". The last column is the time of the fastest peer divided by
+Strata's time, for both directions.
 
     python3 tools/bench/side_by_side.py kernels.jsonl [MORE.jsonl ...]"""
 import json
@@ -11,7 +13,7 @@ LEVELS = ["aten", "torchscript", "aot_inductor", "triton", "cuda"]
 
 
 def rate(row):
-    """As bench kernels says it: FLOPs where they are what limits."""
+    """Formats the rate as bench kernels does: FLOPs if they are the limit, otherwise bytes."""
     flops, moved = row.get("teraflops_per_second", 0), row.get("gigabytes_per_second", 0)
     return f"{flops:.0f} TFLOP/s" if 1e3 * flops > 50 * moved else f"{moved:.0f} GB/s"
 
@@ -25,7 +27,7 @@ def text(directions, what):
 
 
 def table(rows):
-    """Lines of cells. Rows of the same things are taken as they were measured last; who lacks a direction that another has is left out."""
+    """Returns lines of cells. The last of repeated rows counts. A level that lacks a direction of others is left out."""
     timed = [row for row in rows if "microseconds" in row]
     peers = list(dict.fromkeys(row["level"] for row in timed if row["level"] not in LEVELS))
     found = {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The picture of a benchmark: horizontal bars, drawn by hand so that a report needs no other program.
+// Draws the picture of a benchmark: horizontal bars, written as SVG text so that a report needs no other program.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -9,7 +9,7 @@
 namespace strata::tools {
 namespace {
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kLabels = 390, kRoofline = 480, kWidth = 1060, kBar = 13, kGap = 9, kTop = 64;
 
 const std::map<std::string, const char*> kColors = {{"aten", "#8c8c8c"},

@@ -22,20 +22,20 @@ using kernels::Tensor;
 using kernels::Workload;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSecondsOfSamples = 0.02;  // each median is over about so much time
+constexpr double kSecondsOfSamples = 0.02;  // each median covers about this much time
 constexpr int64_t kFewest = 7, kMost = 100;
-// Calls between two events, so many that the two microseconds of an event are not the op's.
+// Several calls are timed between two events, so that the 2 us of an event do not count as the op's time.
 constexpr double kSecondsBetweenEvents = 1e-3;
 constexpr int64_t kMostBetweenEvents = 10, kMostEvents = 20;
 constexpr int64_t kMostSets = 64;
-constexpr double kClock = 2e9;  // cycles per second that no GPU of today exceeds for long
+constexpr double kClock = 2e9;  // cycles per second; no current GPU exceeds it for long
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The calls wait behind a kernel that does nothing until all of them are queued: no gap between them is the host's.
-// What a queue holds, about a thousand kernels, they do not exceed.
+// The calls wait behind a sleeping kernel until all of them are queued, so that no gap between them comes from the
+// host. There are fewer of them than a queue holds, which is about a thousand kernels.
 double median_on_gpu(const std::function<void(int64_t)>& call) {
-  call(0);  // the first call loads and chooses
+  call(0);  // the first call loads and selects kernels
   at::cuda::getCurrentCUDAStream().synchronize();
   auto start = Clock::now();
   call(1);
@@ -75,7 +75,7 @@ double median_on_cpu(const std::function<void(int64_t)>& call) {
   return median(samples);
 }
 
-// So many sets of inputs that what one call left in the cache is gone when its turn comes again.
+// Returns so many sets of inputs that the data of a call has left the cache before it is used again.
 std::vector<Inputs> rotating_inputs(const Workload& workload) {
   int64_t bytes = 0;
   for (const Tensor& leaf : workload.inputs.leaves) bytes += static_cast<int64_t>(leaf.nbytes());
@@ -103,7 +103,7 @@ Timing time_workload(const Workload& workload, Level level) {
   const at::Device device = workload.inputs.leaves[0].device();
   const std::vector<Inputs> inputs = rotating_inputs(workload);
   const size_t sets = inputs.size();
-  std::vector<std::vector<Tensor>> results(sets);  // kept for a round, so that results rotate too
+  std::vector<std::vector<Tensor>> results(sets);  // kept for one round, so that results rotate too
   Timing timing;
   if (workload.timed_whole) {
     timing.forward = median_seconds(device, [&](int64_t i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Seconds of one call, forward and backward: the median of many over rotating inputs that no cache holds.
+// Times one call of an op, forward and backward, in seconds: the median of many calls over rotating inputs that no
+// cache holds.
 #pragma once
 
 #include <functional>
@@ -11,17 +12,17 @@ namespace strata::tools {
 
 struct Timing {
   double forward = 0;
-  std::optional<double> backward;  // absent: the op is not differentiated, or timed as a whole
+  std::optional<double> backward;  // absent if the op is not differentiable or is timed as a whole
 };
 
-// On a GPU the time between two events, with several short calls between them, while the queue is full; on a CPU that
-// of a steady clock.
+// On a GPU, it is the time between two events with several short calls in between while the queue is full. On a CPU, it
+// is measured with a steady clock.
 Timing time_workload(const kernels::Workload& workload, kernels::Level level);
 
-// The median seconds of call(i), i = 0, 1, ...
+// Returns the median seconds of call(i), i = 0, 1, ...
 double median_seconds(at::Device device, const std::function<void(int64_t)>& call);
 
-// Bytes of the last level of cache.
+// Returns the bytes of the last-level cache.
 int64_t cache_bytes(at::Device device);
 
 }  // namespace strata::tools

@@ -17,7 +17,7 @@ using modules::TransformerConfig;
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int64_t kMostLayers = 10'000;  // as `model:` has it
+constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
 
 OrderedJson gpt2_config(const TransformerConfig& model) {
   return {{"architectures", {"GPT2LMHeadModel"}},
@@ -80,7 +80,7 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   return model;
 }
 
-// Up to version 4 of the library: rope_theta and rope_scaling; from 5 on both are in rope_parameters.
+// transformers up to version 4 writes rope_theta and rope_scaling; from version 5 on, both are in rope_parameters.
 void read_rotary(const JsonSection& json, TransformerConfig& model) {
   const bool together = json.has("rope_parameters");
   if (together || json.has("rope_theta")) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The config.json of GPT-2 and Llama as Hugging Face's transformers have them, and of timm's vision transformers.
+// Reads and writes config.json of GPT-2 and Llama as in Hugging Face transformers, and reads that of timm's vision
+// transformers.
 #pragma once
 
 #include <string>
@@ -9,16 +10,16 @@
 
 namespace strata::hf {
 
-// The text of config.json.
+// Returns the text of config.json.
 std::string write_config(const modules::TransformerConfig& model);
 
 using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTransformerConfig>;
 
-// Throws Error(storage) that begins with `path` when the text is no config.json of these families, when a value is
-// missing or of another kind, or when it asks for something that they do not do here.
+// Throws Error(storage), which starts with `path`, if the text is not a config.json of these families or a value is
+// missing or has the wrong type. Features that Strata does not have are refused too.
 ImportedModel read_config(const std::string& text, const std::string& path);
 
-// One line of YAML that says the same: model: {...}
+// Returns the model as one line of YAML: model: {...}
 std::string model_section(const modules::TransformerConfig& model);
 
 }  // namespace strata::hf

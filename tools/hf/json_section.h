@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One object of a JSON file that somebody else made; every error names the file and the key.
+// One object of a JSON file from another program; every error names the file and the key.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace strata::hf {
 
-// Throws Error(storage) when a key is missing or its value is of another kind.
+// Throws Error(storage) if a key is missing or its value has the wrong type.
 class JsonSection {
  public:
   using Json = nlohmann::json;
@@ -21,16 +21,16 @@ class JsonSection {
   std::vector<std::string> keys() const;
 
   static constexpr int64_t kMost = 1'000'000'000;
-  int64_t count(const char* key, int64_t most = kMost) const;  // at least 1
+  int64_t count(const char* key, int64_t most = kMost) const;  // an integer in [1, most]
   bool is_list(const char* key) const { return has(key) && json_[key].is_array(); }
   std::vector<int64_t> counts(const char* key, int64_t most = kMost) const;
   double positive(const char* key) const;
-  double share(const char* key) const;  // in [0, 1)
+  double share(const char* key) const;  // a number in [0, 1)
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key) const;
   JsonSection section(const char* key) const { return JsonSection(at(key), path_ + ": " + key); }
 
-  // What only one value of is done here.
+  // Throws unless the key is absent or has the only value that Strata supports.
   template <class Value>
   void expect(const char* key, const Value& only) const {
     if (has(key) && json_[key] != only) {

@@ -16,11 +16,11 @@ using modules::TransformerConfig;
 
 struct Rule {
   std::string_view ours;
-  std::vector<std::string_view> theirs;  // several: split by rows
+  std::vector<std::string_view> theirs;  // several: the parameter is split by rows
   bool transposed = false;               // GPT-2 stores the weights of its Conv1D as [in, out]
 };
 
-// `blocks.3.` of ours is `h.3.` or `layers.3.` of theirs, and what follows is named by these.
+// Strata's prefix `blocks.3.` is `h.3.` or `layers.3.` in Hugging Face's files; these rules give the rest of the name.
 const std::vector<Rule>& rules(Family family) {
   static const std::vector<Rule> gpt2 = {
       {"embedding", {"transformer.wte"}},
@@ -48,7 +48,7 @@ const std::vector<Rule>& rules(Family family) {
   return family == Family::gpt2 ? gpt2 : llama;
 }
 
-// Rows of each part of a parameter that they store in several.
+// Returns the rows of each part of a parameter that Hugging Face stores as several tensors.
 std::vector<int64_t> rows_of_parts(const TransformerConfig& config, size_t parts, int64_t rows) {
   if (parts == 1) return {rows};
   if (parts == 2) return {rows / 2, rows / 2};
@@ -65,7 +65,7 @@ Parameter describe(const modules::Parameter& parameter, const TransformerConfig&
     name = modules::name_in_layer(name);
   }
   const size_t dot = name.rfind('.');
-  const std::string_view kind = name.substr(dot);  // .weight or .bias
+  const std::string_view kind = name.substr(dot);  // ".weight" or ".bias"
   for (const Rule& rule : rules(config.family)) {
     if (rule.ours != name.substr(0, dot)) continue;
     Parameter result{parameter.name, parameter.shape, rule.transposed && parameter.shape.size() == 2, {}};

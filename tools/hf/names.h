@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the folders of Hugging Face's GPT-2 and Llama models name and lay out the parameters of a transformer.
+// Names and layout of a transformer's parameters in the folders of Hugging Face's GPT-2 and Llama models.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace strata::hf {
 
 struct Part {
   std::string name;
-  std::vector<int64_t> shape;  // as it is stored there
-  int64_t rows = 0;            // of our parameter
+  std::vector<int64_t> shape;  // shape in the Hugging Face file
+  int64_t rows = 0;            // rows of Strata's parameter that it holds
 };
 
-// One of our parameters: the parts below each other, each of them transposed first where they store [in, out].
+// A parameter of Strata: its parts are concatenated along rows. If `transposed`, each part is stored as [in, out] and
+// is transposed first.
 struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
@@ -24,14 +25,14 @@ struct Parameter {
   std::vector<Part> parts;
 };
 
-// All parameters of the model, in the order of its table.
+// Returns all parameters of the model, in the order of its parameter table.
 std::vector<Parameter> parameters(const modules::TransformerConfig& config);
 
-// Names under which older files store what follows from the configuration (causal masks, rotary frequencies) or stands
-// there a second time (a tied head).
+// True for tensors of older files that follow from the configuration (causal masks, rotary frequencies) or are stored
+// twice (a tied head).
 bool is_redundant(const std::string& name, bool tied);
 
-// GPT-2's files name their tensors with or without this in front.
+// Names of tensors in GPT-2's files may start with this prefix.
 inline constexpr char kGpt2Prefix[] = "transformer.";
 
 }  // namespace strata::hf

@@ -20,13 +20,13 @@ using modules::VisionSizes;
 using modules::VisionTransformerConfig;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr double kNormEpsilon = 1e-6;  // timm's models have this one, and no key for another
+constexpr double kNormEpsilon = 1e-6;  // all of timm's models use it, and there is no key for another
 
-// As `model:` has them; products of them fit into 64 bits.
+// The limits of `model:`; products of these values fit into 64 bits.
 constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000, kMostLayers = 10'000;
 constexpr double kMostRatio = 1000;
 
-// The first size that is named and `fits`; custom: none does.
+// Returns the first named size that `fits`, or custom if there is none.
 template <class Fits>
 VisionSize find_size(const Fits& fits) {
   const auto all = names(VisionSize{});
@@ -36,7 +36,7 @@ VisionSize find_size(const Fits& fits) {
   return VisionSize::custom;
 }
 
-// vit_base_patch16_224, and its relatives of other patches and images.
+// Reads names such as vit_base_patch16_224, with other sizes, patches and images.
 VisionTransformerConfig read_architecture(const JsonSection& json) {
   static const std::regex pattern("(vit_(?:tiny|small|base|large)_patch)([1-9][0-9]{0,3})_([1-9][0-9]{0,4})");
   const std::string name = json.text("architecture");
@@ -57,7 +57,7 @@ VisionTransformerConfig read_architecture(const JsonSection& json) {
   return model;
 }
 
-// One number, or the same twice.
+// Reads one number, or a list of the same number twice.
 int64_t side(const JsonSection& json, const char* key) {
   if (!json.is_list(key)) return json.count(key, kMostPixels);
   const std::vector<int64_t> sides = json.counts(key, kMostPixels);
@@ -121,12 +121,12 @@ void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
       throw json.refuse(name, "nothing, because vision transformers here have no such thing");
     }
   }
-  // As timm has it: rounded down.
+  // timm rounds width x ratio down.
   if (ratio != 4) model.feed_forward = static_cast<int64_t>(static_cast<double>(model.width) * ratio);
   if (ratio != 4 && model.feed_forward == 0) throw json.refuse("mlp_ratio", "a larger number");
 }
 
-// timm has a class token unless it is told not to; here, with the mean of the patches, there is none.
+// timm uses a class token by default. In Strata, models with mean pooling have no class token.
 void check_pooling(const JsonSection& json, Pooling pooling) {
   if (pooling == Pooling::class_token) {
     json.expect("class_token", true);
@@ -174,7 +174,7 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
   }
   const bool mean = model.pooling == Pooling::mean;
   const std::string pooling = mean ? "avg" : "token";
-  // timm rounds width x ratio down.
+  // timm rounds width x ratio down, so a ratio that gives too small a width is increased to the next double.
   const double ratio = static_cast<double>(model.feed_forward_width()) / static_cast<double>(model.width);
   const bool exact = static_cast<int64_t>(static_cast<double>(model.width) * ratio) == model.feed_forward_width();
   OrderedJson arguments = {{"img_size", model.image_size},
@@ -203,7 +203,7 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
   const VisionSize size = find_size([&](VisionSize other, std::string_view) {
     return sizes_of(other).layers == model.layers && sizes_of(other).width == model.width;
   });
-  // The name matters little: all sizes are in model_args.
+  // The name hardly matters, because all sizes are in model_args.
   const VisionSize named = size == VisionSize::custom ? VisionSize::vit_base_patch16_224 : size;
   const OrderedJson json = {{"architecture", names(named)[static_cast<size_t>(named)]},
                             {"num_classes", model.classes},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The folders of timm's vision transformers: config.json, and how they name and lay out the parameters.
+// Folders of timm's vision transformers: config.json, and names and layout of the parameters.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace strata::hf {
 
-// How timm is to make numbers of the pixels of each channel: (pixel / 255 - mean) / deviation.
+// The normalization that timm applies to the pixels of each channel: (pixel / 255 - mean) / deviation.
 struct PixelValues {
   std::vector<double> mean, deviation;
-  double crop = 1;  // share of the shorter side that is seen
+  double crop = 1;  // share of the shorter side that is kept
 };
 
-// The text of config.json. Throws Error(configuration) when timm's class cannot do what the model does.
+// Returns the text of config.json. Throws Error(configuration) if timm's class does not support the model.
 std::string write_config(const modules::VisionTransformerConfig& model, const PixelValues& pixels);
 
-// Throws Error(storage) that names the key. What `model_args` says goes before `pretrained_cfg`, and this before what
-// the name of the architecture says, as in timm.
+// Throws Error(storage) that names the key. As in timm, `model_args` overrides `pretrained_cfg`, which overrides the
+// sizes of the architecture's name.
 modules::VisionTransformerConfig read_timm_config(const JsonSection& json);
 
-// One line of YAML that says the same: model: {...}
+// Returns the model as one line of YAML: model: {...}
 std::string model_section(const modules::VisionTransformerConfig& model);
 
-// All parameters of the model, in the order of its table.
+// Returns all parameters of the model, in the order of its parameter table.
 std::vector<Parameter> parameters(const modules::VisionTransformerConfig& config);
 
 }  // namespace strata::hf

@@ -19,7 +19,7 @@ std::string padded(int64_t number, size_t width) {
 }  // namespace
 
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work) {
-  std::string mine;  // '+' and the result, or the exit code as one byte behind '-', and the reason
+  std::string mine;  // "+<result>", or "-", one byte with the exit code, and the reason
   const auto failure = [](ExitCode code, const char* reason) {
     return std::string{'-', static_cast<char>(code)} + reason;
   };

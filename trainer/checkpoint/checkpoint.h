@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a checkpoint is made of: pieces of tensors by their global offsets, a text of run state, and ranks that agree.
+// The parts of a checkpoint: pieces of tensors with their global offsets, a text with the state of the run, and the
+// ranks that write it.
 //
-//   <run>/checkpoints/step-00001000/rank-00000.safetensors   what one rank held: `<parameter>/master`, ...,
-//   one-dimensional
-//                                   manifest.json            what lies where, sizes and hashes (checkpoint_manifest.h)
-//   <run>/checkpoints/step-00002000.tmp-<id>/                being written; of no meaning after a crash
-//   <run>/checkpoints/latest                                 a hint for people: never trusted
+//   <run>/checkpoints/step-00001000/rank-00000.safetensors   the 1-D pieces of one rank: `<parameter>/master`, ...
+//                                   manifest.json            places, sizes and hashes (checkpoint_manifest.h)
+//   <run>/checkpoints/step-00002000.tmp-<id>/                being written; meaningless after a crash
+//   <run>/checkpoints/latest                                 a hint for people, which the code never trusts
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,31 +19,32 @@ namespace strata::trainer {
 
 struct TensorPiece {
   std::string tensor;          // <parameter>/<state>: blocks.0.norm1.weight/master
-  std::vector<int64_t> shape;  // of the whole tensor
-  int64_t offset = 0;          // of the first element of the piece in the flattened tensor
-  at::Tensor data;             // one-dimensional, contiguous; empty: this rank holds nothing of the tensor
+  std::vector<int64_t> shape;  // shape of the whole tensor
+  int64_t offset = 0;          // index of the piece's first element in the flattened tensor
+  at::Tensor data;             // 1-D, contiguous; empty if this rank holds nothing of the tensor
 };
 
-// How the ranks of a run exchange short texts on the host. The default is one rank alone.
+// The ranks of a run, which exchange short texts on the host. The default is a single rank.
 struct Ranks {
   int rank = 0, size = 1;
-  // Every rank's text, in rank order, on every rank. Collective.
+  // Returns the texts of all ranks, in rank order, on every rank. This is a collective.
   std::function<std::vector<std::string>(const std::string&)> gather = [](const std::string& text) {
     return std::vector<std::string>{text};
   };
 };
 
-// Runs `work` on every rank and gathers the results. When it threw on some rank, every rank throws an Error with the
-// exit code of the first (storage, when it was no Error) and all that was said, so that none waits for another.
-// Collective.
+// Runs `work` on every rank and gathers the results. If it throws on some ranks, every rank throws an Error with all
+// messages, so that no rank waits for another. Its exit code is that of the first failed rank, or storage if that rank
+// threw something other than an Error. This is a collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
-std::string dtype_name(const at::Tensor& data);    // as safetensors writes it
+std::string dtype_name(const at::Tensor& data);    // the name of the dtype in safetensors
 std::string checkpoint_folder_name(int64_t step);  // step-00001000
 std::string rank_file_name(int64_t rank);          // rank-00003.safetensors
 inline constexpr char kManifestName[] = "manifest.json";
 
-// Steps of the checkpoints in a folder, newest first, unverified. A folder that does not exist has none.
+// Returns the steps of the checkpoints in a folder, newest first, without verifying them; an empty list if the folder
+// does not exist.
 std::vector<int64_t> list_checkpoints(const std::string& folder);
 
 }  // namespace strata::trainer

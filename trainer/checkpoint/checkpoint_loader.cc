@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLargestManifest = 64'000'000;
 constexpr size_t kMostDifferences = 20;
 
-// The manifest's text, when the folder holds the manifest and its files and nothing else.
+// Returns the manifest's text. Throws unless the folder holds the manifest, its files, and nothing else.
 std::string read_manifest(const std::string& folder) {
   if (!fs::is_directory(fs::symlink_status(folder))) throw Error(ExitCode::storage, folder + ": expected a folder");
   const std::string path = folder + "/" + kManifestName;
@@ -64,17 +64,17 @@ Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks) {
   return manifest;
 }
 
-// What load_checkpoint compares, of one tensor: "F32 [256, 128]".
+// Returns the properties that load_checkpoint compares, such as "F32 [256, 128]".
 std::string kind(const std::string& dtype, const std::vector<int64_t>& shape) {
   return dtype + " " + nlohmann::json(shape).dump();
 }
 
-// One range of elements to be read from one file.
+// A range of bytes to read from one file.
 struct Transfer {
   int64_t file;
   const std::string* tensor;
-  uint64_t first, bytes;  // in the stored piece
-  uint64_t stored_bytes;  // of the stored piece
+  uint64_t first, bytes;  // byte range within the stored piece
+  uint64_t stored_bytes;  // size of the stored piece
   char* into;
 };
 
@@ -93,7 +93,7 @@ void append_transfers(const std::string& name, const StoredTensor& stored, int64
 }  // namespace
 
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks) {
-  const std::string listed = gather_results(ranks, [&] {  // as rank 0 sees it
+  const std::string listed = gather_results(ranks, [&] {  // the list of rank 0
     return nlohmann::json(ranks.rank == 0 ? list_checkpoints(options.folder) : std::vector<int64_t>()).dump();
   })[0];
   std::vector<int64_t> steps = nlohmann::json::parse(listed);
@@ -112,7 +112,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
     try {
       found.manifest = verify_checkpoint(found.path, ranks);
     } catch (const Error& error) {
-      if (error.code() != ExitCode::storage) throw;  // a rank that is lost says nothing about the files
+      if (error.code() != ExitCode::storage) throw;  // the loss of a rank says nothing about the files
       found.rejected.push_back(step);
       found.notes.push_back("checkpoint of step " + std::to_string(step) + " rejected: " + error.what());
       continue;
@@ -129,7 +129,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
 }
 
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
-  // The union over ranks: a rank may hold nothing of a tensor.
+  // Tensors of all ranks, because a rank may hold nothing of a tensor.
   nlohmann::json mine = nlohmann::json::object();
   for (const TensorPiece& piece : pieces) mine[piece.tensor] = kind(dtype_name(piece.data), piece.shape);
   std::map<std::string, std::string> model;
@@ -167,7 +167,7 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece
 
 void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
   std::vector<Transfer> transfers;
-  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device tensor, its copy on the host
+  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device tensor and its host copy
   for (const TensorPiece& piece : pieces) {
     const auto stored = found.manifest.tensors.find(piece.tensor);
     if (stored == found.manifest.tensors.end()) {
@@ -186,7 +186,7 @@ void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& p
     }
     append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
   }
-  // One open file at a time: a thousand ranks have written a thousand.
+  // Files are read one at a time, because a thousand ranks have written a thousand files.
   std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
   std::unique_ptr<SafetensorsFile> file;
   int64_t opened = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Finds the newest checkpoint that proves to be whole, and reads from it, on any number of ranks.
+// Finds the newest checkpoint that is intact, and reads tensors from it, on any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,28 @@ namespace strata::trainer {
 
 struct FindOptions {
   std::string folder;                // <run>/checkpoints
-  bool required = false;             // no checkpoint at all is an error too
-  std::optional<int64_t> step = {};  // this one and no other, which is then required
+  bool required = false;             // a folder without checkpoints is an error
+  std::optional<int64_t> step = {};  // only the checkpoint of this step, which must exist
 };
 
 struct FoundCheckpoint {
   std::string path;
-  Manifest manifest;               // step, state, tensors
-  std::vector<int64_t> rejected;   // newer ones, damaged
-  std::vector<std::string> notes;  // a sentence for each of them, and how many steps are lost
+  Manifest manifest;               // step, state, files and tensors
+  std::vector<int64_t> rejected;   // newer checkpoints that are damaged
+  std::vector<std::string> notes;  // a sentence for each rejected checkpoint, and the number of lost steps
 };
 
-// Collective: every file is read by one rank. Nothing when `resume` is never, or is automatic and the folder has no
-// checkpoint at all. Throws Error(storage) when there are checkpoints and none is whole, or when there must be one.
+// This is a collective: each file is verified by one rank. Returns nothing if the folder has no checkpoint and neither
+// `required` nor `step` is set. Throws Error(storage) if no checkpoint is intact, or if one is required and there is
+// none.
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks);
 
-// Fills the pieces, whatever number of ranks had written them. The pieces of all ranks together must name all tensors
-// of the checkpoint, with their shapes and dtypes; otherwise Error(configuration) with the differences, and nothing is
-// read. Collective.
+// Fills the pieces, for any number of ranks that wrote the checkpoint. The pieces of all ranks together must name all
+// tensors of the checkpoint with their shapes and dtypes. Otherwise throws Error(configuration) with the differences
+// and reads nothing. This is a collective.
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks);
 
-// Fills the pieces; tensors that are not asked for are left alone. Not collective.
+// Fills the pieces and ignores all other tensors of the checkpoint. This is not a collective.
 void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces);
 
 }  // namespace strata::trainer

@@ -18,13 +18,13 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "strata checkpoint 1";
-constexpr std::string_view kHashLine = ",\n\"sha256\": \"";  // then 64 digits
+constexpr std::string_view kHashLine = ",\n\"sha256\": \"";  // 64 digits follow
 constexpr std::string_view kEnd = "\"\n}\n";
 constexpr size_t kDeepest = 8;
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::storage, what); }
 
-// nlohmann keeps the last of two equal keys and knows no depth limit; here both are refused.
+// nlohmann keeps the last of two equal keys and has no depth limit; this parser refuses both.
 Json parse_strictly(std::string_view text) {
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
@@ -43,7 +43,7 @@ Json parse_strictly(std::string_view text) {
   }
 }
 
-// The members of an object, which must be exactly these.
+// Returns the object after checking that it has exactly these members.
 const Json& members(const Json& json, std::initializer_list<const char*> names) {
   if (!json.is_object() || json.size() != names.size()) {
     refuse("expected an object of " + std::to_string(names.size()) + " members");
@@ -103,7 +103,7 @@ std::map<std::string, StoredTensor> tensors_from(const Json& json) {
   return tensors;
 }
 
-// What is wrong with the pieces, or nothing.
+// Returns the problem with the pieces, or an empty text.
 std::string cover_problem(const Manifest& manifest) {
   for (const auto& [name, tensor] : manifest.tensors) {
     int64_t count = 1;
@@ -146,7 +146,7 @@ int64_t element_count(const std::vector<int64_t>& shape) {
 std::string to_text(const Manifest& manifest) {
   Json files = Json::array();
   for (const StoredFile& file : manifest.files) files.push_back(to_json(file));
-  // One member a line, in this order, for people who open the file.
+  // One member per line, in this order, for people who open the file.
   const std::string text = "{\n\"format\": " + Json(kFormat).dump() + ",\n\"run\": " + Json(manifest.run).dump() +
                            ",\n\"step\": " + std::to_string(manifest.step) +
                            ",\n\"state\": " + Json(manifest.state).dump() + ",\n\"files\": " + files.dump() +
@@ -170,7 +170,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     Manifest manifest{text_of(json["run"]), count_of(json["step"]), text_of(json["state"]), {}, {}};
     for (const Json& file : list_of(json["files"])) {
       manifest.files.push_back(file_from(file));
-      // Names lead nowhere else: they are ours or refused.
+      // File names cannot lead outside the folder: any other name is refused.
       const std::string expected = rank_file_name(static_cast<int64_t>(manifest.files.size()) - 1);
       if (manifest.files.back().name != expected) {
         refuse("names the file '" + manifest.files.back().name + "', expected '" + expected + "'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The manifest of a checkpoint: which tensors, which pieces of them in which file, the size and SHA-256 of every file,
-// and its own.
+// The manifest of a checkpoint: its tensors, the pieces of each tensor in each file, size and SHA-256 of every file,
+// and its own SHA-256.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace strata::trainer {
 
 struct StoredPiece {
   int64_t file = 0;    // index in Manifest::files
-  int64_t offset = 0;  // of the first element in the flattened tensor
-  int64_t count = 0;   // elements
+  int64_t offset = 0;  // index of the first element in the flattened tensor
+  int64_t count = 0;   // number of elements
 };
 
 struct StoredTensor {
-  std::string dtype;                // as safetensors names it
-  std::vector<int64_t> shape;       // of the whole tensor
-  std::vector<StoredPiece> pieces;  // by offset; together all of the tensor, each element once
+  std::string dtype;                // name in safetensors
+  std::vector<int64_t> shape;       // shape of the whole tensor
+  std::vector<StoredPiece> pieces;  // sorted by offset; together they cover each element of the tensor once
 };
 
 struct StoredFile {
@@ -30,38 +30,38 @@ struct StoredFile {
 };
 
 struct Manifest {
-  std::string run;  // id of the process group that wrote it
+  std::string run;  // id of the process group that wrote the checkpoint
   int64_t step = 0;
-  std::string state;  // what the trainer needs besides tensors; opaque here
+  std::string state;  // the trainer's state except for tensors; opaque here
   std::vector<StoredFile> files;
   std::map<std::string, StoredTensor> tensors;
 };
 
-// What follows the name of a parameter in the names of its tensors: the weights, and their moving average.
+// Suffixes of the names of tensors after the name of their parameter: master weights, and their moving average.
 inline constexpr char kMaster[] = "/master", kAverage[] = "/average";
 
-// The better of the two that there is: the average.
+// Returns kAverage if the checkpoint has moving averages, otherwise kMaster.
 const char* best_weights(const Manifest& manifest);
 
 int64_t element_count(const std::vector<int64_t>& shape);
 
-// The whole text of manifest.json. Its last line is the SHA-256 of all that stands before it.
+// Returns the text of manifest.json. Its last line is the SHA-256 of all text before it.
 std::string to_text(const Manifest& manifest);
 
-// Throws Error(storage) that begins with `path` unless the text is that of a consistent manifest: hash, types, no
-// unknown or duplicate keys, file names of ours, pieces that cover every tensor once.
+// Throws Error(storage), which starts with `path`, unless the text is a consistent manifest: hash, types, no unknown or
+// duplicate keys, only names of rank files, and pieces that cover every tensor once.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
-// What one rank has written, as it is sent to rank 0.
+// The files and tensors that one rank has written, as sent to rank 0.
 struct RankReport {
   StoredFile file;
-  std::map<std::string, StoredTensor> tensors;  // with its own pieces
+  std::map<std::string, StoredTensor> tensors;  // with the pieces of this rank
 };
 std::string to_text(const RankReport& report);
 RankReport parse_rank_report(std::string_view text);
 
-// All reports, in rank order, in one manifest. Throws Error(internal) when the pieces do not cover a tensor exactly
-// once or ranks disagree on shape or dtype.
+// Merges the reports of all ranks, in rank order, into one manifest. Throws Error(internal) if the pieces do not cover
+// a tensor exactly once or if ranks disagree on shape or dtype.
 Manifest merge_reports(const std::vector<RankReport>& reports);
 
 }  // namespace strata::trainer

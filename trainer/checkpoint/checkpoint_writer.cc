@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMostFailures = 3;
 
-// Between two looks of a rank that waits for its file. All ranks then meet, which none may keep the others from for as
-// long as run.timeout.
+// The interval at which finish() checks whether a rank's file is written. All ranks gather after each check, and no
+// rank may delay the others for as long as run.timeout.
 constexpr std::chrono::milliseconds kLook(100);
 
-// Results as they are gathered: the first character says which.
+// The first character of a gathered result.
 constexpr char kDone = '+', kFailed = '-';
 
 std::string new_run_id() {
@@ -39,7 +39,7 @@ std::string new_run_id() {
   return id;
 }
 
-// Temporary names of this and of earlier process groups: step-00001000.tmp-<id>, latest.tmp-<id>.
+// True for temporary names of this and of earlier process groups: step-00001000.tmp-<id>, latest.tmp-<id>.
 bool is_temporary(const fs::path& path) { return path.filename().string().find(".tmp-") != std::string::npos; }
 
 std::string_view bytes_of(const at::Tensor& data) {
@@ -85,7 +85,7 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
     const auto options = at::TensorOptions(piece.data.scalar_type()).pinned_memory(on_gpu);
     copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), options);
     if (!on_gpu) {
-      // Not copy_: it wakes the thread pool, which costs more than the copy where ranks share cores.
+      // memcpy is used because copy_ wakes the thread pool, which costs more than the copy if ranks share cores.
       std::memcpy(copy.data.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
     } else {
       copy.data.copy_(piece.data, /*non_blocking=*/true);
@@ -117,7 +117,7 @@ std::string CheckpointWriter::write_rank_file() {
     report.tensors[piece.tensor] = {dtype, piece.shape, {{0, piece.offset, piece.data.numel()}}};
   }
 
-  fs::create_directory(unfinished());  // whichever rank comes first
+  fs::create_directory(unfinished());  // the first rank creates it
   const std::string name = rank_file_name(ranks_.rank);
   OutputFile file(unfinished() + "/" + name);
   file.write(place_safetensors(header));
@@ -168,17 +168,17 @@ std::optional<SaveOutcome> CheckpointWriter::try_finish() {
   return SaveOutcome{step_, /*committed=*/false, name + " not saved, older ones are as they were: " + said};
 }
 
-// All ranks have written their files, or have failed to.
+// Called after all ranks have written their files or failed to.
 void CheckpointWriter::start_commit(const std::vector<std::string>& reports) {
   phase_ = Phase::committing;
-  result_ = kDone;  // of every rank but 0
+  result_ = kDone;  // the result of all ranks but rank 0
   if (ranks_.rank != 0) return;
   result_.clear();
   task_ = std::async(std::launch::async, [this, reports] {
     try {
       return commit(reports);
     } catch (...) {
-      std::error_code ignored;  // the first error is the one to report; what is left now is removed at the next start
+      std::error_code ignored;  // the first error is reported; remaining files are removed at the next start
       fs::remove_all(unfinished(), ignored);
       throw;
     }
@@ -208,13 +208,14 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   sync_folder(unfinished());
 
   const std::string committed = path(checkpoint_folder_name(step_));
-  // One of this step that could not be loaded, else training would not have come here again.
+  // A checkpoint of this step may exist if it could not be loaded; otherwise training would not have reached this step
+  // again.
   if (fs::exists(committed)) rename_path(committed, unfinished() + "-replaced");
   rename_path(unfinished(), committed);
   try {
     sync_folder(options_.folder);
   } catch (const Error&) {
-    rename_path(committed, unfinished());  // not known to be on the disk: not committed
+    rename_path(committed, unfinished());  // it may not be on the disk, so it is not committed
     throw;
   }
 
@@ -229,7 +230,8 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   return "";
 }
 
-// Keeps the newest. What goes is renamed first: at no moment a folder with a checkpoint's name has lost a file.
+// Keeps the newest checkpoints. Others are renamed before they are removed, so that a folder with a checkpoint's name
+// is always complete.
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saves checkpoints in the background: a step pays for a copy of its shards in memory, never for the disk.
+// Saves checkpoints in the background: a step waits only for a copy of its shards in host memory, never for the disk.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,38 @@ namespace strata::trainer {
 struct SaveOutcome {
   int64_t step = 0;
   bool committed = false;
-  std::string
-      message;  // a sentence: why not; or, of a committed one, what could not be tidied up; empty: nothing to say
+  std::string message;  // a sentence: why the save failed, or what could not be removed after a commit; may be empty
 };
 
-// One save at a time, in three moves. start_save copies the pieces and begins to write them in a thread. At later step
-// borders, the same on all ranks, try_finish exchanges host messages: when every rank has written and synced its file,
-// rank 0 commits in a thread; when that is done, the outcome is returned. All messages are sent by the calling thread.
+// One save runs at a time, in three stages. start_save copies the pieces and starts a thread that writes them. At later
+// step boundaries, which are the same on all ranks, try_finish exchanges texts between ranks. When every rank has
+// written and synced its file, rank 0 commits the checkpoint in a thread. When the commit has finished, try_finish
+// returns the outcome. The calling thread sends all messages.
 class CheckpointWriter {
  public:
   struct Options {
-    std::string folder;                  // <run>/checkpoints; made when it does not exist
-    int64_t keep = 2;                    // newest checkpoints that stay, at least 2
-    int64_t resumed_step = -1;           // is on the disk already
-    std::vector<int64_t> rejected = {};  // found damaged while resuming: removed after the next commit
+    std::string folder;                  // <run>/checkpoints; created if it does not exist
+    int64_t keep = 2;                    // number of newest checkpoints that are kept, at least 2
+    int64_t resumed_step = -1;           // step that is on the disk already
+    std::vector<int64_t> rejected = {};  // steps found damaged while resuming: removed after the next commit
   };
 
-  // Collective. Removes what a crash has left; the run's lock must be held.
+  // This is a collective. Removes temporary files that a crash has left. The caller must hold the run's lock.
   CheckpointWriter(Options options, Ranks ranks);
-  ~CheckpointWriter();  // waits for the thread; what was not committed is left unfinished
+  ~CheckpointWriter();  // waits for the thread; a save that is not committed stays unfinished
 
-  // No communication. Pieces may be changed when it returns; `state` counts on rank 0. The pieces of all ranks must
-  // cover each tensor once. Does nothing when `step` is the last one saved. The save before must have been finished.
+  // This does not communicate. Pieces may be modified after it returns. Only rank 0's `state` is used. The pieces of
+  // all ranks must cover each tensor once. Does nothing if `step` is the last one saved. The previous save must have
+  // finished.
   void start_save(int64_t step, const std::vector<TensorPiece>& pieces, std::string state);
 
-  bool in_flight() const { return phase_ != Phase::idle; }  // the same on all ranks
+  bool in_flight() const { return phase_ != Phase::idle; }  // the same value on all ranks
 
-  // Collective. The outcome once there is one, else nothing. A failed save leaves the older checkpoints as they were;
-  // the third failure in a row throws Error(storage) on all ranks.
+  // This is a collective. Returns the outcome if the save has ended, otherwise nothing. A failed save leaves older
+  // checkpoints unchanged; the third failure in a row throws Error(storage) on all ranks.
   std::optional<SaveOutcome> try_finish();
-  // Collective. Waits for it, however long the disk takes, and calls `sign_of_life` meanwhile; nothing when no save is
-  // in flight.
+  // This is a collective. Waits for the save as long as the disk needs, and calls `sign_of_life` about every 100 ms.
+  // Returns nothing if no save is in progress.
   std::optional<SaveOutcome> finish(const std::function<void()>& sign_of_life = [] {});
 
  private:
@@ -61,16 +62,16 @@ class CheckpointWriter {
 
   Options options_;
   Ranks ranks_;
-  std::string run_;    // id of this process group: keeps its temporary names apart from those of others
-  int64_t last_step_;  // last committed or resumed; -1: none
+  std::string run_;    // id of this process group; distinguishes its temporary names from those of others
+  int64_t last_step_;  // last committed or resumed step; -1 if there is none
   int failures_in_a_row_ = 0;
 
   Phase phase_ = Phase::idle;
   int64_t step_ = -1;
   std::string state_;
-  std::vector<TensorPiece> snapshot_;  // copies on the host, reused from save to save
-  std::future<std::string> task_;      // of this rank, in this phase
-  std::string result_;                 // of task_, as it is gathered: empty while it runs
+  std::vector<TensorPiece> snapshot_;  // copies in host memory, reused by the next save
+  std::future<std::string> task_;      // the work of this rank in this phase
+  std::string result_;                 // result of task_ as it is gathered; empty while the task runs
 };
 
 }  // namespace strata::trainer

@@ -10,7 +10,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
+constexpr uint64_t kLargestHeader = 100'000'000;  // the limit of the format
 
 constexpr std::pair<std::string_view, uint64_t> kDtypes[] = {
     {"F64", 8},  {"I64", 8}, {"U64", 8}, {"C64", 8}, {"F32", 4}, {"I32", 4},     {"U32", 4},     {"F16", 2},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The safetensors format: a header in JSON that places named tensors in the bytes after it; strict about what it reads.
+// Reads and writes the safetensors format: a JSON header with the places of named tensors in the bytes after it.
+// Reading is strict.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +23,27 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;        // in the order of their bytes
+  std::vector<SafetensorsEntry> entries;        // sorted by their first byte
   std::map<std::string, std::string> metadata;  // __metadata__
 };
 
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype);
 
-// Sorts the entries as the format's own writer does (wide dtypes first, so that all are aligned; then by name), fills
-// in `begin` and `bytes`, and returns all that stands before the tensors' bytes, which follow in this order without
-// gaps.
+// Sorts the entries as the format's own writer does (by width of the dtype, widest first, so that all are aligned; then
+// by name) and sets `begin` and `bytes`. Returns the bytes before the tensors, which follow in this order without gaps.
 std::string place_safetensors(SafetensorsHeader& header);
 
-// Checks everything that the header says against the number of bytes that follow it: known dtypes, no duplicate names,
-// shapes that fit their bytes, bytes covered without holes or overlaps. `path` is for the error, Error(storage).
+// Checks the header against the number of bytes after it: known dtypes, no duplicate names, shapes that match their
+// bytes, and no gaps or overlaps. `path` is used in the error, Error(storage).
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path);
 
-// An open file of which the header has been checked.
+// An open file whose header has been checked.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
   const SafetensorsHeader& header() const { return header_; }
-  const SafetensorsEntry* find(std::string_view name) const;  // null: not there
-  // Bytes of one tensor; the range lies inside it.
+  const SafetensorsEntry* find(std::string_view name) const;  // null if absent
+  // Reads a range of bytes of one tensor, which must lie inside the tensor.
   void read(const SafetensorsEntry& entry, uint64_t first, void* into, uint64_t bytes) const;
 
  private:

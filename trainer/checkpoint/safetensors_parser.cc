@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reading of the header, event by event: no tree is built of what will be refused, and no number of the header is
-// believed before it is checked, so that a hostile header costs a small multiple of its own bytes.
+// Parses the header event by event. It builds no tree and checks every number before using it, so that a hostile header
+// costs only a small multiple of its own bytes.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -17,7 +17,7 @@ constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostExtents = 32;
 constexpr size_t kLongestName = 1024;
 
-// What has been entered and not left: the header, one tensor's description, one of its two lists, the metadata.
+// The JSON element that is being parsed: the header, one tensor's description, one of its two lists, or the metadata.
 enum class Place { before, header, tensor, shape, offsets, metadata, after };
 
 struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
@@ -175,7 +175,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
   for (const SafetensorsEntry& entry : entries) {
     expect(entry.begin == covered, "'" + entry.name + "' begins at byte " + std::to_string(entry.begin) +
                                        ", the one before ends at " + std::to_string(covered));
-    covered += entry.bytes;  // at most its end, which fits 64 bits
+    covered += entry.bytes;  // at most the entry's end, which fits into 64 bits
   }
   expect(covered == data_bytes,
          "the tensors have " + std::to_string(covered) + " bytes, the file " + std::to_string(data_bytes));

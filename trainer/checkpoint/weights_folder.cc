@@ -16,7 +16,7 @@ namespace strata::trainer {
 namespace {
 
 constexpr char kOneFile[] = "model.safetensors";
-// An index of 100,000 tensors has about this size. The tree of a hostile one costs up to 75 bytes a byte.
+// An index of 100,000 tensors has about this size. Parsing a hostile index takes up to 75 bytes of memory per byte.
 constexpr uint64_t kLargestIndex = 10'000'000;
 
 bool is_plain_file_name(const std::string& name) {
@@ -24,7 +24,7 @@ bool is_plain_file_name(const std::string& name) {
   return name.ends_with(".safetensors") && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
-// The index: which tensor lies in which file.
+// Reads the index: tensor name -> file name.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const auto refuse = [&](const std::string& what) -> Error { return Error(ExitCode::storage, path + ": " + what); };
   nlohmann::json index;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A folder of weights as everybody keeps them: model.safetensors, or several files with model.safetensors.index.json.
+// A folder of weights in the usual layout: model.safetensors, or several files with model.safetensors.index.json.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,20 @@ namespace strata::trainer {
 
 inline constexpr char kWeightsIndex[] = "model.safetensors.index.json";
 
-// Why the values of a tensor cannot be read as fp32; empty: they can.
+// Returns why the values of a tensor cannot be read as fp32, or an empty text.
 std::string what_is_no_float(const SafetensorsEntry& entry);
 
 class WeightsFolder {
  public:
-  // Opens the files and checks their headers, and that the index and the files tell of the same tensors. Files are
-  // found in the folder itself and nowhere else. Throws Error(storage) with the file and what is wrong with it.
+  // Opens the files, checks their headers, and checks that the index and the files have the same tensors. Only files
+  // directly in the folder are opened. Throws Error(storage) with the file and the problem.
   explicit WeightsFolder(std::string path);
 
   const std::string& path() const { return path_; }
   std::vector<std::string> names() const;                       // sorted
-  const SafetensorsEntry* find(const std::string& name) const;  // null: not there
-  // `count` elements from `first` on of the flattened tensor, which is F32, BF16 or F16, as fp32. They lie inside it.
+  const SafetensorsEntry* find(const std::string& name) const;  // null if absent
+  // Reads elements [first, first + count) of the flattened tensor as fp32. The tensor is F32, BF16 or F16, and the
+  // range must lie inside it.
   at::Tensor read(const std::string& name, int64_t first, int64_t count) const;
 
  private:

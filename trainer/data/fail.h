@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How readers refuse a file: its path, and what is wrong with it.
+// Refuses a file with an error that names its path and the problem.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,6 @@ namespace strata::trainer {
   throw Error(ExitCode::data, path + ": " + what);
 }
 
-inline std::string text(int64_t number) { return std::to_string(number); }  // a short word for long sentences
+inline std::string text(int64_t number) { return std::to_string(number); }  // a short name, for messages
 
 }  // namespace strata::trainer

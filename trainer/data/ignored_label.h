@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The label, or next token, of what counts nothing in a loss.
+// The label or target token that a loss ignores.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace strata::trainer {
 
 std::vector<std::string> matching_files(const std::string& pattern, const std::string& advice) {
-  if (std::filesystem::exists(pattern)) return {pattern};  // also a name that has a bracket in it
+  if (std::filesystem::exists(pattern)) return {pattern};  // the name of a file may contain a bracket
   glob_t found{};
   const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files that a pattern of a shell names.
+// Returns the files that match a shell pattern.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace strata::trainer {
 
-// `pattern` is the name of a file or a pattern such as data/train_*.bin. Sorted by bytes: the same order on every
-// machine, whatever its locale. Throws Error (data) when there are none; `advice` ends the sentence then.
+// `pattern` is the name of a file or a pattern such as data/train_*.bin. The result is sorted by bytes, which gives the
+// same order on every machine with any locale. Throws Error (data) if no file matches; the message ends with `advice`.
 std::vector<std::string> matching_files(const std::string& pattern, const std::string& advice);
 
 }  // namespace strata::trainer

@@ -22,7 +22,7 @@ bool is_in(const List& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// The number behind `prefix`: number_after("layer ", "layer 3") is 3.
+// Returns the number after `prefix`: number_after("layer ", "layer 3") is 3.
 std::optional<int64_t> number_after(std::string_view prefix, std::string_view text) {
   if (text.substr(0, prefix.size()) != prefix) return std::nullopt;
   int64_t number = 0;
@@ -30,7 +30,7 @@ std::optional<int64_t> number_after(std::string_view prefix, std::string_view te
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// What the engine does around a node belongs to the node.
+// Removes the prefix of autograd's engine, so that its work around a node counts as the node's.
 std::string without_engine(const std::string& name) {
   constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
   return name.rfind(kEngine, 0) == 0 ? name.substr(kEngine.size()) : name;
@@ -40,7 +40,7 @@ bool is_call(const Scope& scope) {
   return scope.kind == Scope::Kind::user && scope.name.find('/') != std::string::npos;
 }
 
-// "all_gather blocks.3", as the trainer's communicator calls it.
+// Reads a name such as "all_gather blocks.3", as TimedCommunicator writes it.
 bool read_collective(std::string_view name, Origin& origin) {
   const size_t space = name.find(' ');
   if (space == std::string_view::npos || !is_in(kCollectives, name.substr(0, space))) return false;
@@ -50,7 +50,7 @@ bool read_collective(std::string_view name, Origin& origin) {
   return true;
 }
 
-// "linear/cuda", "linear/cuda/backward"
+// Reads a name such as "linear/cuda" or "linear/cuda/backward".
 void read_call(std::string_view name, Origin& origin) {
   origin.backward = name.size() > kBackward.size() && name.substr(name.size() - kBackward.size()) == kBackward;
   if (origin.backward) name.remove_suffix(kBackward.size());
@@ -69,11 +69,12 @@ Attribution::Attribution(const Trace& trace) : trace_(trace), tree_(trace.scopes
     const Scope& scope = tree_[i];
     if (scope.kind == Scope::Kind::user && number_after("step ", scope.name)) steps_.push_back(i);
     if (scope.kind == Scope::Kind::user && is_in(kPhases, scope.name)) phases_.push_back(i);
-    // The engine's scope around a node has the number of the thread that made it, and makes none.
+    // The engine's scope around a node has the thread number of the node's creator, and creates no node itself.
     if (scope.kind != Scope::Kind::function || scope.node < 0 || scope.node_thread_number != 0) continue;
     int64_t call = i;
     while (call != ScopeTree::kNone && !is_call(tree_[call])) call = tree_.parent(call);
-    // Functions that make no node leave the number to the next one: the last of them made it.
+    // A function that creates no node leaves its sequence number to the next one, so the last function with a number
+    // created the node.
     calls_[{scope.thread_number, scope.node}] = call;
   }
 }
@@ -91,13 +92,13 @@ Origin Attribution::origin(int64_t scope, int64_t time) const {
       if (s.kind == Scope::Kind::backward) read_backward(s, origin);
     }
   }
-  // Threads of autograd have no scope of a step or a phase: it is the one in which the loop is.
+  // Autograd's threads have no scope of a step or a phase, so the training loop's scope at that time is used.
   const auto at_time = [&](const std::vector<int64_t>& scopes) {
     const auto after =
         std::partition_point(scopes.begin(), scopes.end(), [&](int64_t i) { return tree_[i].start <= time; });
     return after != scopes.begin() && tree_[*(after - 1)].end > time ? *(after - 1) : ScopeTree::kNone;
   };
-  if (foreign) return {.phase = "data", .op = "read batches"};  // by its own thread, for steps to come
+  if (foreign) return {.phase = "data", .op = "read batches"};  // by the thread that reads batches for later steps
   if (origin.step < 0) {
     const int64_t step = at_time(steps_);
     if (step != ScopeTree::kNone) origin.step = *number_after("step ", tree_[step].name);

@@ -18,7 +18,8 @@ namespace {
 using kernels::Work;
 using modules::ParameterGroup;
 
-// Of an element that ops in layers, or those outside of them, read and write: a mean over their weights.
+// Returns the bytes of an element that ops read and write, inside or outside of layers: the mean over the weights
+// there.
 double element_bytes(const std::vector<ParameterGroup>& table, const PrecisionConfig& precision, bool in_layers) {
   double bytes = 0, elements = 0;
   for (const ParameterGroup& group : table) {
@@ -45,7 +46,7 @@ class Means {
     const auto found = sums_.find({key.op, key.layer >= 0, key.backward});
     if (found == sums_.end() || found->second.uses == 0) return {};
     const Sum& sum = found->second;
-    // These go over all parameters once in a step, in as many calls as the groups have parts.
+    // These ops process all parameters once per step, in as many calls as the groups have parts.
     const double share = is_of_optimizer(key.op) ? 1 : static_cast<double>(calls) / static_cast<double>(sum.uses);
     return {sum.bytes * share, sum.flops * share};
   }

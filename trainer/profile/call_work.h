@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the calls of each op of a configuration must read, write and compute at least.
+// Computes the least bytes and FLOPs of the calls of each op of a configuration.
 #pragma once
 
 #include "trainer/config/trainer_config.h"
@@ -8,7 +8,7 @@
 
 namespace strata::trainer::profile {
 
-// `graph`: see used_shapes.
+// `graph` is explained at used_shapes.
 WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph);
 
 }  // namespace strata::trainer::profile

@@ -8,7 +8,7 @@
 namespace strata::trainer::profile {
 namespace {
 
-// Nanoseconds of the collectives of each op and layer, in the order in which a rank ran them.
+// Nanoseconds of the collectives of each (op, layer), in the order in which a rank ran them.
 using Times = std::map<std::pair<std::string, int64_t>, std::vector<int64_t>>;
 
 Times times_in(const std::string& text) {
@@ -29,7 +29,7 @@ bool pair_up(const Times& a, const Times& b) {
   return true;
 }
 
-// `times`: of one collective on all ranks.
+// `times` are the nanoseconds of one collective on all ranks.
 void divide_one(const std::vector<int64_t>& times, std::vector<RankWaits>& waits) {
   size_t last = 0;
   int64_t sum = 0;
@@ -53,7 +53,7 @@ std::string collective_times(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     for (const Activity& activity : step.activities) {
       const Origin& origin = activity.origin;
-      // On CPUs the wait is a part of the scope in which the host waits; a start takes no time worth counting.
+      // On CPUs, waiting is part of the scope in which the host waits; starting a collective takes negligible time.
       const bool counts =
           step.on_device ? activity.is_collective() && activity.is_collective_kernel() : origin.level == kWait;
       if (counts) text += std::to_string(origin.layer) + " " + std::to_string(activity.own) + " " + origin.op + "\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The time of collectives divided into transfer and wait, and who was waited for.
+// Divides the time of collectives into transfer and wait, and finds the ranks that the others waited for.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,23 @@
 
 namespace strata::trainer::profile {
 
-// The layer, the nanoseconds and the op of each collective of the steps on this rank, a line for each. Gathers by copy
-// engines are not among them: they wait outside of their copies.
+// Returns a line with layer, nanoseconds and op for each collective of the steps on this rank. All-gathers by copy
+// engines are left out, because they wait outside of their copies.
 std::string collective_times(const std::vector<Step>& steps);
 
 struct RankWaits {
-  int64_t transfer = 0;  // the least that any rank spent in each collective: that one did not wait
-  int64_t wait = 0;      // this rank's time beyond that
-  int64_t last = 0;      // collectives that this rank was the last to reach
-  int64_t caused = 0;    // the wait of all other ranks in those
+  int64_t transfer = 0;  // the least time of any rank in each collective: that rank did not wait
+  int64_t wait = 0;      // the rest of this rank's time in collectives
+  int64_t last = 0;      // number of collectives that this rank reached last
+  int64_t caused = 0;    // time that all other ranks waited in those
 };
 
-// A collective ends everywhere at once: whoever spends the least time in it came last. All ranks must take part in all
-// of them. Only those of one op and layer are compared, in the order of each rank: gathers and reductions may have a
-// stream each, and then start in one order here and in the other there. One for each rank; empty when the ranks do not
-// have the same collectives, or only one rank is there.
+// Divides the times of all ranks. A collective ends at the same time on all ranks, so the rank with the least time in
+// it arrived last. All ranks must take part in all collectives.
+//
+// Only collectives of the same op and layer are compared, in the order of each rank: gathers and reductions may have
+// separate streams, which ranks may start in different orders. Returns an element for each rank, or nothing if the
+// ranks differ in their collectives or there is only one rank.
 std::vector<RankWaits> divide(const std::vector<std::string>& times_of_ranks);
 
 }  // namespace strata::trainer::profile

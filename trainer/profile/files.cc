@@ -16,7 +16,7 @@ double milliseconds(int64_t nanoseconds) { return static_cast<double>(nanosecond
 
 Json or_null(bool known, Json value) { return known ? std::move(value) : Json(nullptr); }
 
-// Names come from compilers and libraries: what is not UTF-8 is replaced.
+// Names come from compilers and libraries, so bytes that are not UTF-8 are replaced.
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string name_of(const Origin& origin) {
@@ -88,7 +88,7 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
 }
 
 std::string chrome_trace(const std::vector<Step>& steps, const Device& device) {
-  constexpr int64_t kLayers = -1, kSteps = -2;  // tracks; streams and threads have numbers from 0 on
+  constexpr int64_t kLayers = -1, kSteps = -2;  // track numbers; streams and threads have numbers from 0 on
   if (steps.empty()) return "[]\n";
   const int64_t zero = steps.front().start;
   std::set<int64_t> streams;
@@ -98,7 +98,7 @@ std::string chrome_trace(const std::vector<Step>& steps, const Device& device) {
   add(name_event("thread_name", "layers", device.rank, kLayers));
   for (const Step& step : steps) {
     add(complete_event("step " + std::to_string(step.number), "step", step.start, step.end, zero, device.rank, kSteps));
-    // Neighbours of one layer and phase are one stretch.
+    // Successive activities of one layer and phase form one interval.
     for (size_t i = 0; i < step.activities.size();) {
       const Activity& first = step.activities[i];
       if (first.is_collective()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The profile as programs read it: JSON lines, and a trace that Perfetto and chrome://tracing open.
+// Writes the profile for programs: JSON lines, and a trace for Perfetto and chrome://tracing.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace strata::trainer::profile {
 
-// For each step one line with its times, then one for each op of each layer, with its kernels.
+// Writes one line with the times of each step, then one line for each op of each layer with its kernels.
 std::string json_lines(const std::vector<Step>& steps, const Device& device);
 
-// One process for the rank, one track for each stream, and one that shows layers and phases.
+// The trace has one process for the rank, one track per stream, one for steps, and one for layers and phases.
 std::string chrome_trace(const std::vector<Step>& steps, const Device& device);
 
 }  // namespace strata::trainer::profile

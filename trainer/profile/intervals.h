@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic of stretches of time that overlap.
+// Arithmetic of time intervals that may overlap.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Interval {
   int64_t start = 0, end = 0;
 };
 
-// How long at least one of them is under way.
+// Returns how long at least one of the intervals is active.
 inline int64_t covered(std::vector<Interval> intervals) {
   std::sort(intervals.begin(), intervals.end(), [](Interval a, Interval b) { return a.start < b.start; });
   int64_t sum = 0, end = INT64_MIN;
@@ -24,7 +24,7 @@ inline int64_t covered(std::vector<Interval> intervals) {
   return sum;
 }
 
-// How long one of `these` is under way and none of `others`.
+// Returns how long one of `these` is active while none of `others` is.
 inline int64_t covered_without(std::vector<Interval> these, const std::vector<Interval>& others) {
   these.insert(these.end(), others.begin(), others.end());
   return covered(std::move(these)) - covered(others);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What devices can do at most per second.
+// The peak rates of devices, per second.
 #pragma once
 
 #include <array>
@@ -7,15 +7,15 @@
 
 namespace strata::trainer::profile {
 
-// Zeros: not known.
+// 0 means unknown.
 struct Peaks {
-  double bytes = 0;             // read and written, measured: copies of device memory
-  double flops = 0;             // measured: large products of random matrices in bfloat16
-  double advertised_flops = 0;  // dense bfloat16, the base of MFU
+  double bytes = 0;             // bytes read and written, measured with copies of device memory
+  double flops = 0;             // measured with large matrix products of random bfloat16
+  double advertised_flops = 0;  // dense bfloat16, the denominator of MFU
 };
 
-// By the name that CUDA has for the device: the PCIe and NVL boards of these GPUs have others, and are slower.
-// Advertised: NVIDIA's data sheets of the SXM modules, without sparsity.
+// Finds the peaks by CUDA's name of the device. PCIe and NVL boards of these GPUs have other names, and are slower.
+// Advertised FLOPs are from NVIDIA's data sheets of the SXM modules, without sparsity.
 inline Peaks peaks_of(std::string_view device_name) {
   struct Known {
     std::string_view name;

@@ -37,7 +37,7 @@ void Profiler::begin_step(int64_t step, int64_t last_eager_step) {
   last_eager_step_ = last_eager_step;
   if (!wanted(step)) return;
   if (!recorder_.recording()) {
-    // The steps before are not a part of it.
+    // Earlier steps must have finished, so that their work is not recorded.
     if (options_.on_gpu) c10::cuda::device_synchronize();
     recorder_.start();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Watches a few steps of a run and reports where their time goes. It goes around the loop and around each layer;
-// a run that is not profiled has none.
+// Records a few steps of a run and reports where their time goes. It wraps the training loop and each layer; a run that
+// is not profiled has no Profiler.
 #pragma once
 
 #include <functional>
@@ -20,29 +20,30 @@ class Profiler {
  public:
   struct Options {
     configs::Range steps;
-    // Of the run; its subfolder profile gets rank-0.txt, rank-0.jsonl and rank-0.trace.json. Empty: nothing is written
-    // and nothing told.
+    // The run's folder; its subfolder `profile` gets rank-0.txt, rank-0.jsonl and rank-0.trace.json. If it is empty,
+    // nothing is written or printed.
     std::string folder;
     bool on_gpu = false;
     Device device = {};
-    // All ranks' texts in rank order; all of them call it at the same time, unless Device::one_group is false.
+    // Returns the texts of all ranks in rank order. All ranks call it at the same time, unless Device::one_group is
+    // false.
     std::function<std::vector<std::string>(const std::string&)> gather;
-    std::function<void(const std::string& table)> tell;  // on rank 0
+    std::function<void(const std::string& table)> tell;  // prints the table on rank 0
   };
   explicit Profiler(Options options);
 
-  // A layer whose work is known as its own, in forward and backward.
+  // Wraps a layer, so that its work in forward and backward is attributed to the layer.
   modules::Layer around(int64_t index, modules::Layer layer);
 
-  // Between them lies all that the host does for a step. `last_eager_step`: the one before steps are replays of a
-  // graph, whose kernels it names; 0: all steps are eager.
+  // All host work of a step must lie between begin_step and end_step. `last_eager_step` is the last step before steps
+  // are replays of a CUDA graph; its kernels give the replays' kernels their names. 0 means that all steps are eager.
   void begin_step(int64_t step, int64_t last_eager_step);
-  // After the last of the steps it waits for the device and reports.
+  // After the last recorded step, waits for the device and reports.
   void end_step(int64_t step);
-  // The run is over: what was recorded of the steps is reported, though they are not all there.
+  // Call this at the end of the run. It reports the recorded steps even if later ones are missing.
   void finish();
 
-  // Of the steps that were reported; nothing before, and where the work of a GPU was not recorded.
+  // The mean times of the reported steps; empty before the report, and if GPU work was not recorded.
   const std::optional<StepTimes>& mean_times() const { return mean_times_; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using torch::profiler::impl::ActivityType;
 
-// Of libkineto::ActivityType, as events say them.
+// Values of libkineto::ActivityType in recorded events.
 enum class Kind { gpu_user_annotation = 2, gpu_memcpy = 3, gpu_memset = 4, kernel = 5, runtime = 7, driver = 8 };
 
 std::set<ActivityType> activities(bool on_gpu) {
@@ -23,7 +23,7 @@ std::set<ActivityType> activities(bool on_gpu) {
 
 torch::profiler::impl::ProfilerConfig config() {
   torch::profiler::impl::ExperimentalConfig experimental;
-  // Kernels are linked with their launches by the correlation of the launch itself: half the events.
+  // Kernels are linked to their launches by the launch's own correlation id, which halves the number of events.
   experimental.disable_external_correlation = true;
   return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO,
                                                /*report_input_shapes=*/false, /*profile_memory=*/false,
@@ -47,11 +47,12 @@ void pop_range(const at::RecordFunction&, at::ObserverContext*) { torch::profile
 
 Recorder::Recorder(bool on_gpu) : on_gpu_(on_gpu) {
   if (!on_gpu) {
-    // Kineto would complain that it finds no GPU.
+    // Kineto would otherwise warn that it finds no GPU.
     setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
     return;
   }
-  // CUPTI does not survive being taken down and set up again beside CUDA graphs; LibTorch's Python sets these as well.
+  // CUPTI cannot be shut down and initialized again when CUDA graphs are used. LibTorch's Python code sets these
+  // variables too.
   setenv("TEARDOWN_CUPTI", "0", /*overwrite=*/0);
   setenv("DISABLE_CUPTI_LAZY_REINIT", "1", /*overwrite=*/0);
 }
@@ -60,7 +61,7 @@ Recorder::~Recorder() {
   if (!recording_) return;
   try {
     stop();
-  } catch (...) {  // the run ends with an error of its own
+  } catch (...) {  // the run ends with another error
   }
 }
 
@@ -85,7 +86,7 @@ Trace Recorder::stop() {
   for (const auto& event : result->events()) {
     const auto start = static_cast<int64_t>(event.startNs()), end = static_cast<int64_t>(event.endNs());
     const auto kind = static_cast<Kind>(event.activityType());
-    const int64_t resource = event.deviceResourceId();  // a thread of the host, a stream of the device
+    const int64_t resource = event.deviceResourceId();  // a host thread or a device stream
     if (kind == Kind::runtime || kind == Kind::driver) {
       trace.launches.push_back({event.name(), start, resource, event.correlationId()});
     } else if (event.deviceType() != at::kCPU) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Records what the host and the device do: LibTorch's profiler, which asks CUPTI for the times of kernels.
+// Records the work of host and device with LibTorch's profiler, which gets the times of kernels from CUPTI.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,10 +15,10 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Of the calling thread and of those that autograd runs for it; of the device everything. NVTX ranges have the names
-  // of the scopes.
+  // Starts to record scopes of the calling thread and of autograd's threads that work for it, and all work of the
+  // device. NVTX ranges get the names of the scopes.
   void start();
-  // The device must be idle: what it has not done is not recorded.
+  // Stops recording. The device must be idle, because unfinished work is not recorded.
   Trace stop();
   bool recording() const { return recording_; }
 

@@ -12,8 +12,8 @@
 namespace strata::trainer::profile {
 namespace {
 
-// Work whose order in a replay is that of its launches, because it has a stream of its own. Of two kinds nothing orders
-// one among the other: a gather that is prefetched spreads over a layer.
+// Kinds of work. Within one kind, the order in a replay is the order of the launches, because each kind has its own
+// stream. Between kinds there is no fixed order: a prefetched all-gather may overlap any part of a layer.
 enum class Kind { compute, gather, reduction, peer_copy, local_copy };
 constexpr std::array<std::pair<Kind, std::string_view>, 5> kKinds = {{{Kind::compute, ""},
                                                                       {Kind::gather, "gathers: "},
@@ -21,13 +21,14 @@ constexpr std::array<std::pair<Kind, std::string_view>, 5> kKinds = {{{Kind::com
                                                                       {Kind::peer_copy, "copies between GPUs: "},
                                                                       {Kind::local_copy, "copies on the GPU: "}}};
 
-// All-gathers may have a stream of their own, or go by copy engines: a copy of the rank's own part, and copies to the
-// other GPUs, which nothing else makes.
+// All-gathers may have their own stream, or use copy engines: one copy of the rank's own part and copies to the other
+// GPUs. No other work copies between GPUs.
 Kind kind_of(const Activity& activity) {
   const auto has = [&](std::string_view part) { return activity.name.find(part) != std::string::npos; };
   if (activity.is_collective_kernel()) return has("AllGather") ? Kind::gather : Kind::reduction;
   if (has("PtoP")) return Kind::peer_copy;
-  // "Memcpy DtoD (Device -> Device)"; in a graph a copy inside of one GPU is a kernel of the driver, "memcpy128".
+  // An eager copy is "Memcpy DtoD (Device -> Device)". In a CUDA graph, a copy inside one GPU is a driver kernel,
+  // "memcpy128".
   return has("Memcpy DtoD") || activity.name.starts_with("memcpy") ? Kind::local_copy : Kind::compute;
 }
 
@@ -40,7 +41,8 @@ std::vector<Activity> select(const std::vector<Activity>& from, Kind kind) {
   return selected;
 }
 
-// An eager gather copies to all other GPUs in one batch, which is recorded as one; in a graph each has its own copy.
+// An eager all-gather copies to all other GPUs in one batch, which is recorded as one copy. In a CUDA graph each copy
+// is recorded separately.
 std::vector<Activity> one_for_each_copy(const std::vector<Activity>& batches, size_t copies) {
   if (batches.empty() || copies % batches.size() != 0) return batches;
   std::vector<Activity> spread;

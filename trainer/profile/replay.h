@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names the work of a graph's replay, which the host launches all at once, by an eager step.
+// Names the work of a CUDA graph's replay, which is a single launch, after an eager step.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace strata::trainer::profile {
 
-// Adds the work of a replay to `step`, with the origins that the same work has in `eager`, which is in the order of its
-// launches; step.difference gets what does not fit.
+// Adds the work of a replay to `step`, with the origins of the same work in `eager`, which is in launch order.
+// Differences are appended to step.difference.
 void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, Step& step);
 
 }  // namespace strata::trainer::profile

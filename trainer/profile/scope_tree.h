@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which scopes of a thread contain which.
+// The nesting of scopes on each thread.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ class ScopeTree {
  public:
   static constexpr int64_t kNone = -1;
 
-  // `scopes` must outlive this; those of one thread are nested or apart.
+  // `scopes` must outlive this object. Scopes of one thread are nested or disjoint.
   explicit ScopeTree(const std::vector<Scope>& scopes);
 
-  // The innermost scope that is open on `thread` at `time`: an index, or kNone.
+  // Returns the innermost scope that is open on `thread` at `time`, or kNone.
   int64_t innermost(int64_t thread, int64_t time) const;
-  // The scope around it, or kNone.
+  // Returns the enclosing scope, or kNone.
   int64_t parent(int64_t scope) const { return parents_[static_cast<size_t>(scope)]; }
-  // The time of each scope in which none of those inside of it was open.
+  // Returns the time of each scope without its inner scopes.
   std::vector<int64_t> own_times() const;
 
   const Scope& operator[](int64_t scope) const { return scopes_[static_cast<size_t>(scope)]; }
@@ -30,7 +30,7 @@ class ScopeTree {
  private:
   const std::vector<Scope>& scopes_;
   std::vector<int64_t> parents_;
-  std::map<int64_t, std::vector<int64_t>> by_thread_;  // in the order in which they start, outer ones first
+  std::map<int64_t, std::vector<int64_t>> by_thread_;  // sorted by start, outer scopes first
 };
 
 }  // namespace strata::trainer::profile

@@ -6,7 +6,7 @@
 namespace strata::trainer::profile {
 namespace {
 
-// Entries of the table of common lengths: 64 MiB, some tens of milliseconds.
+// Most entries of the table of common lengths: 64 MiB, which takes some tens of milliseconds.
 constexpr size_t kMostEntries = size_t{1} << 24;
 
 }  // namespace
@@ -20,7 +20,7 @@ std::vector<int64_t> match(const std::vector<std::string>& eager, const std::vec
   while (begin < std::min(eager_end, end) && eager[eager_end - 1] == replayed[end - 1]) {
     matched[--end] = static_cast<int64_t>(--eager_end);
   }
-  // The longest common subsequence of what lies between.
+  // The longest common subsequence of the rest in the middle.
   const size_t rows = eager_end - begin, columns = end - begin;
   if (rows == 0 || columns == 0 || (rows + 1) * (columns + 1) > kMostEntries) return matched;
   std::vector<uint32_t> lengths((rows + 1) * (columns + 1));

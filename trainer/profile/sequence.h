@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two sequences of kernels, of an eager step and of a graph's replay, matched by their names and their order.
+// Matches two sequences of kernels, of an eager step and of a CUDA graph's replay, by name and order.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,11 @@
 
 namespace strata::trainer::profile {
 
-// For each of `replayed` the index in `eager` that it is matched with, or -1; indices rise. As many as possible are
-// matched, unless the sequences differ so much that it would take too long: then those in front of the first
-// difference and behind the last one.
+// Returns for each of `replayed` the increasing index of its match in `eager`, or -1. It finds the longest common
+// subsequence. If that would take too long, it matches only the equal kernels at the start and at the end.
 std::vector<int64_t> match(const std::vector<std::string>& eager, const std::vector<std::string>& replayed);
 
-// How the two differ, in a sentence; empty: not at all.
+// Describes the difference in a sentence; empty if there is none.
 std::string difference(const std::vector<std::string>& eager, const std::vector<std::string>& replayed,
                        const std::vector<int64_t>& matched);
 

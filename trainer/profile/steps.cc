@@ -16,14 +16,14 @@ namespace {
 
 bool by_start(const Activity& a, const Activity& b) { return a.start < b.start; }
 
-// cudaMemcpyAsync and its like do not wait.
+// True for calls that block the host; cudaMemcpyAsync and similar calls do not.
 bool makes_the_host_wait(const std::string& call) {
   const bool copies = call.starts_with("cudaMemcpy") || call.starts_with("cuMemcpy");
   return call.find("Synchronize") != std::string::npos || (copies && call.find("Async") == std::string::npos);
 }
 
-// From the first activity of a step to that of the next; to its own last one where other work comes between, such as
-// an evaluation.
+// A step lasts from its first activity to that of the next step, or to its own last activity if other work follows,
+// such as an evaluation.
 void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) {
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& step = steps[i];
@@ -39,7 +39,7 @@ void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) 
   }
 }
 
-// On CPUs: every function's own time.
+// Reads a trace of CPUs: the own time of every function.
 void read_host(const Attribution& attribution, std::vector<Step>& steps) {
   std::map<int64_t, Step*> by_number;
   for (Step& step : steps) by_number[step.number] = &step;
@@ -80,7 +80,7 @@ void divide_device_time(const Step& step, StepTimes& times) {
   times.communication = covered(communication);
   times.exposed = covered_without(communication, compute);
   times.idle = times.total - times.compute - times.exposed;
-  std::vector<Interval> before;  // of the phases before
+  std::vector<Interval> before;  // intervals of earlier phases
   for (const auto& [phase, time] : kPhases) {
     std::vector<Interval> here;
     for (const Activity& activity : step.activities) {
@@ -178,7 +178,7 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
     }
     for (Launched& one : launched) {
       const std::string& phase = one.activity.origin.phase;
-      // What a graph holds; inputs and results of a step go their way outside of it.
+      // A CUDA graph contains this work; inputs and results of a step are copied outside of it.
       if (!step.replayed && !phase.empty() && phase != "data") pattern_.push_back(one.activity);
       step.activities.push_back(std::move(one.activity));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recorded steps: what was done in each, where it comes from, and how the step's time is divided.
+// Recorded steps: their work, its origin, and how the time of a step is divided.
 #pragma once
 
 #include <cstdint>
@@ -11,59 +11,60 @@
 
 namespace strata::trainer::profile {
 
-// A kernel, copy or fill on the device; on CPUs a function of the host.
+// A kernel, copy or fill on the device; on CPUs, a function of the host.
 struct Activity {
   std::string name;
   Origin origin;
   int64_t start = 0, end = 0, stream = 0;
-  int64_t own = 0;  // nanoseconds, on CPUs without the functions that it calls
+  int64_t own = 0;  // nanoseconds; on CPUs, without the functions that it calls
   bool is_collective() const { return is_communication(origin.level); }
-  // One of NCCL, in which a GPU waits for the others; copy engines wait outside of their copies.
+  // True for NCCL kernels, inside which a GPU waits for the others; copy engines wait outside of their copies.
   bool is_collective_kernel() const { return name.find("nccl") != std::string::npos; }
 };
 
 struct Step {
   int64_t number = 0;
   bool on_device = false;
-  bool replayed = false;  // from a CUDA graph
+  bool replayed = false;  // true if it was replayed from a CUDA graph
   int64_t start = 0, end = 0;
-  std::vector<Activity> activities = {};  // by start
-  int64_t host_waits = 0;                 // calls in which a thread of the step waited for the device
-  std::string difference = {};            // of a replay from the eager step that names its kernels; empty: none
+  std::vector<Activity> activities = {};  // sorted by start
+  int64_t host_waits = 0;                 // calls in which the step waited on the host for the device
+  std::string difference = {};            // how a replay differs from its eager step; empty if not at all
 };
 
-// Nanoseconds. forward + backward + optimizer + other = compute; compute + exposed + idle = total. On CPUs
-// communication is what the loop waits for.
+// Times in nanoseconds. forward + backward + optimizer + other = compute; compute + exposed + idle = total. On CPUs,
+// communication is the time in which the training loop waits for it.
 struct StepTimes {
   int64_t total = 0;
-  int64_t forward = 0;          // something of the forward, other than a collective, is under way
-  int64_t backward = 0;         // of the backward, what it computes again included, and of no forward
-  int64_t optimizer = 0;        // of the optimizer, and of neither
-  int64_t other = 0;            // of none of them: inputs, results, kernels of a replay that have no name
-  int64_t compute = 0;          // something other than a collective is under way
-  int64_t communication = 0;    // a collective is under way
-  int64_t exposed = 0;          // and nothing else is
-  int64_t idle = 0;             // nothing is
-  std::string difference = {};  // see Step; where it is not empty, `other` has work of the phases
+  int64_t forward = 0;          // work of the forward, without collectives, is running
+  int64_t backward = 0;         // work of the backward, with recomputation, and none of the forward is running
+  int64_t optimizer = 0;        // only work of the optimizer is running
+  int64_t other = 0;            // other work is running: inputs, results, kernels of a replay without a name
+  int64_t compute = 0;          // work other than a collective is running
+  int64_t communication = 0;    // a collective is running
+  int64_t exposed = 0;          // a collective is running and nothing else
+  int64_t idle = 0;             // nothing is running
+  std::string difference = {};  // see Step; if it is not empty, `other` includes work of the phases
 };
 StepTimes times_of(const Step& step);
-// Means, each is rounded down, and the first difference.
+// Returns the means, each rounded down, and the first difference.
 StepTimes mean_of(const std::vector<Step>& steps);
 
-// Names the kernels of replays, which the host launches all at once, by their order in an eager step.
+// Reads steps from traces. It names the kernels of replays, each of which is a single launch, by their order in an
+// eager step.
 class StepReader {
  public:
-  // The steps of a trace, in order. An eager step becomes the pattern of the replays that follow, also of those in
+  // Returns the steps of a trace, in order. An eager step becomes the pattern for the replays that follow it, also in
   // later traces.
   std::vector<Step> read(const Trace& trace);
 
-  // Work of the device of which no launch was recorded; it is in no step.
+  // The number of device activities without a recorded launch, which belong to no step.
   int64_t without_launch() const { return without_launch_; }
 
  private:
   void read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps);
 
-  std::vector<Activity> pattern_;  // in the order of their launches
+  std::vector<Activity> pattern_;  // in launch order
   int64_t without_launch_ = 0;
 };
 

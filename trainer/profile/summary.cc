@@ -25,7 +25,7 @@ Summary summary_of(const Step& step) {
     const Origin& origin = activity.origin;
     const OpKey key{origin.layer, origin.phase, origin.op, origin.level, origin.backward};
     OpTotal& total = summary[key];
-    // What has no call of an op is counted one by one.
+    // Activities that belong to no call of an op are counted one by one.
     if (origin.call < 0 || calls.insert({key, origin.call}).second) ++total.calls;
     total.nanoseconds += activity.own;
     KernelTotal& kernel = total.kernels[activity.name];

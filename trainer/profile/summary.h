@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each op of each layer took, summed over calls and steps, and what it must do at least.
+// The time of each op of each layer, summed over calls and steps, and its least work.
 #pragma once
 
 #include <compare>
@@ -25,14 +25,14 @@ struct KernelTotal {
   int64_t calls = 0, nanoseconds = 0;
 };
 
-// The least that an op reads, writes and computes; zeros: not known.
+// The least bytes and FLOPs of an op; 0 means unknown.
 struct LeastWork {
   double bytes = 0, flops = 0;
 };
 
 struct OpTotal {
   int64_t calls = 0, nanoseconds = 0;
-  LeastWork work = {};  // where it is known; not by summary_of
+  LeastWork work = {};  // set where it is known, but not by summary_of
   std::map<std::string, KernelTotal> kernels;
   void add(const OpTotal& other);
 };
@@ -40,10 +40,11 @@ struct OpTotal {
 using Summary = std::map<OpKey, OpTotal>;
 Summary summary_of(const Step& step);
 
-// Of the `calls` of an op in one step. Of an op that is called at several shapes a call is their mean.
+// Returns the least work of the `calls` of an op in one step. If an op is called at several shapes, each call counts as
+// their mean.
 using WorkOfCalls = std::function<LeastWork(const OpKey& key, int64_t calls)>;
 
-// The share of the roofline that `nanoseconds` reach; 0: not known.
+// Returns the share of the roofline that `nanoseconds` reach; 0 means unknown.
 double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds);
 
 }  // namespace strata::trainer::profile

@@ -58,11 +58,11 @@ class Table {
   }
 
  private:
-  // Of one step.
+  // Percentage of the time of one step.
   double percent(double nanoseconds) const {
     return times_.total > 0 ? 100 * nanoseconds / static_cast<double>(times_.total) : 0;
   }
-  // Of a sum over the steps.
+  // Mean per step of a sum over the steps.
   double per_step(int64_t sum) const { return static_cast<double>(sum) / static_cast<double>(steps_.size()); }
 
   void head() {
@@ -99,7 +99,7 @@ class Table {
     }
   }
 
-  // Layers together; a forward and its recomputation apart.
+  // Prints the ops, summed over layers; a forward and its recomputation are separate rows.
   void ops() {
     struct Row {
       int64_t calls = 0, nanoseconds = 0, kernels = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The profile as people read it: a few tables of plain text.
+// Prints the profile for people: a few tables of plain text.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct Device {
   std::string name;  // "NVIDIA H200", "cpu"
   int rank = 0, ranks = 1;
   Peaks peaks = {};
-  WorkOfCalls work_of_calls = {};  // empty: nothing is known
-  bool one_group = true;           // all ranks take part in every collective
+  WorkOfCalls work_of_calls = {};  // empty if the work is unknown
+  bool one_group = true;           // true if all ranks take part in every collective
 };
 
-// Means over the steps: where the time goes, what each op takes, what each layer takes, and the longest kernels.
+// Returns means over the steps: the time of each part, op and layer, and the longest kernels.
 std::string table(const std::vector<Step>& steps, const Device& device, const std::vector<RankWaits>& waits);
 
-// A kernel's name without the words that say nothing, cut to `width`.
+// Returns a kernel's name without uninformative parts, cut to `width` characters.
 std::string short_name(const std::string& kernel, size_t width);
 
 }  // namespace strata::trainer::profile

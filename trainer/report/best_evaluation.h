@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The evaluation with the best validation_accuracy, and how accurate the model was then on data that choose nothing.
+// Finds the evaluation with the best validation_accuracy, and its accuracy on the test data, which do not influence the
+// choice.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@ namespace strata::trainer {
 
 class BestEvaluation {
  public:
-  // Begins with the evaluations that are in metrics.jsonl, of the part of a run that is resumed.
+  // Starts with the evaluations in metrics.jsonl, those of a run before it is resumed.
   explicit BestEvaluation(const std::string& metrics_file);
 
-  // Those without a test_accuracy do not count; of equally good ones the first does.
+  // Evaluations without a test_accuracy do not count. Of equally good ones, the first counts.
   void see(int64_t step, const Scalars& values);
-  // Step, validation_accuracy and test_accuracy of the best one; nothing where none counts.
+  // Returns step, validation_accuracy and test_accuracy of the best evaluation, or nothing if there is none.
   Scalars values() const;
 
  private:

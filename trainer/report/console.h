@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lines for people, and on a terminal one last line that shows how far a run is and how long it will take.
+// Prints lines for people and, on a terminal, a last line with the progress of the run and the remaining time.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ class Console {
   struct Options {
     std::FILE* out = stdout;
     std::FILE* warnings = stderr;
-    bool terminal = false;  // isatty is no help: under mpirun it says yes for a pipe
+    bool terminal = false;  // isatty cannot be used: under mpirun it is true for a pipe
     bool color = false;
   };
-  // STRATA_TERMINAL=1, set by the launcher, which knows; color unless NO_COLOR is set.
+  // Reads STRATA_TERMINAL=1, which the launcher sets if its output is a terminal. Color is used unless NO_COLOR is set.
   static Options options_from_environment();
 
   explicit Console(const Options& options) : options_(options) {}
@@ -32,7 +32,7 @@ class Console {
 
   void line(std::string_view text);
   void warning(std::string_view text);
-  // Call it after every step; it is drawn at most five times a second.
+  // Call this after every step. The line is drawn at most five times per second.
   void progress(int64_t step, int64_t last_step);
 
  private:
@@ -41,7 +41,7 @@ class Console {
 
   Options options_;
   bool drawn_ = false;
-  int64_t first_step_ = -1;  // the first one seen, at begin_: the pace is measured from its end
+  int64_t first_step_ = -1;  // the first step that was seen, which ended at begin_; the pace is measured from there
   Clock::time_point begin_, last_drawn_;
 };
 

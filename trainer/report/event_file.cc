@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "events.out.tfevents.";
 constexpr uint64_t kFrame = 16;                // u64 length, u32 its CRC, ..., u32 CRC of the message
-constexpr uint64_t kLargestMessage = 1 << 20;  // ours are a few hundred bytes
+constexpr uint64_t kLargestMessage = 1 << 20;  // messages have a few hundred bytes
 
 // Castagnoli's polynomial, reflected.
 constexpr std::array<uint32_t, 256> crc_table() {
@@ -45,7 +45,7 @@ uint64_t read_little_endian(std::string_view bytes, int width) {
   return value;
 }
 
-// Fields of protobuf: a key (number, wire type), then the value.
+// A protobuf field is a key (number, wire type) and a value.
 enum Wire { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
 
 void append_varint(std::string& message, uint64_t value) {
@@ -61,7 +61,8 @@ void append_bytes(std::string& message, int field, std::string_view bytes) {
   message += bytes;
 }
 
-// An Event: wall_time = 1, step = 2, and one of file_version = 3, summary = 5. wall_time and step always come first.
+// Builds a protobuf Event: wall_time = 1, step = 2, and either file_version = 3 or summary = 5. wall_time and step
+// always come first.
 std::string event(int64_t step, int field, std::string_view content) {
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::string message;
@@ -82,9 +83,9 @@ std::string framed(std::string_view message) {
   return record;
 }
 
-// The step of an event that event() wrote.
+// Reads the step of an event that event() has written.
 std::optional<uint64_t> step_of(std::string_view message) {
-  constexpr size_t kBegin = 10;  // behind the key and value of wall_time, and the key of step
+  constexpr size_t kBegin = 10;  // after the key and value of wall_time, and the key of step
   uint64_t step = 0;
   for (size_t i = kBegin; i < message.size() && i < kBegin + 10; ++i) {
     step |= static_cast<uint64_t>(message[i] & 127) << (7 * (i - kBegin));
@@ -93,7 +94,8 @@ std::optional<uint64_t> step_of(std::string_view message) {
   return std::nullopt;
 }
 
-// Up to where the file is whole and speaks of no later step. 0: not even its beginning is.
+// Returns the length of the part of the file that is intact and has no step above last_step; 0 if not even its first
+// record is intact.
 uint64_t bytes_until(const std::string& path, uint64_t last_step) {
   const InputFile file(path);
   uint64_t kept = 0;

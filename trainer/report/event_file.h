@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A TensorBoard event file of scalars, written byte by byte: length, CRC, a protobuf message `Event`, CRC.
+// A TensorBoard event file of scalars. Each record has a length, its CRC, a protobuf message `Event`, and its CRC.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ uint32_t crc32c(std::string_view bytes);
 
 class EventFile {
  public:
-  // Goes on with the newest event file of the folder, from which the events after `resumed_step` are cut off, or begins
-  // one; -1: a new run, event files that a crash has left are removed.
+  // Appends to the newest event file of the folder, from which events after `resumed_step` are cut off, or creates one.
+  // A `resumed_step` of -1 means a new run: event files that a crash has left are removed.
   EventFile(const std::string& folder, int64_t resumed_step, AppendFile::Warn warn);
 
   void append(int64_t step, const Scalars& scalars);

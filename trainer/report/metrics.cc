@@ -12,17 +12,17 @@ namespace {
 
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
-// The shortest text that reads back to the same bits.
+// Writes the shortest text that reads back as the same bits.
 template <class Number>
 std::string json_number(Number number) {
   if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(number)) return "null";  // JSON has no other word for it
+    if (!std::isfinite(number)) return "null";  // JSON cannot represent NaN and infinity
   }
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-// Keys of metrics are identifiers of ours and need no escapes.
+// Keys of metrics are identifiers of Strata and need no escapes.
 void append_member(std::string& json, std::string_view key, std::string_view value) {
   json += json.ends_with('{') ? "\"" : ",\"";
   json += key;
@@ -42,9 +42,10 @@ std::string formatted(const char* format, double number) {
   return text;
 }
 
-constexpr std::string_view kBegin = "{\"step\":";  // of every line
+constexpr std::string_view kBegin = "{\"step\":";  // start of every line
 
-// How much of metrics.jsonl speaks of steps up to this one: whole lines, the step is their first member.
+// Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines, whose
+// first member is the step.
 uint64_t bytes_until(const std::string& path, int64_t last_step) {
   std::ifstream file(path);
   uint64_t kept = 0;
@@ -183,7 +184,7 @@ std::string Metrics::phase_table() const {
     rest -= sum;
   };
   for (const auto& [name, sum] : phase_sums_) row(name, sum);
-  if (rest > 5e-4 * milliseconds_sum_) row("the rest", rest);  // what rounds to no share is nothing
+  if (rest > 5e-4 * milliseconds_sum_) row("the rest", rest);  // shown only if it rounds to a share above 0
   row("step", milliseconds_sum_);
   return table;
 }

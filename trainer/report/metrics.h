@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a run tells while it trains: metrics.jsonl, a TensorBoard event file, and lines on the console. On rank 0 only.
+// Reports the progress of a run: metrics.jsonl, a TensorBoard event file, and lines on the console. Only rank 0 uses
+// it.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,11 @@ struct StepRecord {
   float loss = 0;
   float gradient_norm = 0;
   double learning_rate = 0;
-  int64_t items = 0;        // tokens, images, nodes of the whole step
-  double milliseconds = 0;  // from the end of the step before
+  int64_t items = 0;        // tokens, images or nodes of the whole step
+  double milliseconds = 0;  // from the end of the previous step
   int64_t memory_bytes = 0;
-  bool skipped = false;  // the update was left out: a gradient was not finite
-  Scalars phases =
-      {};  // milliseconds of data, forward, backward, ...; other than the first step's they go into the table
+  bool skipped = false;  // the update was skipped because a gradient was not finite
+  Scalars phases = {};   // milliseconds of data, forward, ...; the table sums all steps but the first
 };
 
 struct EvaluationRecord {
@@ -34,38 +34,38 @@ struct EvaluationRecord {
 class Metrics {
  public:
   struct Options {
-    std::string folder;         // of the run
-    int64_t resumed_step = -1;  // -1: a new run. What the files say of later steps is cut off.
+    std::string folder;         // the run's folder
+    int64_t resumed_step = -1;  // -1 for a new run; records of later steps are cut off
     int64_t last_step = 0;
     int64_t log_every = 10;
-    std::string item = "tokens";  // names the rate: tokens/s, tokens_per_second
-    double flops_per_item = 0;    // of the model, forward and backward, that a rank computes
+    std::string item = "tokens";  // name of the rate: tokens/s, tokens_per_second
+    double flops_per_item = 0;    // model FLOPs of forward and backward that a rank computes
     Console::Options console = {};
   };
   explicit Metrics(const Options& options);
 
-  // One line in metrics.jsonl each: {"step":...,...}. A number that is not finite becomes null.
+  // Each record is one line in metrics.jsonl: {"step":...,...}. A number that is not finite becomes null.
   void step(const StepRecord& record);
-  // The last one says besides which was the best, where there is data for a test.
+  // The evaluation of the last step also reports the best evaluation, if there are test data.
   void evaluation(EvaluationRecord record);
-  // Whether metrics.jsonl has one of this step.
+  // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void weights(int64_t step, std::string_view weights_sha256);
 
-  // From where the run goes on, after what was found to be wrong with other checkpoints.
+  // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
   void resumed(const std::vector<std::string>& notes);
 
-  // A sample that cannot be used: file and reason, in whatever bytes the file's name has.
+  // Reports a sample that cannot be used: file and reason. The name of the file may contain any bytes.
   void bad_sample(int64_t step, const std::string& line);
 
-  // Any other line for the console, which the progress line must not disturb.
+  // Prints another line on the console without disturbing the progress line.
   void note(std::string_view line) {
     if (!line.empty()) console_.line(line);
   }
   void warn(std::string_view line) { console_.warning(line); }
 
-  // Milliseconds and share of each phase, as the mean over all steps but the first; empty before the second, and where
-  // no phases are timed.
+  // Returns milliseconds and share of each phase, as means over all steps but the first. The table is empty before the
+  // second step, and if phases are not timed.
   std::string phase_table() const;
 
  private:
@@ -76,7 +76,7 @@ class Metrics {
   BestEvaluation best_;
   int64_t items_since_line_ = 0, steps_since_line_ = 0;
   double milliseconds_since_line_ = 0;
-  int64_t timed_steps_ = -1;  // the first one is not counted: it builds and warms up
+  int64_t timed_steps_ = -1;  // the first step is not counted, because it includes initialization and warm-up
   Scalars phase_sums_;
   double milliseconds_sum_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the time of a step goes: wall-clock seconds of this rank by phase.
+// Measures the wall-clock seconds of this rank in each phase of a step.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -12,7 +12,8 @@
 
 namespace strata::trainer {
 
-// communication: the part that the computation had to wait for; it is taken out of the phase in which it happened.
+// communication is the time in which computation waited for it; this time is not counted in the phase in which it
+// occurred.
 enum class Phase { data, forward, backward, communication, optimizer, evaluation, checkpoint };
 inline constexpr std::array<const char*, 7> kPhaseNames = {"data",      "forward",    "backward",  "communication",
                                                            "optimizer", "evaluation", "checkpoint"};
@@ -21,8 +22,8 @@ class PhaseTimer {
  public:
   using Seconds = std::array<double, kPhaseNames.size()>;
 
-  // Time from now on belongs to `phase`, until the scope ends; then again to the phase around it. A profile sees the
-  // scope under `name`, or that of the phase.
+  // Counts time for `phase` until the end of the scope, then again for the enclosing phase. The profiler sees the scope
+  // as `name`, or as the name of the phase.
   class Scope {
    public:
     Scope(PhaseTimer& timer, Phase phase, std::string_view name = "")
@@ -41,7 +42,7 @@ class PhaseTimer {
     at::RecordFunction record_;
   };
 
-  // Seconds since the last call, by phase.
+  // Returns the seconds since the last call, by phase.
   Seconds take() {
     enter(current_);
     const Seconds result = seconds_;

@@ -58,7 +58,7 @@ Start decide_start(const StartQuestion& question, const std::string& path) {
 }
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
-  // `runs/name/` would follow a link named runs/name.
+  // A trailing slash, as in `runs/name/`, would follow a symbolic link runs/name.
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   if (path_.empty()) refuse(path_, "is empty");
   make_folder(path_);
@@ -77,7 +77,7 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   char host[32] = "";
   ::gethostname(host, sizeof host - 1);
   const std::string holder = "process " + std::to_string(::getpid()) + " on " + host;
-  // Whether there is room for a file is only known by writing one.
+  // Only writing a file shows whether there is space for one.
   if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, holder.data(), holder.size(), 0) != ssize_t(holder.size()) ||
       ::fsync(lock_) != 0) {
     const int reason = errno;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The folder of a run: claimed by one process at a time, and written so that a reader never sees half a file.
+// The folder of a run. One process at a time holds its lock, and files are replaced atomically, so that readers never
+// see an incomplete file.
 #pragma once
 
 #include <string>
@@ -7,44 +8,44 @@
 
 namespace strata::trainer {
 
-// What a run does with what it finds in its folder.
+// The action of a run that depends on the contents of its folder.
 enum class Start {
-  fresh,    // nothing is there
-  resume,   // the same run is there: go on from its newest checkpoint
-  replace,  // remove what is there, then start
+  fresh,    // the folder has no run
+  resume,   // the folder has the same run: resume from its newest checkpoint
+  replace,  // remove the run that is there, then start
 };
 
 struct StartQuestion {
-  bool holds_run = false;  // RunFolder::holds_run()
-  std::string difference =
-      {};                  // of the configuration from the one in the folder, in keys that may not change; empty: none
-  bool resume = true;      // checkpoint.resume is not `never`
-  bool overwrite = false;  // run.overwrite
+  bool holds_run = false;       // RunFolder::holds_run()
+  std::string difference = {};  // keys that may not change but differ from the folder's configuration; may be empty
+  bool resume = true;           // checkpoint.resume is not `never`
+  bool overwrite = false;       // run.overwrite
 };
 
-// The rules, without a file touched. Another run, or the same one that may not be resumed, is replaced only with
-// `overwrite`; without it this is Error(configuration). The same run is resumed even with `overwrite`, so that a crash
-// and a restart do not throw its progress away.
+// Decides without touching any file. Another run, or the same run if it may not be resumed, is replaced only with
+// `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with `overwrite`, so that a
+// restart after a crash keeps its progress.
 Start decide_start(const StartQuestion& question, const std::string& path);
 
-// Holds the lock of the folder as long as it lives; the kernel lets go of it when the process dies, however it dies.
+// Holds the lock of the folder during its lifetime. The kernel releases the lock whenever the process ends, even after
+// a crash.
 class RunFolder {
  public:
-  // Makes the folder and its parents where they are missing, and claims it. Throws Error(storage) when the path is a
-  // symbolic link or no folder, when it cannot be written (tried, since root passes every test of mode bits), or when a
-  // live process holds it. On rank 0 only.
+  // Creates the folder and its parents if they do not exist, and locks the folder. Throws Error(storage) if the path is
+  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. It tests by writing,
+  // because root passes every check of mode bits. Only rank 0 may call it.
   explicit RunFolder(std::string path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   std::string path(std::string_view name) const;
-  bool holds_run() const;  // resolved.yaml, metrics.jsonl or checkpoints stand there
+  bool holds_run() const;  // true if resolved.yaml, metrics.jsonl or checkpoints exist
 
-  // Removes what runs write, and nothing else.
+  // Removes only the files that runs write.
   void clear() const;
 
-  // The old file or the new one stands there, also after a crash.
+  // Replaces the file atomically: the old or the new file exists at any time, also after a crash.
   void write(std::string_view name, std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A communicator that counts the time for which somebody waited for it, and whose collectives a profile sees by name.
+// A communicator that measures the time of waiting for collectives and makes them visible to the profiler by name.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -19,7 +19,7 @@ using sharding::PendingCollective;
 
 class TimedCommunicator : public sharding::Communicator {
  public:
-  // `timer` must outlive this and what this starts.
+  // `timer` must outlive this object and the collectives that it starts.
   TimedCommunicator(std::unique_ptr<Communicator> inner, PhaseTimer& timer) : inner_(std::move(inner)), timer_(timer) {}
 
   int rank() const override { return inner_->rank(); }
@@ -62,7 +62,7 @@ class TimedCommunicator : public sharding::Communicator {
     PhaseTimer& timer;
   };
 
-  // "all_gather blocks.3" starts it, "wait for all_gather blocks.3" waits for it.
+  // Names of scopes: "all_gather blocks.3" starts a collective, "wait for all_gather blocks.3" waits for it.
   template <class Start>
   PendingCollective timed(std::string_view op, std::string_view label, Start start) {
     const std::string name = std::string(op).append(" ").append(label);

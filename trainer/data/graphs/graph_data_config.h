@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The types of `data:` that are graphs: where those of a run come from.
+// The types of `data:` for graphs: where the graphs of a run are read from.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace strata::trainer {
 
-// all: a step sees the whole graph, which its ranks share. Otherwise a sample is a node, and a step sees at most so
-// many neighbors of it in the last layer, of those in the layer before, and so on.
+// all: a step uses the whole graph, which its ranks share. Otherwise a sample is a node, and the list gives the largest
+// number of neighbors: of a sample in the last layer, of those neighbors in the layer before, and so on.
 enum class AllNeighbors { all };
 constexpr std::array<std::string_view, 1> names(AllNeighbors) { return {"all"}; }
 using Neighbors = std::variant<AllNeighbors, std::vector<int64_t>>;
@@ -27,7 +27,7 @@ void describe_neighbors(Neighbors& neighbors, Fields& fields) {
              configs::between(1, 1e6));
 }
 
-// Which nodes a rank computes. metis: parts with few edges between them; contiguous: as they stand in the file.
+// The assignment of nodes to ranks. metis: parts with few edges between them; contiguous: in the order of the file.
 enum class GraphPartition { metis, contiguous };
 constexpr std::array<std::string_view, 2> names(GraphPartition) { return {"metis", "contiguous"}; }
 
@@ -41,7 +41,7 @@ struct GraphEdges {
   }
 };
 
-// What is the same for one graph in every format.
+// Keys that are the same for a single graph in every format.
 struct GraphUse : GraphEdges {
   GraphPartition partition = GraphPartition::metis;
   Neighbors neighbors = AllNeighbors::all;
@@ -68,7 +68,7 @@ struct GraphDataConfig : GraphUse {
   }
 };
 
-// A data set of OGB as it is unpacked.
+// A folder with an unpacked OGB data set.
 struct OgbFolderConfig {
   std::string folder = {}, split = {};
 
@@ -111,7 +111,7 @@ struct TextGraphDataConfig : GraphUse {
   }
 };
 
-// A random graph of this size, for measuring.
+// A random graph of this size, for benchmarks.
 struct SyntheticGraphDataConfig {
   int64_t nodes = 0, edges = 0;
   Neighbors neighbors = AllNeighbors::all;

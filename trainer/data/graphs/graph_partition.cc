@@ -28,7 +28,7 @@ Tensor tensor_of(const std::vector<int64_t>& values) {
   return tensor;
 }
 
-// Loaded when it is wanted: most runs are of other models, on machines without it.
+// METIS is loaded only when it is needed, because most runs train other models, on machines without it.
 decltype(&METIS_PartGraphRecursive) metis() {
   constexpr const char* kLibrary = "libmetis.so.5";
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -41,7 +41,7 @@ decltype(&METIS_PartGraphRecursive) metis() {
   return reinterpret_cast<decltype(&METIS_PartGraphRecursive)>(function);
 }
 
-// Both directions of every edge, in METIS's type.
+// Both directions of every edge, in METIS's integer type.
 struct MetisGraph {
   std::vector<idx_t> offsets, neighbors, weights;
 };
@@ -63,7 +63,7 @@ MetisGraph for_metis(const GraphData& graph) {
 
 Tensor select(const Tensor& values, const Tensor& rows) { return values.index_select(0, rows); }
 
-// Which nodes outside of [begin, end) its rows need, ascending.
+// Returns the nodes outside of [begin, end) that its rows need, ascending.
 std::vector<int64_t> halo_of(const SparseRows& rows, int64_t begin, int64_t end) {
   std::vector<int64_t> halo;
   const int64_t* column = integers(rows.columns);
@@ -75,7 +75,7 @@ std::vector<int64_t> halo_of(const SparseRows& rows, int64_t begin, int64_t end)
   return halo;
 }
 
-// Those of an ascending list that are from `begin` to `end`.
+// Returns the range of places in an ascending list whose values are in [begin, end).
 std::pair<int64_t, int64_t> between(const std::vector<int64_t>& list, int64_t begin, int64_t end) {
   return {std::lower_bound(list.begin(), list.end(), begin) - list.begin(),
           std::lower_bound(list.begin(), list.end(), end) - list.begin()};
@@ -94,7 +94,7 @@ GraphOrder order_by_metis(const GraphData& graph) {
   if (graph.nodes < kFewestNodes) return order_of_file(graph);
   MetisGraph edges = for_metis(graph);
   std::array<idx_t, METIS_NOPTIONS> options;
-  options.fill(-1);  // METIS's defaults
+  options.fill(-1);  // -1 selects METIS's defaults
   options[METIS_OPTION_SEED] = 1;
   idx_t nodes = static_cast<idx_t>(graph.nodes), constraints = 1, parts = kParts, cut = 0;
   std::vector<idx_t> part(static_cast<size_t>(graph.nodes));
@@ -119,7 +119,7 @@ GraphData reordered(const GraphData& graph, const GraphOrder& order) {
   const Tensor& nodes = order.nodes;
   if (!nodes.defined()) return graph;
   GraphData result = graph;
-  const Tensor place_of = at::empty_like(nodes);  // of each node of the file
+  const Tensor place_of = at::empty_like(nodes);  // new place of each node of the file
   place_of.index_copy_(0, nodes, at::arange(graph.nodes, at::kLong));
   const SparseRows rows = rows_of({graph.offsets, graph.neighbors, {}}, nodes);
   result.offsets = rows.offsets, result.neighbors = select(place_of, rows.columns);

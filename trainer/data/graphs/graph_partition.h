@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the nodes of a graph are spread over ranks, and what each rank needs of the others.
+// Assigns the nodes of a graph to ranks, and finds what each rank needs from the others.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,38 +11,39 @@
 
 namespace strata::trainer {
 
-// Nodes in the order in which ranks take them: whole parts, one after another. It does not depend on the number of
-// ranks, and dropout's masks therefore neither.
+// The order in which nodes are assigned to ranks: whole parts, one after another. It does not depend on the number of
+// ranks, and therefore neither do dropout's masks.
 struct GraphOrder {
-  Tensor nodes;                  // int64 [nodes]: which node of the file stands at each place; undefined: the same
-  std::vector<int64_t> offsets;  // of the parts, from 0 to the number of nodes
+  Tensor nodes;                  // int64 [nodes]: the file's node at each place; undefined: order of the file
+  std::vector<int64_t> offsets;  // first place of each part, and the number of nodes at the end
 };
 
-// 64 parts with few edges between them and about the same number of nodes and edges in each, by METIS's recursive
-// bisection, whose neighboring parts are parts of one larger part. Graphs of fewer than 256 nodes stay as they are.
-// Throws Error (configuration) where the library of METIS cannot be loaded.
+// Makes 64 parts with few edges between them and about equal numbers of nodes and edges, by METIS's recursive
+// bisection. Neighboring parts belong to one larger part. Graphs of fewer than 256 nodes keep their order. Throws Error
+// (configuration) if the METIS library cannot be loaded.
 GraphOrder order_by_metis(const GraphData& graph);
-// As they stand in the file.
+// Keeps the order of the file.
 GraphOrder order_of_file(const GraphData& graph);
 
-// The same graph with its nodes renumbered.
+// Returns the graph with its nodes renumbered.
 GraphData reordered(const GraphData& graph, const GraphOrder& order);
 
-// Rank r has the nodes from result[r] to result[r + 1]: whole parts where there are enough of them.
+// Returns ranges: rank r has the nodes in [result[r], result[r + 1]), which are whole parts if there are at least as
+// many parts as ranks.
 std::vector<int64_t> ranges_of_ranks(const GraphOrder& order, int64_t ranks);
 
-// These rows of a sparse matrix, one after another; and those from `begin` to `end`.
+// Return the given rows of a sparse matrix, and its rows in [begin, end).
 SparseRows rows_of(const SparseRows& rows, const Tensor& nodes);
 SparseRows rows_between(const SparseRows& rows, int64_t begin, int64_t end);
 
-// What one rank computes: rows of the matrix for its own nodes. Sources are its own nodes, then its halo, which are the
-// others that it needs, ascending.
+// The part of one rank: the rows of the matrix for its own nodes. The columns are its sources: its own nodes, followed
+// by its halo, which are the other nodes that it needs, ascending.
 struct GraphPart {
   int64_t begin = 0, end = 0;
-  SparseRows rows;                      // columns are sources
-  Tensor halo;                          // int64, nodes
-  std::vector<int64_t> receive_counts;  // how many of the halo each rank has
-  Tensor sent;                          // int64: which of its own nodes it sends, rank by rank
+  SparseRows rows;                      // columns are indices of sources
+  Tensor halo;                          // int64 node numbers
+  std::vector<int64_t> receive_counts;  // number of halo nodes that each rank owns
+  Tensor sent;                          // int64 indices of the own nodes to send, rank by rank
   std::vector<int64_t> send_counts;
 
   int64_t nodes() const { return end - begin; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sparse matrix that a kind of graph convolution multiplies with.
+// The sparse matrix with which a kind of graph convolution multiplies.
 #pragma once
 
 #include "modules/config/graph_network_config.h"
@@ -7,9 +7,9 @@
 
 namespace strata::trainer {
 
-// The neighbors of each node: int64 [nodes + 1], int64 [edges]; weights fp32 [edges], undefined: 1. Convolutions that
-// want self loops have one for each node, in front of its neighbors; those of gcn are weighted by
-// 1 / sqrt(degree of the source x degree of the target), the loop included in both.
+// Returns the neighbors of each node, int64 [nodes + 1] and int64 [edges], and weights fp32 [edges]; undefined weights
+// are 1. Convolutions with self loops have one for each node, before its neighbors. The weights of gcn are 1 /
+// sqrt(degree of the source x degree of the target), where both degrees include the self loop.
 SparseRows rows_for(const modules::GraphNetworkConfig& model, const GraphData& graph);
 
 }  // namespace strata::trainer

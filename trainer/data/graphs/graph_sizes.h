@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How large the graphs of a step are: what the shapes of its ops, and their memory, follow from.
+// The sizes of the graphs of a step, which determine the shapes of its ops and their memory.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace strata::trainer {
 
-// Of a sparse matrix.
+// The size of a sparse matrix.
 struct MatrixSize {
   int64_t rows = 0, columns = 0, entries = 0;
   bool weighted = false;
 };
 
-// See modules::GraphStep.
+// The sizes of a modules::GraphStep.
 struct GraphSizes {
-  int64_t nodes = 0;  // whose features come in
+  int64_t nodes = 0;  // nodes whose features are the input
   MatrixSize features = {}, pooling = {};
-  std::vector<MatrixSize> layers = {};  // empty: nothing is known
-  MatrixSize standing = {};             // of the nodes of a rank, which stays on the device; no rows: none does
-  int64_t splits = 0;                   // whose labels stay there too
-  int64_t sent = 0;                     // nodes of a rank that others need, once for each of those
+  std::vector<MatrixSize> layers = {};  // empty if unknown
+  MatrixSize standing = {};             // matrix of a rank's nodes that stays on the device; no rows if there is none
+  int64_t splits = 0;                   // splits whose labels stay there too
+  int64_t sent = 0;                     // nodes of a rank that others need, counted once for each other rank
 
   MatrixSize of_layer(int64_t layer) const {
     if (layers.size() <= 1) return layers.empty() ? MatrixSize() : layers.front();

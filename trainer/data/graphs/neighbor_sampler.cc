@@ -13,24 +13,24 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kFewestNodes = 256;  // of a thread: to start one takes 20 us, as long as to sample 200 nodes
-constexpr int64_t kRowsAtOnce = 64;    // whose edges stay in the first cache
-constexpr int64_t kAhead = 16;         // nodes whose numbers are on their way from memory
-constexpr int64_t kFewDrawn = 64;      // so many are compared with each other faster than permuted() finds one
+constexpr int64_t kFewestNodes = 256;  // nodes per thread: starting one takes 20 us, the time of 200 nodes
+constexpr int64_t kRowsAtOnce = 64;    // rows whose edges stay in the L1 cache
+constexpr int64_t kAhead = 16;         // distance in edges of the prefetch of numbers
+constexpr int64_t kFewDrawn = 64;      // up to here, comparing all pairs is faster than one permuted()
 
-// From 0 to bound - 1: a product in place of a division (Lemire: Fast Random Integer Generation in an Interval, 2019),
-// whose result is off from even by less than bound / 2^64.
+// Returns a number in [0, bound), by a multiplication instead of a division (Lemire: Fast Random Integer Generation in
+// an Interval, 2019). Its distribution differs from uniform by less than bound / 2^64.
 int64_t below(uint64_t random, int64_t bound) {
   return static_cast<int64_t>((static_cast<unsigned __int128>(random) * static_cast<uint64_t>(bound)) >> 64);
 }
 
-// Different numbers from 0 to bound - 1; each set of `count` of them is as likely as any other.
+// Draws `count` different numbers in [0, bound); all sets of `count` numbers are equally likely.
 void draw_different(uint64_t key, int64_t count, int64_t bound, int64_t* drawn) {
   if (count > kFewDrawn) {
     for (int64_t i = 0; i < count; ++i) drawn[i] = permuted(key, i, bound);
     return;
   }
-  // Floyd's algorithm (Bentley and Floyd, 1987): what was drawn already is replaced by the largest number so far.
+  // Floyd's algorithm (Bentley and Floyd, 1987): a number that was drawn already is replaced by the largest candidate.
   for (int64_t i = 0; i < count; ++i) {
     const int64_t largest = bound - count + i;
     const int64_t number = below(mix(key, static_cast<uint64_t>(i)), largest + 1);
@@ -40,7 +40,7 @@ void draw_different(uint64_t key, int64_t count, int64_t bound, int64_t* drawn) 
 
 }  // namespace
 
-// The columns are nodes.
+// Returns sampled rows, whose columns are node numbers.
 SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const {
   const int64_t* offset = integers(rows_.offsets);
   const int64_t* column = integers(rows_.columns);
@@ -50,7 +50,7 @@ SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t
   struct Row {
     int64_t node, begin, degree;
   };
-  std::vector<Row> rows;  // looked up once: they lie anywhere in memory
+  std::vector<Row> rows;  // read once, because they are at random places in memory
   rows.reserve(targets.size());
   for (const int64_t node : targets) rows.push_back({node, offset[node], offset[node + 1] - offset[node] - loops});
 
@@ -65,7 +65,7 @@ SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t
   int64_t* to = some.columns.mutable_data_ptr<int64_t>();
   float* value_to = some.values.defined() ? some.values.mutable_data_ptr<float>() : nullptr;
 
-  // First where the neighbors stand, then what stands there: loads that wait for nothing but memory.
+  // First writes the places of the neighbors, then reads the neighbors there: these loads depend on nothing but memory.
   const auto sample_rows = [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const auto& [node, begin_of_row, degree] = rows[static_cast<size_t>(row)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Some neighbors of some nodes, some of theirs, and so on: the part of a graph that a step looks at.
+// Samples neighbors of nodes, neighbors of these neighbors, and so on: the part of a graph that a step uses.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,31 +15,33 @@
 
 namespace strata::trainer {
 
-// What a layer computes: its sources are the targets of the layer before it, its targets the first of its sources.
+// The sampled edges of a layer. Its sources are the targets of the layer before it, and its targets are the first of
+// its sources.
 struct SampledLayer {
-  SparseRows rows;  // [targets], columns are sources
+  SparseRows rows;  // [targets]; columns are indices of sources
   int64_t sources = 0;
 };
 
 struct SampledNeighborhood {
-  Tensor nodes;                      // int64 [sources of the first layer]: the nodes that the numbers stand for
-  std::vector<SampledLayer> layers;  // from the first to the last, whose targets are the seeds
+  Tensor nodes;                      // int64 [sources of the first layer]: node of each source
+  std::vector<SampledLayer> layers;  // from the first layer to the last, whose targets are the seeds
 };
 
 class NeighborSampler {
  public:
   struct Rule {
-    // Of each target of the last layer, of the layer before it, ...: at most so many neighbors, each at most once.
+    // The largest numbers of neighbors of each target: in the last layer, in the layer before it, ... Each neighbor is
+    // taken at most once.
     std::vector<int64_t> fan_outs;
-    bool has_self_loops = false;  // in front of the neighbors in each row; it is always taken, and not counted
-    // Values are scaled by neighbors / sampled neighbors: sums have the expectation of the sum over all.
+    bool has_self_loops = false;  // before the neighbors in each row; always taken, not counted
+    // Scales values by neighbors / sampled neighbors, so that the expectation of a sum is the sum over all neighbors.
     bool scales_sums = false;
   };
   NeighborSampler(SparseRows rows, Rule rule) : rows_(std::move(rows)), rule_(std::move(rule)) {}
 
-  // Which neighbors a node has in a layer is a function of (key, layer, node): seeds that are spread over calls in
-  // another way see the same ones. Each of the seeds, int64, has a row of its own, also where a node is there twice.
-  // May be called by several threads at once.
+  // The neighbors of a node in a layer are a function of (key, layer, node), so they do not depend on how seeds are
+  // distributed over calls. Each of the seeds (int64) has its own row, even if a node is repeated. Several threads may
+  // call this at the same time.
   SampledNeighborhood sample(const Tensor& seeds, uint64_t key) const;
 
  private:
@@ -50,7 +52,7 @@ class NeighborSampler {
   SparseRows rows_;
   Rule rule_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Numbering>> idle_;  // one for each call at the same time
+  mutable std::vector<std::unique_ptr<Numbering>> idle_;  // one for each concurrent call
 };
 
 }  // namespace strata::trainer

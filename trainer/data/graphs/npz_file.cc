@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The format of an array is NumPy's NEP 1: magic, version, the length of a header, the header as a dictionary of
-// Python, the values.
+// The format of an array is NumPy's NEP 1: magic, version, the length of the header, the header as a Python dictionary,
+// the values.
 #include "trainer/data/graphs/npz_file.h"
 
 #include <ATen/ops/empty.h>
@@ -21,7 +21,7 @@ struct Header {
   std::vector<int64_t> shape;
 };
 
-// Exactly {'descr': '<i8', 'fortran_order': False, 'shape': (3, 4), }: no expression is ever evaluated.
+// Parses only {'descr': '<i8', 'fortran_order': False, 'shape': (3, 4), } and never evaluates an expression.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text) : text_(text) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The arrays of an .npz file of NumPy: numbers only, never a pickle.
+// Reads the arrays of a NumPy .npz file: numbers only, never a pickle.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,12 +13,12 @@ namespace strata::trainer {
 
 class NpzFile {
  public:
-  // Throws Error (data), as everything below does, with the file, the array and the reason.
+  // Throws Error (data) with the file, the array and the reason, as all functions below do.
   explicit NpzFile(const std::string& path) : zip_(path) {}
 
   const std::string& path() const { return zip_.path(); }
   bool has(const std::string& array) const { return zip_.find(array + ".npy") != nullptr; }
-  // Integers as int64, floating point numbers as fp32; of so many dimensions.
+  // Read an array with this number of dimensions: integers as int64, floating point numbers as fp32.
   at::Tensor integers(const std::string& array, int64_t dimensions = 1);
   at::Tensor reals(const std::string& array, int64_t dimensions = 1);
 

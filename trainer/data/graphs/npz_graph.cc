@@ -24,7 +24,7 @@ struct CompressedRows {
   Tensor offsets, indices;
 };
 
-// <name>_shape, <name>_indptr, <name>_indices.
+// Reads <name>_shape, <name>_indptr and <name>_indices.
 CompressedRows read_rows(NpzFile& file, const std::string& name) {
   const Tensor shape = file.integers(name + "_shape");
   CompressedRows rows{.offsets = file.integers(name + "_indptr"), .indices = file.integers(name + "_indices")};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graphs in the .npz format of PyG's Amazon and Coauthor data sets, with a split.
+// Reads graphs in the .npz format of PyG's Amazon and Coauthor data sets, with a split.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace strata::trainer {
 
-// adj_{shape,indptr,indices}: the edges, from the rows of a sparse matrix to its columns; what their values say is not
-// read. attr_{shape,indptr,indices,data}: the features as such a matrix, or attr_matrix: as a dense one. labels: of all
-// nodes. train, validation, perhaps test: the
-// nodes of the split. Throws Error (data), with the file, the array and the place.
+// The edges, from rows to columns of a sparse matrix, are adj_{shape,indptr,indices}; its values are not read. The
+// features are a sparse matrix attr_{shape,indptr,indices,data} or a dense one, attr_matrix. `labels` has the labels of
+// all nodes; train, validation and optionally test have the nodes of the split. Throws Error (data) with the file, the
+// array and the place.
 GraphData read_npz_graph(const std::string& path, bool undirected);
 
 }  // namespace strata::trainer

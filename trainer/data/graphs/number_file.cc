@@ -20,9 +20,9 @@
 namespace strata::trainer {
 namespace {
 
-constexpr size_t kLongestLine = 64 << 20;  // millions of numbers
+constexpr size_t kLongestLine = 64 << 20;  // enough for millions of numbers
 
-// The lines of a file, one after another, decompressed in pieces.
+// Reads the lines of a file, which is decompressed in pieces.
 class Lines {
  public:
   explicit Lines(const std::string& path) : path_(path), piece_(1 << 20) {
@@ -36,7 +36,7 @@ class Lines {
   Lines& operator=(const Lines&) = delete;
   ~Lines() { gzclose_r(file_); }
 
-  // False at the end. The line is without its end, and good until the next call.
+  // Returns false at the end of the file. The line has no line break and is valid until the next call.
   bool next(std::string_view& line) {
     while (true) {
       const size_t end = rest_.find('\n', searched_);
@@ -101,13 +101,13 @@ std::string shown(std::string_view text) {
   return "'" + result + (text.size() > 40 ? "...'" : "'");
 }
 
-// False where the text does not begin with such a number; `stop` is behind it.
+// Returns false if the text does not start with such a number. Sets `stop` to its end.
 bool parse(const char* at, const char* end, int64_t& number, const char*& stop) {
   const auto [behind, code] = std::from_chars(at, end, number);
   stop = behind;
   return code == std::errc();
 }
-// By way of fp64, where numbers that are 0 in fp32 are in range.
+// Parses as fp64, which can represent numbers that round to 0 in fp32.
 bool parse(const char* at, const char* end, float& number, const char*& stop) {
   double wide = 0;
   const auto [behind, code] = std::from_chars(at, end, wide);

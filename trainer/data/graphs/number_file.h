@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A table of numbers in a text file, gzipped or plain: lines of numbers with commas, semicolons, spaces or tabs
-// between.
+// Reads a table of numbers from a text file, gzipped or plain. The numbers of a line are separated by commas,
+// semicolons, spaces or tabs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 
 namespace strata::trainer {
 
-// int64 [lines, columns] and fp32 [lines, columns]; columns 0: as many as the first line has. Throws Error (data), with
-// file and line, for what is not a finite number, for lines of another length, and for gzipped files that are damaged
-// or that are larger than ZipFile::most_bytes_of(their size).
+// Return int64 [lines, columns] and fp32 [lines, columns]; if `columns` is 0, the first line decides. Throw Error
+// (data) with file and line for anything but finite numbers, for lines of different lengths, and for gzipped files that
+// are damaged or that expand to more than ZipFile::most_bytes_of(their size).
 at::Tensor read_integers(const std::string& path, int64_t columns);
 at::Tensor read_reals(const std::string& path, int64_t columns);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The numbers that nodes of a graph get in the order in which they are met.
+// Numbers the nodes of a graph in the order in which they are met.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace strata::trainer {
 
-// Four bytes for each node of the graph, kept from one use to the next. A hash table of what is met took four times as
-// long for 125,000 of 169,343 nodes: it is no smaller then, and has more to look at.
+// Takes four bytes for each node of the graph and is reused. A hash table of the met nodes took four times as long for
+// 125,000 of 169,343 nodes, because it is no smaller then and does more reads.
 class Numbering {
  public:
   explicit Numbering(int64_t nodes) : numbers_(static_cast<size_t>(nodes), kNone) {}
@@ -24,7 +24,7 @@ class Numbering {
     met_.clear();
   }
 
-  // Counts as met once more, also where it has a number already.
+  // Appends the node to met(), even if it has a number already.
   void add(int64_t node) {
     int32_t& number = numbers_[static_cast<size_t>(node)];
     if (number == kNone) number = static_cast<int32_t>(met_.size());
@@ -38,16 +38,16 @@ class Numbering {
     }
     return number;
   }
-  // Brings the number of a node that will be asked for into the cache.
+  // Prefetches the number of a node that is needed soon.
   void expect(int64_t node) const { __builtin_prefetch(&numbers_[static_cast<size_t>(node)]); }
 
   const std::vector<int64_t>& met() const { return met_; }
 
  private:
   static constexpr int32_t kNone = -1;
-  static constexpr size_t kFew = 16;  // single numbers are written in the time of so many that follow each other
+  static constexpr size_t kFew = 16;  // one write at a random place takes as long as 16 consecutive ones
 
-  std::vector<int32_t> numbers_;  // graphs have less than 2^31 nodes
+  std::vector<int32_t> numbers_;  // graphs have fewer than 2^31 nodes
   std::vector<int64_t> met_;
 };
 

@@ -18,7 +18,7 @@ std::string at_line(const std::string& path, int64_t index) { return path + ":" 
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
-// The splits of a graph, or of many, none of whose items is in two places.
+// Reads the splits of items, none of which may occur twice.
 class Splits {
  public:
   explicit Splits(const GraphData& graph) : graph_(graph), places_(static_cast<size_t>(graph.items())) {}
@@ -45,14 +45,14 @@ class Splits {
  private:
   struct Place {
     size_t file = 0;
-    int64_t line = 0;  // from 1; 0: in no split yet
+    int64_t line = 0;  // counted from 1; 0 if in no split yet
   };
   const GraphData& graph_;
   std::vector<std::string> files_;
-  std::vector<Place> places_;  // of the items
+  std::vector<Place> places_;  // place of each item
 };
 
-// The labels of items, then their splits.
+// Reads the labels of the items, then their splits.
 void read_items(GraphData& graph, const TextGraphFiles& files) {
   graph.labels_file = files.labels;
   graph.labels = read_integers(files.labels, 1).flatten();
@@ -66,14 +66,14 @@ void read_items(GraphData& graph, const TextGraphFiles& files) {
   if (!files.test.empty()) graph.test = splits.read(files.test);
 }
 
-// The nodes and edges of graphs that stand one after another, and where those of each begin.
+// The first node and the first edge of each graph in files with many graphs, and the totals at the end.
 struct GraphSizes {
   std::vector<int64_t> first_nodes, first_edges;
 
   int64_t graphs() const { return static_cast<int64_t>(first_nodes.size()) - 1; }
 };
 
-// Of counts in a file, which are of `all` in sum.
+// Returns the cumulative sums of the counts in a file, whose total must be `all`.
 std::vector<int64_t> sums_of(const std::string& path, const Tensor& counts, int64_t least, int64_t all,
                              const std::string& what) {
   std::vector<int64_t> sums = {0};
@@ -91,7 +91,7 @@ std::vector<int64_t> sums_of(const std::string& path, const Tensor& counts, int6
   return sums;
 }
 
-// Adds the first node of the graph of each edge to its nodes, which are counted from there in the file.
+// Checks the nodes of all edges, which count from the start of their graph, and adds the graph's first node to them.
 void check_edges(const std::string& path, const Tensor& edges, const GraphSizes& sizes) {
   int64_t* node = edges.mutable_data_ptr<int64_t>();
   for (int64_t graph = 0; graph < sizes.graphs(); ++graph) {
@@ -108,7 +108,7 @@ void check_edges(const std::string& path, const Tensor& edges, const GraphSizes&
   }
 }
 
-// `sizes_of` says how nodes and edges, which are so many, are spread over graphs.
+// sizes_of(nodes, edges) returns how nodes and edges are distributed over graphs.
 template <class SizesOf>
 GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf& sizes_of) {
   GraphData graph{.name = files.edges};
@@ -136,7 +136,7 @@ std::string only_split(const std::string& folder) {
        "; data.split says which one to take");
 }
 
-// A folder of OGB's, whose labels are of this kind of items.
+// A folder of OGB, whose labels belong to items of this kind.
 class OgbFolder {
  public:
   OgbFolder(const std::string& folder, const std::string& split, const std::string& item) : raw_(folder + "/raw/") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Offsets of fields are those of PKWARE's APPNOTE, 4.3.7 (local header), 4.3.12 (central directory), 4.3.16 (its end).
+// Offsets of fields are from PKWARE's APPNOTE, 4.3.7 (local header), 4.3.12 (central directory), 4.3.16 (end of central
+// directory).
 #include "trainer/data/graphs/zip_file.h"
 
 #include <zlib.h>
@@ -18,7 +19,7 @@ namespace strata::trainer {
 namespace {
 
 constexpr int64_t kEndBytes = 22, kCentralBytes = 46, kLocalBytes = 30, kMostComment = 65535;
-constexpr int64_t kZip64 = 0xffffffff;  // a size or an offset that stands elsewhere
+constexpr int64_t kZip64 = 0xffffffff;  // marks a size or an offset that is in a ZIP64 field
 constexpr int kStored = 0, kDeflated = 8, kEncrypted = 1;
 
 int64_t number(const char* bytes, int count) {

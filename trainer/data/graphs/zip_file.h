@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A ZIP archive that somebody else made: its entries are read one at a time, stored or deflated, with their checksums.
+// Reads a ZIP archive that is not trusted, one entry at a time, stored or deflated, and verifies the checksums.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@ namespace strata::trainer {
 
 struct ZipEntry {
   std::string name;
-  int method = 0;  // 0: stored, 8: deflated
+  int method = 0;  // 0 means stored, 8 means deflated
   uint32_t checksum = 0;
   int64_t compressed_bytes = 0, bytes = 0;
-  int64_t offset = 0;  // of its local header
+  int64_t offset = 0;  // offset of its local header
 };
 
 class ZipFile {
  public:
-  // Throws Error (data), with the file and the reason, for whatever is not a ZIP archive of at most 4 GiB, for entries
-  // that overlap or lie outside of it, and where everything together would be more than most_bytes_of() its size.
+  // Throws Error (data) with the file and the reason if the file is not a ZIP archive of less than 4 GiB. It also
+  // throws if entries overlap or lie outside of it, or if they expand to more than most_bytes_of() its size.
   explicit ZipFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  const ZipEntry* find(const std::string& name) const;  // null: not there
+  const ZipEntry* find(const std::string& name) const;  // null if absent
   std::vector<char> read(const ZipEntry& entry);
 
-  // A file that says more than this is taken for a compression bomb: 1 GiB, or 100 to 1.
+  // The limit on expansion, above which a file counts as a compression bomb: the larger of 1 GiB and 100 times the
+  // file's size.
   static int64_t most_bytes_of(int64_t file_bytes);
 
  private:

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <new>
 
-// Needs FILE and size_t before it.
+// jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
 
 namespace strata::trainer {
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kLongestSide = 65500, kMostPixels = 178'956'970, kMostElongated = 200;
 
-// Columns that are decoded on both sides of the part of a JPEG that is wanted: colours there are smoothed from one
-// column of the chroma planes to the next, which at the edge of what is decoded would go wrong.
+// Extra columns that are decoded on both sides of the wanted part of a JPEG. The decoder smooths colours between
+// columns of the chroma planes, which would be wrong at the edge of the decoded part.
 constexpr int64_t kMargin = 16;
 
 constexpr std::string_view kJpegMagic = "\xff\xd8\xff", kPngMagic = "\x89PNG\r\n\x1a\n";
@@ -34,8 +34,8 @@ void check_size(int64_t height, int64_t width) {
   }
 }
 
-// The libraries report errors by a jump back to where they were called; no object with a destructor may be made
-// between there and here, which is why each library has a struct of plain members and a function for each half.
+// The libraries report errors by longjmp back to their caller. No object with a destructor may be created in between,
+// so each library has a struct of plain members and a separate function for each half.
 struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf back;
@@ -48,7 +48,8 @@ struct JpegErrors {
   std::longjmp(errors->back, 1);
 }
 
-// A warning is damage that the decoder can paint over in grey: an image that ends too early, above all.
+// Treats warnings as errors: a warning is damage that the decoder would fill with grey, most often an image that ends
+// too early.
 void jpeg_warned(j_common_ptr info, int level) {
   if (level < 0) jpeg_failed(info);
 }
@@ -61,19 +62,20 @@ bool start_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_vi
   return true;
 }
 
-// Where a box is in a buffer of rows.
+// The place of a box in a buffer of rows.
 struct Rows {
-  size_t bytes = 0, skipped = 0;  // of each, and those before the box
+  size_t bytes = 0, skipped = 0;  // bytes of a row, and its bytes before the box
 };
 
-// buffer <- the rows of the box, with some columns around it; there is room for as many rows of the whole image.
+// buffer <- the rows of the box, with some columns around it. The buffer has space for that many rows of the whole
+// image.
 bool read_jpeg_rows(jpeg_decompress_struct& info, JpegErrors& errors, const Box& box, uint8_t* buffer, Rows& rows) {
   if (setjmp(errors.back) != 0) return false;
   jpeg_start_decompress(&info);
   const int64_t left = std::max<int64_t>(box.left - kMargin, 0);
   const int64_t right = std::min<int64_t>(box.left + box.width + kMargin, info.image_width);
   JDIMENSION first = static_cast<JDIMENSION>(left), columns = static_cast<JDIMENSION>(right - left);
-  if (columns < info.image_width) jpeg_crop_scanline(&info, &first, &columns);  // moves `first` to the left
+  if (columns < info.image_width) jpeg_crop_scanline(&info, &first, &columns);  // may decrease `first`
   if (box.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.top));
   rows = {3 * static_cast<size_t>(info.output_width), 3 * static_cast<size_t>(box.left - first)};
   const JDIMENSION end = static_cast<JDIMENSION>(box.top + box.height);
@@ -84,7 +86,7 @@ bool read_jpeg_rows(jpeg_decompress_struct& info, JpegErrors& errors, const Box&
   return true;
 }
 
-// pixels <- the columns of the box alone.
+// Keeps only the columns of the box in `pixels`.
 void keep_columns(Pixels& pixels, const Rows& rows) {
   const size_t bytes = 3 * static_cast<size_t>(pixels.width), count = static_cast<size_t>(pixels.height);
   uint8_t* values = pixels.values.data();
@@ -93,7 +95,7 @@ void keep_columns(Pixels& pixels, const Rows& rows) {
   }
 }
 
-// Within the pixels the two bytes that end a JPEG do not occur.
+// True if the end marker is present: its two bytes do not occur within the pixels' data.
 bool has_end(const jpeg_decompress_struct& info) {
   const auto* bytes = reinterpret_cast<const char*>(info.src->next_input_byte);
   return std::string_view(bytes, info.src->bytes_in_buffer).rfind("\xff\xd9") != std::string_view::npos;
@@ -143,7 +145,7 @@ struct PngSource {
   png_longjmp(png, 1);
 }
 
-// Oddities of chunks that say nothing about pixels.
+// Warnings are about chunks that do not affect pixels.
 void png_warned(png_structp, png_const_charp) {}
 
 void read_png_bytes(png_structp png, png_bytep bytes, size_t count) {
@@ -156,7 +158,7 @@ void read_png_bytes(png_structp png, png_bytep bytes, size_t count) {
 
 bool start_png(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  // The checksum of every chunk is looked at, also of those that are not needed.
+  // Verifies the checksum of every chunk, even of chunks that are not needed.
   png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
   png_read_info(png, info);
   return true;
@@ -164,7 +166,7 @@ bool start_png(png_structp png, png_infop info) {
 
 bool read_png_rows(png_structp png, png_infop info, uint8_t* values, size_t row_bytes, png_uint_32 height) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_expand(png);  // palettes, and fewer than 8 bits
+  png_set_expand(png);  // expands palettes and values of fewer than 8 bits
   png_set_gray_to_rgb(png);
   png_set_strip_alpha(png);
   const int passes = png_set_interlace_handling(png);
@@ -177,7 +179,7 @@ bool read_png_rows(png_structp png, png_infop info, uint8_t* values, size_t row_
   return true;
 }
 
-// An APNG says so in a chunk before its pixels.
+// True for an APNG, which has a chunk acTL before its pixels.
 bool is_animated(std::string_view file) {
   size_t at = kPngMagic.size();
   while (at + 8 <= file.size()) {
@@ -214,7 +216,7 @@ void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) 
   } destroy{png, info};
   if (info == nullptr) throw std::bad_alloc();
   png_set_read_fn(png, &source, read_png_bytes);
-  png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // check_size() has the limits
+  png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // check_size() applies the limits
 
   if (!start_png(png, info)) throw BadImage(std::string("damaged PNG: ") + source.message);
   const png_uint_32 height = png_get_image_height(png, info), width = png_get_image_width(png, info);
@@ -233,7 +235,7 @@ void make_grey(Pixels& pixels) {
   const auto count = static_cast<size_t>(pixels.height * pixels.width);
   for (size_t i = 0; i < count; ++i) {
     const uint8_t* rgb = pixels.values.data() + 3 * i;
-    // 0.299, 0.587 and 0.114 in 16 bits, rounded: as PIL has it.
+    // 0.299, 0.587 and 0.114 in 16-bit fixed point with rounding, as in PIL.
     pixels.values[i] = static_cast<uint8_t>((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 0x8000u) >> 16);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A part of a JPEG or PNG file as pixels of 8 bits. Nothing in the file is trusted.
+// Decodes a part of a JPEG or PNG file to 8-bit pixels. No data of the file are trusted.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strata::trainer {
 
-// What is wrong with one image, without the name of its file: the run goes on without it.
+// The problem with one image, without the name of its file. The run continues without the image.
 class BadImage : public std::exception {
  public:
   explicit BadImage(std::string reason) : reason_(std::move(reason)) {}
@@ -26,23 +26,25 @@ struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-// Which part is wanted of an image of this size; it lies inside.
+// Returns the wanted part of an image of this size; it must lie inside the image.
 using WantedBox = std::function<Box(int64_t height, int64_t width)>;
 
 struct Pixels {
-  int64_t height = 0, width = 0;  // of the part
-  std::vector<uint8_t> values;    // [height, width, channels], and whatever is left of larger images
+  int64_t height = 0, width = 0;  // size of the part
+  std::vector<uint8_t> values;    // [height, width, channels]; may be larger than needed
 };
 
-// `name` is that of the file: its suffix must say what the file is. channels: 3 RGB, or 1 grey (as ITU-R 601 weighs
-// red, green and blue). What is transparent loses its transparency, as in torchvision; the colour profile and the
-// orientation that a camera notes are not looked at.
+// `name` is the name of the file, whose suffix must match its format. `channels` is 3 for RGB or 1 for grey (with the
+// weights of ITU-R 601). Transparency is dropped, as in torchvision. Colour profiles and the orientation in EXIF data
+// are ignored.
 //
-// The memory of `pixels` is used again: fresh memory, which the kernel clears page by page, costs a tenth of a
-// decoding. Refused with BadImage: files that end too early, wherever the part lies; damage that the decoder notices,
-// which of a JPEG decodes the part and what lies above it only; CMYK, more than 8 bits a channel, animations, sides
-// above 65,500 pixels, more than 178,956,970 pixels (what PIL takes for a decompression bomb), and images that are more
-// than 200 times as long as wide (which resized by their shorter side would not fit into memory).
+// The memory of `pixels` is reused, because the kernel clears fresh memory page by page, which costs a tenth of a
+// decoding. Throws BadImage for
+//   files that end too early, wherever the part lies,
+//   damage that the decoder notices (in a JPEG, only in the part and above it),
+//   CMYK, more than 8 bits per channel, animations,
+//   sides above 65,500 pixels, more than 178,956,970 pixels (PIL's limit for decompression bombs),
+//   one side more than 200 times the other (resized by the shorter side, such an image would not fit into memory).
 void decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted,
                   Pixels& pixels);
 

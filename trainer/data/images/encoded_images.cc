@@ -22,13 +22,13 @@
 namespace strata::trainer {
 namespace {
 
-// work(i) for each i below `count`, on `threads` threads; the first exception is thrown here.
+// Calls work(i) for each i in [0, count) on `threads` threads, and rethrows the first exception.
 void for_each_index(int64_t count, int64_t threads, const std::function<void(int64_t)>& work) {
   std::atomic<int64_t> next = 0;
   std::exception_ptr failure;
   std::mutex mutex;
   const auto run = [&] {
-    const at::NoGradGuard no_gradients;  // of this thread
+    const at::NoGradGuard no_gradients;  // the guard is thread-local
     try {
       for (int64_t i = next++; i < count; i = next++) work(i);
     } catch (...) {
@@ -49,7 +49,7 @@ void for_each_index(int64_t count, int64_t threads, const std::function<void(int
 void EncodedImages::show(const Choice& choice, uint8_t* square) const {
   const auto [channels, size] = std::pair(options_.channels, options_.size);
   const std::string file = files_->read(choice.image), name = files_->name(choice.image);
-  thread_local Pixels pixels;  // its memory serves all images of a thread
+  thread_local Pixels pixels;  // its memory is reused for all images of a thread
   if (!choice.training) {
     const auto all = [](int64_t height, int64_t width) { return Box{0, 0, height, width}; };
     decode_image(file, name, channels, all, pixels);
@@ -89,7 +89,7 @@ ImageBatch EncodedImages::read(const std::vector<Choice>& choices) const {
 
 void EncodedImages::note_bad(int64_t image, const std::string& reason) const {
   const std::lock_guard lock(mutex_);
-  // The end of a line would make two images of one.
+  // The name is made printable, because a line break in it would look like two images.
   if (bad_.insert(image).second) bad_to_tell_.push_back(printable(files_->name(image)) + ": " + reason);
 }
 
@@ -101,7 +101,7 @@ std::vector<std::string> EncodedImages::take_bad_images() const {
 ImageBatch EncodedImages::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
   std::vector<Choice> choices;
   for (int64_t sample = first_sample; sample < first_sample + count; ++sample) {
-    const uint64_t key = mix(seed, static_cast<uint64_t>(sample / this->count()));  // of the epoch
+    const uint64_t key = mix(seed, static_cast<uint64_t>(sample / this->count()));  // key of the epoch
     const int64_t image = files_->in_epoch(key, sample % this->count());
     choices.push_back({image, mix(~key, static_cast<uint64_t>(image)), /*training=*/true});
   }

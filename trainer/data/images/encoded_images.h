@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Images that lie in JPEG and PNG files of any size: decoded, cut out, resized and mirrored by threads.
+// Images in JPEG and PNG files of any size, which threads decode, crop, resize and flip.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ class EncodedImages : public ImageSet {
  public:
   struct Options {
     int64_t channels = 3, size = 224;
-    std::array<double, 2> area = {0.08, 1};  // of the part of a training image that is seen
+    std::array<double, 2> area = {0.08, 1};  // range of the share of a training image that is cropped
     bool flip = false;
-    double share = 0.875;  // of the shorter side that is seen in an evaluation
+    double share = 0.875;  // share of the shorter side that is kept in an evaluation
     int64_t threads = 1;
   };
   EncodedImages(std::unique_ptr<ImageFiles> files, const Options& options)
@@ -37,17 +37,17 @@ class EncodedImages : public ImageSet {
  private:
   struct Choice {
     int64_t image = 0;
-    uint64_t key = 0;  // of everything that is random about this view
+    uint64_t key = 0;  // key of all random choices for this image
     bool training = false;
   };
   ImageBatch read(const std::vector<Choice>& choices) const;
-  void show(const Choice& choice, uint8_t* square) const;  // [size, size, C]
+  void show(const Choice& choice, uint8_t* square) const;  // square <- [size, size, C]
   void note_bad(int64_t image, const std::string& reason) const;
 
   std::unique_ptr<ImageFiles> files_;
   Options options_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::set<int64_t> bad_;
   mutable std::vector<std::string> bad_to_tell_;
 };

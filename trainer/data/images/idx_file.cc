@@ -19,9 +19,9 @@ namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
 
-// Deflate expands at most 1032 to 1 (258 bytes from 2 bits), so a header that asks for more than this lies.
+// Deflate expands at most 1032 to 1 (258 bytes from 2 bits), so a header that claims more is wrong.
 constexpr int64_t kLargestExpansion = 1032;
-// Of a large file whose header does not lie about it, that is a bomb all the same.
+// An expansion above 100 to 1 also counts as a compression bomb if the data exceed 1 GiB.
 constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{1} << 30;
 
 std::string text_of(const std::vector<int64_t>& sizes) {
@@ -30,7 +30,7 @@ std::string text_of(const std::vector<int64_t>& sizes) {
   return text;
 }
 
-// The decompressed bytes of a file, one after another.
+// Reads the decompressed bytes of a file in sequence.
 class Input {
  public:
   explicit Input(const std::string& path) : path_(path) {
@@ -55,13 +55,13 @@ class Input {
   ~Input() { gzclose_r(file_); }
 
   int64_t file_bytes() const { return file_bytes_; }
-  // Known once something was read.
+  // The limit on the decompressed size. Call it after the first read().
   int64_t most_bytes() const {
     if (gzdirect(file_) != 0) return file_bytes_;
     return std::min(kLargestExpansion * file_bytes_, std::max(kLargestUsualExpansion * file_bytes_, kAlwaysAllowed));
   }
 
-  // As many of `count` bytes as there are. A stream that ends in its middle, or whose checksum is wrong, is an error.
+  // Reads up to `count` bytes and returns their number. Throws if the stream is truncated or its checksum is wrong.
   int64_t read(uint8_t* bytes, int64_t count) {
     int64_t done = 0;
     while (done < count) {
@@ -117,7 +117,7 @@ IdxArray read_idx(const std::string& path, int least, int most) {
     }
     array.sizes.push_back(int64_t{size[0]} << 24 | int64_t{size[1]} << 16 | int64_t{size[2]} << 8 | int64_t{size[3]});
     if (array.sizes.back() == 0) fail(path, "holds nothing: its sizes are " + text_of(array.sizes));
-    // Both factors are below 2^51 and 2^32: compared by division, because the product may not fit.
+    // The factors are below 2^51 and 2^32. They are compared by division, because the product may overflow.
     if (count > most_values / array.sizes.back()) {
       fail(path, "says that its sizes are " + text_of(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
                      ", more than a file of " + std::to_string(input.file_bytes()) + " bytes can hold");

@@ -17,7 +17,7 @@ void check_counts(const ImageArrays& arrays, int64_t images) {
                                ": they do not belong together");
 }
 
-// The tensor as numbers of type T; `entry` has this type.
+// Reads the tensor as numbers of type T, which must be the dtype of `entry`.
 template <class T>
 std::vector<T> values_of(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   std::vector<T> values(entry.bytes / sizeof(T));
@@ -86,7 +86,8 @@ ImageArrays read_safetensors_images(const std::string& path) {
     check_counts(arrays, images.shape[0]);
     return arrays;
   } catch (const Error& error) {
-    // What is wrong with a file of weights or of a checkpoint is wrong with data here.
+    // Errors of the safetensors reader are storage errors for weights and checkpoints; here they are errors of the
+    // data.
     if (error.code() != ExitCode::storage) throw;
     throw Error(ExitCode::data, error.what());
   }

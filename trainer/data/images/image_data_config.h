@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `data:` of images: where they lie, and what happens to them before a model sees them.
+// The types of `data:` for images: where images are read from, and how they are augmented.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace strata::trainer {
 
-// What every kind of images has.
+// Keys that all types of images have.
 struct ImageMixingConfig {
   bool flip = false;
   double mixup = 0, cutmix = 0;
@@ -28,7 +28,7 @@ struct ImageMixingConfig {
   }
 };
 
-// Images that all have the size of the model.
+// Images that all have the model's image size.
 struct SizedImagesConfig : ImageMixingConfig {
   int64_t shift = 0;
 
@@ -67,7 +67,7 @@ struct ImageArraysConfig : SizedImagesConfig {
   }
 };
 
-// JPEG and PNG files of any size, wherever they lie.
+// JPEG and PNG files of any size, in folders or archives.
 struct EncodedImagesConfig : ImageMixingConfig {
   std::array<double, 3> mean = {0.485, 0.456, 0.406}, deviation = {0.229, 0.224, 0.225};
   std::array<double, 2> area = {0.08, 1};

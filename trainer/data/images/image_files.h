@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where JPEG and PNG files lie, with their labels: in folders or in archives.
+// A source of JPEG and PNG files with labels: folders or archives.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ class ImageFiles {
 
   virtual int64_t count() const = 0;
   virtual int64_t label(int64_t image) const = 0;
-  virtual std::string name(int64_t image) const = 0;  // for messages; its end says what the file is
-  // The image that comes at `place` in the epoch of which `key` is the key. Each comes once.
+  virtual std::string name(int64_t image) const = 0;  // used in messages; its suffix gives the format
+  // Returns the image at `place` in the epoch with this key. Each image occurs once per epoch.
   virtual int64_t in_epoch(uint64_t key, int64_t place) const = 0;
-  // Called before read() of these images, by one thread.
+  // One thread calls this before read() of these images.
   virtual void fetch(const std::vector<int64_t>&) const {}
-  // The file as it is. By several threads. Throws BadImage when it cannot be read.
+  // Returns the bytes of the file. Several threads call it at the same time. Throws BadImage if the file cannot be
+  // read.
   virtual std::string read(int64_t image) const = 0;
-  virtual std::string fingerprint() const = 0;  // of names, labels and sizes
+  virtual std::string fingerprint() const = 0;  // a hash of names, labels and sizes
 };
 
 }  // namespace strata::trainer

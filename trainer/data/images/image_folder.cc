@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 
-// torchvision's list; what is none of JPEG and PNG is bad when its turn comes.
+// This is torchvision's list. Files that are neither JPEG nor PNG are bad images when they are decoded.
 bool is_image_name(const std::string& name) {
   static constexpr std::array<std::string_view, 9> kSuffixes = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                                                 ".pgm", ".tif",  ".tiff", ".webp"};
@@ -37,7 +37,7 @@ bool is_image_name(const std::string& name) {
   return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view end) { return lower.ends_with(end); });
 }
 
-// What ends a listing early: a folder that may not be read.
+// Visits all entries of a folder. Throws if the listing ends early, for example at a folder without read permission.
 template <class Visit>
 void for_each_entry(const std::string& path, Visit visit) {
   std::error_code problem;
@@ -90,7 +90,7 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
   };
   list(name);
   if (files_.size() == before) fail(root_ + "/" + printable(name), "has no images; each class needs some");
-  // Folder by folder, as os.walk() sorted by Python does it, and the names in each.
+  // Sorts by folder and then by name, as torchvision does with sorted(os.walk()).
   const auto key = [](const File& file) {
     const size_t slash = file.path.rfind('/');
     return std::pair(std::string_view(file.path).substr(0, slash), std::string_view(file.path).substr(slash));

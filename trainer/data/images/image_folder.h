@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Images as files in folders: root/class/file, as torchvision sorts them.
+// Images in folders: root/class/file, in torchvision's order.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace strata::trainer {
 
 class ImageFolder : public ImageFiles {
  public:
-  // Lists the files; none is opened. Throws Error (data) when there is no folder, a class without images, or another
-  // number of classes than `classes`.
+  // Lists the files without opening them. Throws Error (data) if the folder does not exist, if a class has no images,
+  // or if the number of classes is not `classes`.
   ImageFolder(std::string root, int64_t classes);
 
   int64_t count() const override { return static_cast<int64_t>(files_.size()); }
@@ -28,7 +28,7 @@ class ImageFolder : public ImageFiles {
 
  private:
   struct File {
-    std::string path;  // below the root
+    std::string path;  // relative to the root
     int64_t label = 0;
     int64_t bytes = 0;
   };
@@ -39,7 +39,7 @@ class ImageFolder : public ImageFiles {
   std::vector<File> files_;
 };
 
-// Throws Error (data) that names the first class that one of them has and the other has not.
+// Throws Error (data) that names the first class that only one of the two folders has.
 void check_same_classes(const ImageFolder& training, const ImageFolder& validation);
 
 }  // namespace strata::trainer

@@ -14,8 +14,8 @@
 namespace strata::trainer {
 namespace {
 
-// The logarithm of a number of Gamma(shape, 1), which itself may be too small for a double: Marsaglia and Tsang, A
-// Simple Method for Generating Gamma Variables, 2000, with their way for shapes below 1.
+// Returns the logarithm of a Gamma(shape, 1) variate, because the variate itself may be too small for a double. Source:
+// Marsaglia and Tsang, A Simple Method for Generating Gamma Variables, 2000, with their method for shapes below 1.
 double log_gamma_variate(double shape, Draws& draws) {
   if (shape < 1) return log_gamma_variate(shape + 1, draws) + std::log(draws.uniform()) / shape;
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -27,7 +27,7 @@ double log_gamma_variate(double shape, Draws& draws) {
   }
 }
 
-// Of Beta(shape, shape).
+// Draws from Beta(shape, shape).
 double symmetric_beta(double shape, Draws& draws) {
   const double first = log_gamma_variate(shape, draws), second = log_gamma_variate(shape, draws);
   return 1 / (1 + std::exp(second - first));
@@ -41,7 +41,7 @@ ImageMix draw_image_mix(double mixup, double cutmix, uint64_t key, int64_t size)
   const bool cut = cutmix > 0 && (mixup == 0 || draws.uniform() < 0.5);
   ImageMix mix{.share = symmetric_beta(cut ? cutmix : mixup, draws)};
   if (!cut) return mix;
-  // As the paper has it: the centre lies anywhere in the image, and what of the box lies outside of it is lost.
+  // As in the paper, the centre lies anywhere in the image, and the part of the box outside of the image is lost.
   const auto side = static_cast<int64_t>(static_cast<double>(size) * std::sqrt(1 - mix.share));
   const auto range = [&](int64_t& first, int64_t& count) {
     const int64_t centre = draws.below(size);

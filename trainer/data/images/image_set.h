@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Labelled images, wherever they come from, as batches of pixels: a function of (seed, sample), never of the rank
-// count.
+// Batches of labelled images from any source, as a function of (seed, sample), which does not depend on the number of
+// ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +14,8 @@ namespace strata::trainer {
 using at::Tensor;
 
 struct ImageBatch {
-  Tensor images;  // uint8 [B, C, H, W], in either memory format: a fourth of the bytes that travel to a GPU as fp32
-  Tensor labels;  // int64 [B]; -100: an image that could not be read, all black, which counts nothing
+  Tensor images;  // uint8 [B, C, H, W], any memory format: a fourth of fp32's bytes to copy to a GPU
+  Tensor labels;  // int64 [B]; -100 marks an unreadable image, which is black and ignored by the loss
 };
 
 class ImageSet {
@@ -23,14 +23,15 @@ class ImageSet {
   virtual ~ImageSet() = default;
 
   virtual int64_t count() const = 0;
-  // Samples first_sample, ... of the endless training order. Sample p belongs to epoch p / count(); each epoch visits
-  // each image once, in an order of its own. By one thread at a time.
+  // Returns samples first_sample, ... of the endless training order. Sample p belongs to epoch p / count(). Each epoch
+  // visits each image once, in its own order. One thread may call this at a time.
   virtual ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const = 0;
-  // Images first_image, ... in their own order. Requires first_image + count <= count().
+  // Returns images first_image, ... in stored order. Requires first_image + count <= count().
   virtual ImageBatch evaluation_batch(int64_t first_image, int64_t count) const = 0;
-  // The same for the same content: hexadecimal digits.
+  // Returns hexadecimal digits that are the same for the same content.
   virtual std::string fingerprint() const = 0;
-  // One line for each image that could not be read and has not been given: file and reason. From any thread.
+  // Returns one line, file and reason, for each unreadable image that was not returned before. Any thread may call
+  // this.
   virtual std::vector<std::string> take_bad_images() const { return {}; }
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 using at::Tensor;
 
-// [1, C, height, width], of which the channels of a pixel lie side by side. The pixels do so too: where they did not,
-// LibTorch would copy them with threads of its own.
+// Returns [1, C, height, width] in channels-last format. The input is channels-last too; LibTorch would otherwise copy
+// it with its own threads.
 Tensor resized(const Pixels& pixels, int64_t channels, int64_t height, int64_t width) {
   auto* values = const_cast<uint8_t*>(pixels.values.data());
   const Tensor rows = at::from_blob(values, {1, pixels.height, pixels.width, channels}, at::TensorOptions(at::kByte));
@@ -59,7 +59,7 @@ void cut_middle(const Pixels& image, int64_t channels, int64_t side, double shar
   const int64_t least = std::min(image.height, image.width);
   const int64_t height = shorter * image.height / least, width = shorter * image.width / least;
   const Tensor whole = resized(image, channels, height, width);
-  // Halves go to the even number, as in Python's round().
+  // Halves are rounded to even, as in Python's round().
   const auto first = [&](int64_t extent) { return std::lrint(static_cast<double>(extent - side) / 2); };
   const uint8_t* from = whole.const_data_ptr<uint8_t>() + (first(height) * width + first(width)) * channels;
   for (int64_t y = 0; y < side; ++y) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which part of an image is seen, and how it becomes the square that a model takes.
+// Selects a part of an image and resizes it to the square that a model takes.
 #pragma once
 
 #include <array>
@@ -10,18 +10,18 @@
 
 namespace strata::trainer {
 
-// torchvision's RandomResizedCrop: a box of a random share of the area, between `area[0]` and `area[1]`, and of a
-// random shape between 3 : 4 and 4 : 3; where ten of them do not fit, the middle of the image.
+// Chooses a box as torchvision's RandomResizedCrop does: its share of the area is between `area[0]` and `area[1]`, and
+// its aspect ratio is between 3 : 4 and 4 : 3. If ten random boxes do not fit, it is the middle of the image.
 Box random_box(int64_t height, int64_t width, const std::array<double, 2>& area, Draws& draws);
 
-// Both write uint8 [side, side, channels], resized bicubically with antialiasing, as PIL does, by LibTorch, which has
-// vector code for pixels that lie like this.
+// Both functions write uint8 [side, side, channels]. They resize with antialiased bicubic interpolation as PIL does,
+// using LibTorch, which has vectorized code for this memory layout.
 
-// All of `part`, whatever its shape.
+// Resizes all of `part` to the square without keeping its aspect ratio.
 void resize_to_square(const Pixels& part, int64_t channels, int64_t side, uint8_t* square);
 
-// What is left of the middle when the shorter side of the image is resized to side / share and a square of `side` is
-// cut out: timm's crop_pct.
+// Resizes the shorter side of the image to side / share and crops a square of `side` from the middle, as timm does with
+// crop_pct.
 void cut_middle(const Pixels& image, int64_t channels, int64_t side, double share, uint8_t* square);
 
 void mirror(uint8_t* square, int64_t channels, int64_t side);

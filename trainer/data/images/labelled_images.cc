@@ -13,7 +13,7 @@
 namespace strata::trainer {
 namespace {
 
-// Streams of random choices of one epoch, besides its order.
+// Random streams of an epoch, in addition to its order.
 constexpr uint64_t kFlip = 1, kRight = 2, kDown = 3;
 
 std::string text_of(int64_t channels, int64_t height, int64_t width) {
@@ -21,7 +21,7 @@ std::string text_of(int64_t channels, int64_t height, int64_t width) {
          std::to_string(width) + " pixels";
 }
 
-// A whole number in [-most, most].
+// Returns a whole number in [-most, most].
 int64_t offset(uint64_t key, int64_t most) {
   return static_cast<int64_t>(key % static_cast<uint64_t>(2 * most + 1)) - most;
 }
@@ -52,7 +52,7 @@ void LabelledImages::read_image(int64_t image, const View& view, int64_t row, co
   const int64_t plane = size_ * size_;
   const uint8_t* pixels = arrays_.pixels.data() + image * arrays_.channels * plane;
   uint8_t* out = batch.images.mutable_data_ptr<uint8_t>() + row * arrays_.channels * plane;
-  // Columns that show the image; the others are black.
+  // The image covers these columns; the others are black.
   const int64_t first = std::clamp<int64_t>(view.right, 0, size_);
   const int64_t last = std::clamp<int64_t>(size_ + view.right, 0, size_);
   for (int64_t line = 0; line < arrays_.channels * size_; ++line, out += size_) {
@@ -77,7 +77,7 @@ ImageBatch LabelledImages::training_batch(uint64_t seed, int64_t first_sample, i
   const ImageBatch result = batch(count);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t sample = first_sample + row;
-    const uint64_t key = mix(seed, static_cast<uint64_t>(sample / this->count()));  // of the epoch
+    const uint64_t key = mix(seed, static_cast<uint64_t>(sample / this->count()));  // key of the epoch
     const int64_t image = permuted(key, sample % this->count(), this->count());
     const auto choice = [&](uint64_t stream) { return mix(mix(key, stream), static_cast<uint64_t>(image)); };
     View view{.flipped = augmentation_.flip && (choice(kFlip) & 1) == 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Labelled images of one size that lie in memory: what the IDX format and safetensors hold.
+// Labelled images of one size in memory, from IDX or safetensors files.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 namespace strata::trainer {
 
 struct ImageArrays {
-  std::string images_from, labels_from;  // for messages
+  std::string images_from, labels_from;  // names in messages
   int64_t channels = 0, height = 0, width = 0;
   std::vector<uint8_t> pixels;  // [N, C, H, W]
   std::vector<int64_t> labels;  // [N]
 };
 
-// Two IDX files. Throws Error (data) for every kind of broken file, and when they do not belong together.
+// Reads two IDX files. Throws Error (data) if a file is broken or if they do not match.
 ImageArrays read_idx_images(const std::string& images_path, const std::string& labels_path);
 
-// One safetensors file with the tensors `images` (U8, N x C x H x W) and `labels` (I64, I32 or U8, N). Throws in the
-// same way.
+// Reads one safetensors file with the tensors `images` (U8, N x C x H x W) and `labels` (I64, I32 or U8, N). Throws the
+// same errors.
 ImageArrays read_safetensors_images(const std::string& path);
 
-// What happens to a training image before it is seen, differently in each epoch.
+// The augmentation of training images, which differs in each epoch.
 struct Augmentation {
-  bool flip = false;  // every second image is mirrored, on average
-  int64_t shift = 0;  // by up to so many pixels in both directions; what comes in from outside is black
+  bool flip = false;  // flips each image with probability 1 / 2
+  int64_t shift = 0;  // largest shift in pixels, in both directions; uncovered pixels are black
 };
 
 class LabelledImages : public ImageSet {
@@ -36,7 +36,7 @@ class LabelledImages : public ImageSet {
   struct Shape {
     int64_t channels, size, classes;  // images are size x size pixels, labels are below `classes`
   };
-  // Throws Error (data) for images or labels that do not have this shape.
+  // Throws Error (data) if images or labels do not have this shape.
   LabelledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation);
 
   int64_t count() const override { return static_cast<int64_t>(arrays_.labels.size()); }
@@ -44,11 +44,11 @@ class LabelledImages : public ImageSet {
   ImageBatch evaluation_batch(int64_t first_image, int64_t count) const override;
   std::string fingerprint() const override;
 
-  // Over all channels of all images.
+  // Returns mean and deviation over all channels of all images.
   Normalization normalization() const { return normalization_of(arrays_.pixels); }
 
  private:
-  struct View {  // of an image: mirrored, then moved right and down
+  struct View {  // changes of an image: flipped, then shifted right and down
     bool flipped = false;
     int64_t right = 0, down = 0;
   };

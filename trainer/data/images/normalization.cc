@@ -9,7 +9,7 @@ namespace strata::trainer {
 Normalization normalization_of(const std::vector<uint8_t>& pixels) {
   std::array<double, 256> histogram{};
   for (const uint8_t pixel : pixels) ++histogram[pixel];
-  double sum = 0, square_sum = 0;  // of whole numbers below 2^53: exact
+  double sum = 0, square_sum = 0;  // exact: sums of whole numbers below 2^53
   for (size_t pixel = 0; pixel < histogram.size(); ++pixel) {
     const double value = static_cast<double>(pixel);
     sum += histogram[pixel] * value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How pixels become numbers: (pixel / 255 - mean) / deviation.
+// The normalization of pixels: (pixel / 255 - mean) / deviation.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ struct Normalization {
   double mean = 0, deviation = 1;
 };
 
-// Mean and deviation (by 1 / (n - 1)) of these pixels; they become zeros when all are equal.
+// Returns the mean and the standard deviation (with 1 / (n - 1)) of the pixels. If all pixels are equal, the deviation
+// is 1, so that they become zeros.
 Normalization normalization_of(const std::vector<uint8_t>& pixels);
 
 }  // namespace strata::trainer

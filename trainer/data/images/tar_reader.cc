@@ -46,7 +46,7 @@ const char* kind_of(archive_entry* entry) {
   }
 }
 
-// libarchive has no words for some kinds of damage.
+// libarchive has no message for some kinds of damage.
 std::string reason_of(archive* opened) {
   const char* text = archive_error_string(opened);
   return text == nullptr ? "damaged" : text;
@@ -71,7 +71,8 @@ TarReader::TarReader(std::string path) : path_(std::move(path)), archive_(archiv
 
 void TarReader::fail(const std::string& what) const { throw Error(ExitCode::data, path_ + ": " + what); }
 
-// An archive ends with blocks of zeros. Without them it may have ended between two files, which nothing else shows.
+// An archive ends with blocks of zeros. If they are missing, the archive may have been cut between two files, which
+// nothing else shows.
 void TarReader::check_end() const {
   std::array<char, kBlock> last{};
   std::ifstream file(path_, std::ios::binary);
@@ -93,7 +94,7 @@ std::optional<TarMember> TarReader::next() {
       fail("is no tar archive or a damaged one" + after + ": " + reason_of(archive_.get()));
     }
     const char* name = archive_entry_pathname(entry);
-    if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // where the locale has no word for it
+    if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // if the locale cannot represent the name
     if (name == nullptr || *name == '\0') fail("holds a file without a name" + after);
     member_ = {name, archive_entry_size(entry)};
     if (printable(member_.name) != member_.name) fail("holds a name with control characters: " + printable(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files in a tar archive, one after another; nothing is ever unpacked to a disk, and nothing in it is trusted.
+// Reads the files of a tar archive in sequence. It never unpacks to a disk and trusts no data of the archive.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ struct TarMember {
 
 class TarReader {
  public:
-  // An archive that is not compressed. Throws Error (data) as everything below does, with the archive and the reason.
+  // Opens an uncompressed archive. Throws Error (data) with the archive and the reason, as all functions below do.
   explicit TarReader(std::string path);
 
-  // The next file; nothing at the end. Folders are passed over. Refused: names that lead out of the archive's folder or
-  // that a terminal cannot show, links, devices, sizes that the archive has no room for, an archive that ends too early
-  // or is damaged in a header.
+  // Returns the next file, or nothing at the end. Folders are skipped. It refuses names that lead out of the archive's
+  // folder or have control characters, links, devices, sizes that exceed the archive, and an archive that ends too
+  // early or has a damaged header.
   std::optional<TarMember> next();
 
-  // The content of the file that next() gave.
+  // Returns the content of the file that next() returned.
   std::string read();
 
  private:
@@ -37,7 +37,7 @@ class TarReader {
   void check_end() const;
 
   std::string path_;
-  int64_t bytes_ = 0;  // of the archive
+  int64_t bytes_ = 0;  // size of the archive
   TarMember member_;
   std::unique_ptr<archive, Close> archive_;
 };

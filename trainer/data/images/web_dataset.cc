@@ -16,10 +16,10 @@
 namespace strata::trainer {
 namespace {
 
-constexpr uint64_t kOrderOfArchives = 1;  // a stream of random choices of one epoch
+constexpr uint64_t kOrderOfArchives = 1;  // a random stream of an epoch
 constexpr int64_t kLongestLabel = 32;     // bytes
 
-// folder/0001.seg.png is the part seg.png of the sample folder/0001.
+// For example, folder/0001.seg.png is the part seg.png of the sample folder/0001.
 struct PartName {
   std::string sample, kind;
 };
@@ -75,7 +75,7 @@ void WebDataset::list(const std::string& path, int64_t classes) {
   const int64_t before = count();
   while (const std::optional<TarMember> member = reader.next()) {
     const auto [sample, kind] = split(member->name);
-    if (!is_image(kind) && kind != "cls") continue;  // captions and whatever else comes with images
+    if (!is_image(kind) && kind != "cls") continue;  // skips captions and other files beside the images
     if (sample.empty() || sample.ends_with('/')) fail(path, "holds '" + member->name + "', which has no name");
     if (sample != open.name) close();
     open.name = sample;

@@ -20,7 +20,7 @@
 namespace strata::trainer {
 namespace {
 
-// What a sidecar says about its file.
+// The content of a sidecar file.
 struct Sidecar {
   uint64_t bytes, tokens;
 };
@@ -28,7 +28,7 @@ struct Sidecar {
 Sidecar read_sidecar(const std::string& path) {
   std::ifstream file(path);
   const nlohmann::json content = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  // nlohmann-json would silently turn -1 into 2^64 - 1 and 1.5 into 1.
+  // nlohmann-json would silently convert -1 to 2^64 - 1 and 1.5 to 1.
   for (const char* key : {"bytes", "tokens"}) {
     if (!content.is_object() || !content.contains(key) || !content[key].is_number_unsigned()) {
       throw Error(ExitCode::data,
@@ -84,7 +84,7 @@ TokenBatch TokenCorpus::training_batch(uint64_t seed, int64_t first_sample, int6
   const TokenBatch result = batch(count);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t sample = first_sample + row;
-    const uint64_t key = mix(seed, sample / windows_);  // of the epoch
+    const uint64_t key = mix(seed, sample / windows_);  // key of the epoch
     const int64_t shift = static_cast<int64_t>(mix(key, /*stream=*/1) % static_cast<uint64_t>(sequence_));
     read_window(permuted(key, sample % windows_, windows_), shift, row, result);
   }
@@ -118,7 +118,7 @@ std::optional<double> TokenCorpus::bytes_per_token() const {
 }
 
 std::string TokenCorpus::fingerprint() const {
-  // 64 blocks of 4096 tokens per file: a small file whole, a large one in 10 ms.
+  // Hashes 64 blocks of 4096 tokens per file: all of a small file, and a large file in 10 ms.
   constexpr int64_t kBlocks = 64, kBlock = 4096;
   uint64_t hash = 0;
   std::vector<int64_t> ids(kBlock);

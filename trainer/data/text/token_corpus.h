@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batches of token windows from one or several token files, as a function of (seed, sample): never of the rank count.
+// Batches of token windows from token files, as a function of (seed, sample), which does not depend on the number of
+// ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,31 +20,35 @@ struct TokenBatch {
   Tensor inputs, targets;  // int64 [B, T]; targets are the inputs one token later
 };
 
-// A window is sequence + 1 tokens of one file; windows follow each other every `sequence` tokens, so that each token is
-// predicted once. What is left at the end of a file is no window.
+// A window is sequence + 1 tokens of one file. Windows start every `sequence` tokens, so that each token is predicted
+// once. Tokens left over at the end of a file belong to no window.
 class TokenCorpus {
  public:
-  // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) for every kind of broken
-  // file, and when there is not one window in all of them.
+  // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) if a file is broken, or
+  // if all files together have no window.
   TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary);
 
   int64_t windows() const { return windows_; }
   int64_t tokens() const { return tokens_; }
 
-  // Samples first_sample, ... of the endless training order. Sample p belongs to epoch p / windows(); each epoch visits
-  // each window once in an order of its own, on a grid shifted by [0, sequence) tokens of its own, so that in the long
-  // run every token is seen at every position. (A window that the shift pushes over the end of its file is moved back
-  // to end with the file; hence the number of windows is the same in all epochs.)
+  // Returns samples first_sample, ... of the endless training order. Sample p belongs to epoch p / windows(). Each
+  // epoch visits each window once, in its own order. Its windows are shifted by its own offset in [0, sequence) tokens,
+  // so that in the long run every token is seen at every position.
+  //
+  // A window that would pass the end of its file because of the shift is moved back to end with the file, so that all
+  // epochs have the same number of windows.
   TokenBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const;
 
-  // Windows first_window, ... in the order of the files, not shifted. Requires first_window + count <= windows().
+  // Returns windows first_window, ... in the order of the files, without a shift. Requires first_window + count <=
+  // windows().
   TokenBatch evaluation_batch(int64_t first_window, int64_t count) const;
 
-  // Bytes of text behind a token on average, from the sidecars FILE.json that `strata prepare text` writes; nothing
-  // when a file has none. Throws Error (data) when a sidecar cannot be read or describes another file.
+  // Returns the mean number of bytes of text per token, from the sidecars FILE.json that `strata prepare text` writes,
+  // or nothing if a file has no sidecar. Throws Error (data) if a sidecar cannot be read or describes another file.
   std::optional<double> bytes_per_token() const;
 
-  // The same for the same files in any folder: 16 hexadecimal digits over names, sizes and samples of the content.
+  // Returns 16 hexadecimal digits that are the same for the same files in any folder: a hash of names, sizes and
+  // samples of the content.
   std::string fingerprint() const;
 
  private:
@@ -53,7 +58,7 @@ class TokenCorpus {
   std::string pattern_;
   int64_t sequence_, vocabulary_;
   std::vector<TokenFile> files_;
-  std::vector<int64_t> windows_before_;  // per file, and the total at the end
+  std::vector<int64_t> windows_before_;  // windows before each file, and the total at the end
   int64_t windows_ = 0, tokens_ = 0;
 };
 

@@ -28,7 +28,7 @@ struct Format {
 };
 constexpr std::array<Format, 2> kFormats = {{{20240520, 1, 2}, {20240801, 7, 4}}};
 
-// Reads exactly `bytes`; returns how many there were.
+// Reads `bytes` bytes, or fewer if the file ends before, and returns how many were read.
 int64_t read_fully(const std::string& path, int descriptor, void* buffer, int64_t bytes, int64_t offset) {
   int64_t done = 0;
   while (done < bytes) {

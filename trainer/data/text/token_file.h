@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One file of token ids in llm.c's format: 256 int32 of header, then uint16 or uint32 ids, little-endian.
+// A file of token ids in llm.c's format: a header of 256 int32, then uint16 or uint32 ids, little-endian.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace strata::trainer {
 
-// Header: {20240520, 1, tokens} before uint16 ids, {20240801, 7, tokens} before uint32 ids, zeros up to 1024 bytes.
-// Read with pread, not mapped: a file that shrinks under a mapping kills the process with SIGBUS and without a name.
+// The header is {20240520, 1, tokens} for uint16 ids or {20240801, 7, tokens} for uint32 ids, padded with zeros to 1024
+// bytes. The file is read with pread and not mapped, because a mapped file that shrinks kills the process with SIGBUS,
+// without a message.
 class TokenFile {
  public:
-  // Opens the file and holds its header against its size. Throws Error (data) that names the file.
+  // Opens the file and checks its header against its size. Throws Error (data) that names the file.
   explicit TokenFile(std::string path);
   TokenFile(TokenFile&& other) noexcept;
   TokenFile& operator=(TokenFile&&) = delete;
@@ -21,8 +22,8 @@ class TokenFile {
   int64_t tokens() const { return tokens_; }
   int bytes_per_id() const { return bytes_per_id_; }
 
-  // ids[0..count) <- the tokens from `first` on, which the caller keeps inside the file. Safe from several threads.
-  // Throws Error (data) when the file has become shorter since it was opened.
+  // ids[0..count) <- the tokens from `first` on. The caller must keep the range inside the file. Several threads may
+  // call this at the same time. Throws Error (data) if the file has become shorter since it was opened.
   void read(int64_t first, int64_t count, int64_t* ids) const;
 
  private:
