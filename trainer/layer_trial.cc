@@ -171,8 +171,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, plain.sharding);
   const auto task = make_task(plain);
   const auto table = task->parameter_table();
-  const size_t layers =
-      static_cast<size_t>(std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; }));
+  const size_t layers = static_cast<size_t>(
+      std::count_if(table.begin(), table.end(), [](const auto& group) { return group.role == modules::Role::layer; }));
   Trial trial(device, layers);
   StepCosts costs;
   {
