@@ -63,7 +63,8 @@ class ShardedParameterGroup {
     bool add;
   };
   GradientView claim_gradient(size_t index);
-  // All gradients of this micro-batch were written: sum them over ranks. Parameters that got none count as zero.
+  // All gradients of this micro-batch were written: sum them over ranks. Parameters that got none count as zero; one
+  // whose gradient went to its .grad() instead is refused, because it would never train.
   void start_reduce(bool last_micro_batch);
   void wait_for_reduce();
 
@@ -85,6 +86,7 @@ class ShardedParameterGroup {
   bool sharded() const { return shard_group_.size() > 1; }
   void open_gradients();
   void clear_unwritten();
+  void refuse_stray_gradients() const;
   // Behind it the gradient slot is read and written no more: the sum over replicas is made of the shard, and goes on
   // while other layers compute.
   void finish_reduce_scatter();
