@@ -23,7 +23,6 @@
 #include "sharding/process/failure.h"
 #include "trainer/config/used_modules.h"
 #include "trainer/feed/batch_feed.h"
-#include "trainer/feed/packed_batches.h"
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
@@ -124,15 +123,11 @@ class Trial {
 
 // Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
 // batches, which are there.
-int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch) {
+int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch, bool on_gpu) {
   TrainerConfig known = config;  // nothing is predicted of some levels, and what stands depends on none
-  const bool on_gpu = batch.inputs.is_cuda();
   if (on_gpu) known.kernels = {.default_level = kernels::Level::cuda};
   int64_t of_batch = 0;
-  with_each(batch, [&](const Tensor& tensor) {
-    of_batch += static_cast<int64_t>(tensor.nbytes());
-    return tensor;
-  });
+  for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   return sum_of(standing_memory(known, task.parameter_table(), task.graph_sizes())) +
          copies * config.micro_batches() * of_batch;
@@ -218,7 +213,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    costs.standing = standing_bytes(plain, *task, batch);
+    costs.standing = standing_bytes(plain, *task, batch, device.is_cuda());
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
   return most_of(bootstrap.gather(costs.text()));

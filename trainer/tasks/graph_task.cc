@@ -59,7 +59,7 @@ void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Devic
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
 }
 
-GraphSizes GraphTask::sizes_of(const MicroBatch& batch) {
+GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {
   GraphSizes sizes;
   sizes.nodes = batch.inputs.size(0);
   sizes.features = size_of(batch.graph->features), sizes.pooling = size_of(batch.graph->pooling);

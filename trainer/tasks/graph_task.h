@@ -7,6 +7,7 @@
 #include "kernels/runtime/level.h"
 #include "modules/graph/graph_network.h"
 #include "trainer/data/graphs/graph_data.h"
+#include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -27,7 +28,7 @@ class GraphTask : public Task {
   GraphTask(const TrainerConfig& config, const GraphData& graph);
 
   // Of a batch with a graph of its own.
-  static GraphSizes sizes_of(const MicroBatch& batch);
+  static GraphSizes sizes_of(const GraphBatch& batch);
 
   // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
   Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;

@@ -10,6 +10,16 @@
 
 namespace strata::trainer {
 
+struct MixedImages {
+  Tensor images;      // uint8 [B, C, H, W]: pixels, which become numbers and are mixed on the device
+  Tensor labels;      // int64 [B]
+  Tensor share = {};  // fp32 [H, W]: images are mixed in pairs, see data/images/image_mixing.h; undefined: they are not
+};
+inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& replaced) {
+  const auto& [images, labels, share] = batch;
+  return {replaced(images), replaced(labels), replaced(share)};
+}
+
 class ImageClassification : public Task {
  public:
   explicit ImageClassification(const TrainerConfig& config);
@@ -18,7 +28,6 @@ class ImageClassification : public Task {
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
-  // Inputs are pixels: they become numbers and are mixed on the device.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "images"; }
@@ -36,7 +45,7 @@ class ImageClassification : public Task {
   std::string data_fingerprint() const override;
 
  private:
-  Tensor logits(const MicroBatch& batch, const Tensor& dropout_key) const;
+  Tensor logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const;
 
   TrainerConfig config_;
   modules::VisionTransformerConfig model_config_;

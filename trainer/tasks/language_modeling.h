@@ -12,6 +12,11 @@
 
 namespace strata::trainer {
 
+inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replaced) {
+  const auto& [inputs, targets] = batch;
+  return {replaced(inputs), replaced(targets)};
+}
+
 class LanguageModeling : public Task {
  public:
   explicit LanguageModeling(const TrainerConfig& config);

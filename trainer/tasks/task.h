@@ -13,23 +13,16 @@
 #include <vector>
 
 #include "modules/config/parameter_table.h"
-#include "modules/graph/graph_step.h"
 #include "modules/layer.h"
 #include "modules/parameters.h"
 #include "sharding/communication/communicator.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/data/graphs/graph_sizes.h"
+#include "trainer/tasks/micro_batch.h"
 
 namespace strata::trainer {
 
 using at::Tensor;
-
-struct MicroBatch {
-  Tensor inputs, targets;
-  int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
-  Tensor share = {};         // fp32 [H, W]: images are mixed in pairs, see data/image_mixing.h; undefined: they are not
-  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, in another size each time
-};
 
 class Task {
  public:
