@@ -89,7 +89,7 @@ Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const module
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = graph->first_row;
-  context.graph = std::move(graph);
+  context.put(std::move(graph));
   return (*model_)(features, context);
 }
 

@@ -36,8 +36,8 @@ std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
 void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, config_.kernels, parameter);
   if (model_config_.family == modules::Family::llama) {
-    rotary_ = modules::rotary_tables(model_config_, model_config_.sequence);
-    rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
+    const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
+    rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
   }
 }
 
@@ -67,7 +67,10 @@ std::map<std::string, double> LanguageModeling::metrics(const std::vector<double
 }
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
+  modules::StepContext context;
+  context.dropout_key = dropout_key;
+  context.first_row = batch.first_sample * model_config_.sequence;
+  if (rotary_) context.put(rotary_);
   const auto& [tokens, labels] = batch.as<TokenBatch>();
   const Tensor targets = labels.flatten();
   const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());

@@ -45,7 +45,7 @@ class LanguageModeling : public Task {
   std::optional<kernels::Level> head_and_loss_level_;
   TokenCorpus train_, validation_;
   std::unique_ptr<modules::Transformer> model_;
-  modules::RotaryTables rotary_;
+  std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions
 };
 
 }  // namespace strata::trainer
