@@ -27,6 +27,7 @@
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -129,7 +130,7 @@ int64_t standing_bytes(const TrainerConfig& config, const Task& task, const Micr
   int64_t of_batch = 0;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  return sum_of(standing_memory(known, task.parameter_table(), task.graph_sizes())) +
+  return sum_of(standing_memory(known, task.parameter_table(), graph_sizes_of(task))) +
          copies * config.micro_batches() * of_batch;
 }
 

@@ -13,6 +13,7 @@
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/group_layout.h"
 #include "trainer/memory/slot_plan.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -82,7 +83,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
       std::move(in_slots),
       sharding::ShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
-  task_.share_samples(*mesh_.all);
+  share_samples(task_, *mesh_.all);
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));

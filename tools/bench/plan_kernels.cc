@@ -25,7 +25,7 @@
 #include "tools/bench/report.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/used_shapes.h"
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::tools {
 namespace {

@@ -44,8 +44,7 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
 
 GraphTask::GraphTask(const TrainerConfig& config, const GraphData& graph)
     : config_(config),
-      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy) {
+      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)) {
   check_features(graph, model_config_);
   check(graph, model_config_.classes);
   fingerprint_ = fingerprint_of(graph);
@@ -57,6 +56,7 @@ std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
 
 void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
 }
 
 GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {

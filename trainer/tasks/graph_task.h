@@ -9,13 +9,14 @@
 #include "trainer/data/graphs/graph_data.h"
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
 // On the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 
-class GraphTask : public Task {
+class GraphTask : public Task, public HasGraphSizes {
  public:
   std::vector<modules::ParameterGroup> parameter_table() const override;
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
@@ -48,7 +49,7 @@ class GraphTask : public Task {
   std::unique_ptr<modules::GraphNetwork> model_;
 
  private:
-  const kernels::Level loss_level_;
+  kernels::Level loss_level_ = {};  // from build_model on
   std::string fingerprint_;
 };
 

@@ -35,7 +35,6 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 ImageClassification::ImageClassification(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       images_(open_images(model_config_, config.data)),
       mixing_(image_mixing(config.data)) {}
 
@@ -45,6 +44,7 @@ std::vector<modules::ParameterGroup> ImageClassification::parameter_table() cons
 
 void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::VisionTransformer>(model_config_, config_.kernels, parameter);
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
   std::vector<double> factors, offsets;
   for (const Normalization& normalization : images_.normalization) {
     factors.push_back(1 / (255 * normalization.deviation));
@@ -96,12 +96,12 @@ std::vector<std::string> ImageClassification::take_bad_samples() const {
   return all;
 }
 
-std::optional<Task::BadSampleLimit> ImageClassification::bad_sample_limit() const {
+std::optional<FindsBadSamples::Limit> ImageClassification::bad_sample_limit() const {
   if (!images_.bad_share) return {};
   const int64_t count = images_.training->count() + images_.validation->count();
   char share[32];
   std::snprintf(share, sizeof(share), "%g", *images_.bad_share);
-  return BadSampleLimit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
+  return Limit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
                         std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
 }
 

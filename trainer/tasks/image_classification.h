@@ -7,6 +7,7 @@
 #include "modules/vision_transformer.h"
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -20,7 +21,7 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
   return {replaced(images), replaced(labels), replaced(share)};
 }
 
-class ImageClassification : public Task {
+class ImageClassification : public Task, public FindsBadSamples {
  public:
   explicit ImageClassification(const TrainerConfig& config);
 
@@ -33,6 +34,7 @@ class ImageClassification : public Task {
   std::string item_name() const override { return "images"; }
 
   int64_t evaluation_samples() const override { return images_.validation->count(); }
+  int64_t evaluation_items(int64_t samples) const override { return samples; }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   // Of the losses without label smoothing, of the images whose label is the first guess, or among the first five.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
@@ -41,7 +43,7 @@ class ImageClassification : public Task {
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
   std::vector<std::string> take_bad_samples() const override;
-  std::optional<BadSampleLimit> bad_sample_limit() const override;
+  std::optional<Limit> bad_sample_limit() const override;
   std::string data_fingerprint() const override;
 
  private:
@@ -49,7 +51,7 @@ class ImageClassification : public Task {
 
   TrainerConfig config_;
   modules::VisionTransformerConfig model_config_;
-  kernels::Level loss_level_;
+  kernels::Level loss_level_ = {};  // from build_model on
   ImageSets images_;
   ImageMixingConfig mixing_;
   Tensor factor_, offset_;  // fp32 [C, 1, 1]: what a pixel is multiplied by, and what is added then

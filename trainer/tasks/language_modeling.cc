@@ -23,8 +23,6 @@ const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDa
 LanguageModeling::LanguageModeling(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::TransformerConfig>(config.model.type)),
-      head_level_(modules::kernels_for(config.kernels, "head").linear),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       head_and_loss_level_(config.kernels.levels.linear_cross_entropy),
       train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
       validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
@@ -35,6 +33,8 @@ std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
 
 void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, config_.kernels, parameter);
+  head_level_ = modules::kernels_for(config_.kernels, "head").linear;
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
   if (model_config_.family == modules::Family::llama) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});

@@ -30,6 +30,7 @@ class LanguageModeling : public Task {
   std::string item_name() const override { return "tokens"; }
 
   int64_t evaluation_samples() const override { return validation_.windows(); }
+  int64_t evaluation_items(int64_t samples) const override { return samples * items_per_sample(); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
@@ -40,7 +41,7 @@ class LanguageModeling : public Task {
  private:
   TrainerConfig config_;
   modules::TransformerConfig model_config_;
-  kernels::Level head_level_, loss_level_;
+  kernels::Level head_level_ = {}, loss_level_ = {};  // from build_model on
   // Asked for by name in `kernels:`, head and loss are one op, and the logits never exist as a whole.
   std::optional<kernels::Level> head_and_loss_level_;
   TokenCorpus train_, validation_;
