@@ -13,8 +13,8 @@
 namespace strata::trainer {
 
 // Gradients are complete afterwards, and full parameters given back; returns the loss of this rank, detached.
-// `enter(Phase::forward)` and `enter(Phase::backward)` return what lives as long as the phase; `after_backward` is called
-// before the rest of the gradients is reduced.
+// `enter(Phase::forward)` and `enter(Phase::backward)` return what lives as long as the phase; `after_backward` is
+// called before the rest of the gradients is reduced.
 template <class Enter, class AfterBackward>
 Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::vector<MicroBatch>& batches,
                             const Tensor& loss_scale, const Tensor& dropout_key, const Enter& enter,

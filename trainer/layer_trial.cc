@@ -21,6 +21,7 @@
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "sharding/process/failure.h"
+#include "trainer/accumulate_gradients.h"
 #include "trainer/config/used_modules.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/memory/allocation_meter.h"
@@ -184,12 +185,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
     const auto run = [&] {
       AllocationMeter meter(device);
       trial.begin(meter);
-      model.begin_step();
-      model.set_last_micro_batch(true);
-      task->loss(batch, scale, dropout_key).backward();
-      trial.end();
-      model.finish_backward();
-      model.reshard();
+      accumulate_gradients(
+          *task, model, {batch}, scale, dropout_key, [](Phase) { return 0; }, [&] { trial.end(); });
     };
     costs.layers.resize(layers);
     const std::vector<int64_t> like = representatives(plain, layers);
