@@ -3,6 +3,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
+#include "modules/rotary_tables.h"
 
 namespace strata::modules {
 
@@ -20,8 +21,8 @@ Attention::Attention(const ParameterLookup& parameter, const std::string& name, 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
   if (rotary_) {
-    qkv = kernels::rotary(std::move(qkv), context.rotary_cosine, context.rotary_sine, heads_, key_value_heads_,
-                          rotary_level_);
+    const auto& [cosine, sine] = context.get<RotaryTables>();
+    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
   }
   return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_}, attention_level_));
 }

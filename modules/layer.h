@@ -3,10 +3,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <typeinfo>
+#include <utility>
 
 namespace strata::modules {
 
@@ -22,15 +26,54 @@ inline Stream in_type(const Stream& stream, at::ScalarType type) {
   return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
 }
 
-struct GraphStep;
+// What layers need in every step besides: what all of them may use, and a bag of what some of them use, one value of
+// each type. The task fills it once per micro-batch; layers ask by type, as in context.get<RotaryTables>(). Copies
+// share the values.
+class StepContext {
+ public:
+  Tensor dropout_key;     // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
+  int64_t first_row = 0;  // global row (sequence x position) of this micro-batch: masks do not depend on ranks
 
-// Needed by some layers in every step; made once per micro-batch by the task.
-struct StepContext {
-  Tensor rotary_cosine, rotary_sine;  // [T, D / (2 * heads)], fp32; undefined without rotary positions
-  Tensor dropout_key;                 // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
-  int64_t first_row = 0;           // global row (sequence x position) of this micro-batch: masks do not depend on ranks
-  bool makes_cheap_again = false;  // outputs of norms and activations are not kept for the backward: see made_again.h
-  std::shared_ptr<const GraphStep> graph = {};  // of graph networks; see graph_step.h
+  template <class Value>
+  void put(std::shared_ptr<const Value> value) {
+    for (auto& [type, held] : bag_) {
+      if (type != nullptr && type != type_of<Value>()) continue;
+      type = type_of<Value>();
+      held = std::move(value);
+      return;
+    }
+    TORCH_CHECK(false, "the context of a step has no place for another value; raise kMostValues");
+  }
+
+  // Null: the task did not put it in.
+  template <class Value>
+  const Value* find() const {
+    for (const auto& [type, held] : bag_) {
+      if (type == type_of<Value>()) return static_cast<const Value*>(held.get());
+    }
+    return nullptr;
+  }
+
+  template <class Value>
+  const Value& get() const {
+    const Value* value = find<Value>();
+    TORCH_CHECK(value != nullptr,
+                "a layer needs what the task did not put into the context of the step: ", typeid(Value).name());
+    return *value;
+  }
+
+ private:
+  static constexpr size_t kMostValues = 4;
+  struct Held {
+    const void* type = nullptr;
+    std::shared_ptr<const void> value;
+  };
+  template <class Value>
+  static const void* type_of() {
+    static const char tag = 0;
+    return &tag;
+  }
+  std::array<Held, kMostValues> bag_;
 };
 
 using Layer = std::function<Stream(const Stream&, const StepContext&)>;

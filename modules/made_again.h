@@ -10,6 +10,9 @@ namespace strata::modules {
 
 using at::Tensor;
 
+// In the context of a step: outputs of norms and activations are not kept for the backward.
+struct MakeCheapAgain {};
+
 struct MadeAgain {
   Tensor made;
   Tensor source;                                          // what it was made of; kept by somebody in any case

@@ -15,7 +15,8 @@ Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const BlockC
       activation_level_(kernels_for(kernels, name).activation) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
-  if (!context.makes_cheap_again) return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
+  if (context.find<MakeCheapAgain>() == nullptr)
+    return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
   if (!gated_) {
     const auto [y, pre_activation] = up_.with_pre_activation(x);
     return use_without_keeping({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include "modules/made_again.h"
+
 namespace strata::modules {
 namespace {
 
@@ -89,9 +91,10 @@ Layer recompute(Layer layer) {
 }
 
 Layer recompute_selectively(Layer layer) {
-  return [layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+  return [layer = std::move(layer), word = std::make_shared<const MakeCheapAgain>()](const Stream& stream,
+                                                                                     const StepContext& context) {
     StepContext selective = context;
-    selective.makes_cheap_again = true;
+    selective.put(word);
     return layer(stream, selective);
   };
 }

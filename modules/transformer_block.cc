@@ -17,7 +17,7 @@ TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t ind
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
-    if (!context.makes_cheap_again) return use(normed.y);
+    if (context.find<MakeCheapAgain>() == nullptr) return use(normed.y);
     const auto again = [norm](const Tensor& sum) { return norm.of_sum(sum); };
     return use_without_keeping({normed.y, normed.residual, again}, use);
   };

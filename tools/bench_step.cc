@@ -17,11 +17,13 @@
 #include "sharding/bootstrap.h"
 #include "tools/random_data.h"
 #include "trainer/config/load_config.h"
+#include "trainer/measure_steps.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/memory_choice.h"
 #include "trainer/profile/peaks.h"
 #include "trainer/start_rank.h"
-#include "trainer/trainer.h"
+#include "trainer/step.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata {
 namespace {
@@ -63,10 +65,10 @@ nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes
 
 template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
-                              const trainer::Measurement& measured, const Model& model) {
+                              const trainer::Task& task, const trainer::Measurement& measured, const Model& model) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
-  const double items = static_cast<double>(config.batch * measured.items_per_sample) / median * 1e3;
+  const double items = static_cast<double>(config.batch * task.items_per_sample()) / median * 1e3;
   const double per_rank = items / static_cast<double>(config.run.ranks);
   const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
   const double peak = trainer::profile::peaks_of(bootstrap.device_name()).advertised_flops / 1e12;
@@ -76,7 +78,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"communication", bootstrap.transport(config.sharding.gather)},
                                  {"batch", config.batch},
                                  {"micro_batch", config.micro_batch},
-                                 {std::string(Model::kItem) + "s_per_sample", measured.items_per_sample},
+                                 {std::string(Model::kItem) + "s_per_sample", task.items_per_sample()},
                                  {"deterministic", config.run.deterministic},
                                  {"cuda_graph", measured.captured},
                                  {"steps", measured.milliseconds.size()},
@@ -88,7 +90,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"model_teraflops_per_rank", teraflops},
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
-                                 {"predicted_peak_memory_bytes", predicted_peak(config, measured.graph, model)},
+                                 {"predicted_peak_memory_bytes", predicted_peak(config, graph_sizes_of(task), model)},
                                  {"device_allocations", measured.device_allocations},
                                  {"loss", measured.loss},
                                  {"breakdown", breakdown(measured.profiled)}};
@@ -119,11 +121,13 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   trainer::settle_memory(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
 
+  trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
   const trainer::Measurement measured =
-      trainer::Trainer(loaded.config, "", bootstrap).measure(request.warm_up, request.steps);
+      measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps);
   if (bootstrap.rank() > 0) return ExitCode::done;
-  const nlohmann::ordered_json json = std::visit(
-      [&](const auto& model) { return report(loaded, bootstrap, measured, model); }, loaded.config.model.type);
+  const nlohmann::ordered_json json =
+      std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
+                 loaded.config.model.type);
   for (const auto& [key, value] : json.items()) {
     if (value.is_structured()) continue;
     std::printf("%-32s %s\n", key.c_str(), value.dump().c_str());

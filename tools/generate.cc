@@ -102,8 +102,8 @@ class Sampler {
         at::tensor(at::ArrayRef<int64_t>(ids).slice(ids.size() - static_cast<size_t>(length)), at::kLong).unsqueeze(0);
     modules::StepContext context;
     if (rotary_.cosine.defined()) {
-      context.rotary_cosine = rotary_.cosine.narrow(0, 0, length);
-      context.rotary_sine = rotary_.sine.narrow(0, 0, length);
+      context.put(std::make_shared<const modules::RotaryTables>(
+          modules::RotaryTables{rotary_.cosine.narrow(0, 0, length), rotary_.sine.narrow(0, 0, length)}));
     }
     const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
     const at::Tensor logits =

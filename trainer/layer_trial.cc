@@ -21,13 +21,14 @@
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "sharding/process/failure.h"
+#include "trainer/accumulate_gradients.h"
 #include "trainer/config/used_modules.h"
 #include "trainer/feed/batch_feed.h"
-#include "trainer/feed/packed_batches.h"
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -124,17 +125,13 @@ class Trial {
 
 // Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
 // batches, which are there.
-int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch) {
+int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch, bool on_gpu) {
   TrainerConfig known = config;  // nothing is predicted of some levels, and what stands depends on none
-  const bool on_gpu = batch.inputs.is_cuda();
   if (on_gpu) known.kernels = {.default_level = kernels::Level::cuda};
   int64_t of_batch = 0;
-  with_each(batch, [&](const Tensor& tensor) {
-    of_batch += static_cast<int64_t>(tensor.nbytes());
-    return tensor;
-  });
+  for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  return sum_of(standing_memory(known, task.parameter_table(), task.graph_sizes())) +
+  return sum_of(standing_memory(known, task.parameter_table(), graph_sizes_of(task))) +
          copies * config.micro_batches() * of_batch;
 }
 
@@ -171,8 +168,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, plain.sharding);
   const auto task = make_task(plain);
   const auto table = task->parameter_table();
-  const size_t layers =
-      static_cast<size_t>(std::count_if(table.begin(), table.end(), [](const auto& group) { return group.is_layer; }));
+  const size_t layers = static_cast<size_t>(
+      std::count_if(table.begin(), table.end(), [](const auto& group) { return group.role == modules::Role::layer; }));
   Trial trial(device, layers);
   StepCosts costs;
   {
@@ -188,12 +185,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
     const auto run = [&] {
       AllocationMeter meter(device);
       trial.begin(meter);
-      model.begin_step();
-      model.set_last_micro_batch(true);
-      task->loss(batch, scale, dropout_key).backward();
-      trial.end();
-      model.finish_backward();
-      model.reshard();
+      accumulate_gradients(
+          *task, model, {batch}, scale, dropout_key, [](Phase) { return 0; }, [&] { trial.end(); });
     };
     costs.layers.resize(layers);
     const std::vector<int64_t> like = representatives(plain, layers);
@@ -218,7 +211,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    costs.standing = standing_bytes(plain, *task, batch);
+    costs.standing = standing_bytes(plain, *task, batch, device.is_cuda());
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
   return most_of(bootstrap.gather(costs.text()));

@@ -13,10 +13,12 @@
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/group_layout.h"
 #include "trainer/memory/slot_plan.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
 
+using modules::Role;
 using modules::StepContext;
 using modules::Stream;
 using sharding::FlatLayout;
@@ -67,19 +69,21 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   std::vector<FloatType> types;  // of layers
   for (const auto& parameters : table) {
     add_group(config, parameters);
-    if (parameters.is_layer) types.push_back(config.precision.compute_of(parameters.name));
+    if (parameters.role == Role::layer) types.push_back(config.precision.compute_of(parameters.name));
   }
   const auto layers = static_cast<int64_t>(types.size());
   std::vector<ShardedParameterGroup*> in_slots;
   for (size_t i = 0; i < table.size(); ++i) {
     if (options_.initialized) initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
-    (table[i].is_layer ? in_slots : always_full_).push_back(groups_[i]);
+    if (table[i].role == Role::root) root_ = groups_[i];
+    if (table[i].role == Role::layer) in_slots.push_back(groups_[i]);
+    if (table[i].role == Role::head) head_ = groups_[i];
   }
   layers_ = std::make_unique<sharding::ShardedLayers>(
       std::move(in_slots),
       sharding::ShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
-  task_.share_samples(*mesh_.all);
+  share_samples(task_, *mesh_.all);
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
@@ -124,10 +128,10 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
   const FloatType reduce = config.precision.reduce_of(parameters.name);
   const sharding::MixedPrecisionPolicy precision{scalar_type(compute), scalar_type(reduce)};
   const bool sharded = mesh_.shard->size() > 1;
-  SlotPool* weight_slots = sharded && parameters.is_layer ? weight_slots_.at(compute) : nullptr;
-  SlotPool* gradient_slots = nullptr;
-  if (sharded && !parameters.is_layer) weight_slots = add_weight_pool(1, layout.elements(), precision.compute);
+  SlotPool *weight_slots = nullptr, *gradient_slots = nullptr;
   if (sharded) {
+    weight_slots = parameters.role == Role::layer ? weight_slots_.at(compute)
+                                                  : add_weight_pool(1, layout.elements(), precision.compute);
     gradient_slots = keeps_full_gradient(config, parameters) ? add_gradient_pool(1, layout.elements(), precision.reduce)
                                                              : gradient_slots_.at(reduce);
   }
@@ -147,7 +151,7 @@ void ShardedModel::add_group(const TrainerConfig& config, const modules::Paramet
 
 modules::Layer ShardedModel::before_the_head(modules::Layer layer) {
   return [this, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
-    for (auto* group : always_full_) group->wait_for_unshard();
+    if (head_ != nullptr) head_->wait_for_unshard();
     const Stream output = layer(stream, context);
     const auto outputs =
         sharding::run_in_backward({output.residual, output.branch}, [this] { start_reduce_of_the_head(); });
@@ -156,8 +160,8 @@ modules::Layer ShardedModel::before_the_head(modules::Layer layer) {
 }
 
 void ShardedModel::start_reduce_of_the_head() {
-  if (head_is_reduced_) return;
-  for (size_t i = 1; i < always_full_.size(); ++i) always_full_[i]->start_reduce(last_micro_batch_);
+  if (head_ == nullptr || head_is_reduced_) return;
+  head_->start_reduce(last_micro_batch_);
   head_is_reduced_ = true;
 }
 
@@ -173,20 +177,22 @@ Tensor ShardedModel::parameter(const std::string& name) const {
 
 void ShardedModel::begin_step() {
   for (auto* group : groups_) group->begin_step();
-  // In the order of their use: what is not needed before the layers, an untied head, comes behind the first layer.
-  if (!always_full_.empty()) always_full_.front()->start_unshard();
+  // In the order of their use: an untied head is not needed before the layers, and is gathered after the first of them.
+  if (root_ != nullptr) root_->start_unshard();
   layers_->start_forward();
-  for (auto* group : always_full_) group->start_unshard();
-  if (!always_full_.empty()) always_full_.front()->wait_for_unshard();
+  if (head_ != nullptr) head_->start_unshard();
+  if (root_ != nullptr) root_->wait_for_unshard();
 }
 
 void ShardedModel::finish_backward() {
   layers_->finish_backward();
   start_reduce_of_the_head();  // unless the backward did
   head_is_reduced_ = false;
-  if (!always_full_.empty()) always_full_.front()->start_reduce(last_micro_batch_);
+  if (root_ != nullptr) root_->start_reduce(last_micro_batch_);
   if (!last_micro_batch_) return;
-  for (auto* group : always_full_) group->wait_for_reduce();
+  for (auto* group : {root_, head_}) {
+    if (group != nullptr) group->wait_for_reduce();
+  }
   for (auto& pool : pools_) pool->finish_all();
 }
 

@@ -69,7 +69,8 @@ class ShardedModel {
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
   std::map<FloatType, sharding::SlotPool*> weight_slots_, gradient_slots_;  // those that layers share
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
-  std::vector<sharding::ShardedParameterGroup*> groups_, always_full_;
+  std::vector<sharding::ShardedParameterGroup*> groups_;
+  sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null where the table has none
   std::unique_ptr<sharding::ShardedLayers> layers_;
   bool last_micro_batch_ = true, head_is_reduced_ = false;
 };

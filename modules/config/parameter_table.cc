@@ -16,9 +16,10 @@ using Shape = std::vector<int64_t>;
 class GroupBuilder {
  public:
   // has_biases: norms and linear layers have one.
-  GroupBuilder(std::string name, std::string prefix, bool has_biases)
+  GroupBuilder(Role role, std::string name, std::string prefix, bool has_biases)
       : prefix_(std::move(prefix)), has_biases_(has_biases) {
     group_.name = std::move(name);
+    group_.role = role;
   }
 
   void add(const std::string& name, Shape shape, Initialization initialization) {
@@ -73,7 +74,7 @@ ParameterGroup block(const BlockConfig& config, int64_t index) {
   const bool by_inputs = config.initialized_by_inputs;
   const Initialization inner_start = by_inputs ? Initialization::by_inputs : Initialization::normal;
   const Initialization last_start = by_inputs ? Initialization::by_inputs : Initialization::residual;
-  GroupBuilder group(name, name + ".", config.biases);
+  GroupBuilder group(Role::layer, name, name + ".", config.biases);
   group.norm("norm1", width);
   group.linear("attention.qkv", heads_in_qkv * config.head_width(), width, inner_start);
   group.linear("attention.output", width, width, last_start);
@@ -86,15 +87,13 @@ ParameterGroup block(const BlockConfig& config, int64_t index) {
   }
   group.linear("mlp.down", width, inner, last_start);
   if (config.layer_scale > 0) group.constant("mlp_scale.weight", width, config.layer_scale);
-  ParameterGroup layer = group.take();
-  layer.is_layer = true;
-  return layer;
+  return group.take();
 }
 
 ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
   const std::string name = graph_layer_name(index);
   const int64_t inputs = config.inputs_of(index), outputs = config.outputs_of(index);
-  GroupBuilder group(name, name + ".", /*has_biases=*/true);
+  GroupBuilder group(Role::layer, name, name + ".", /*has_biases=*/true);
   if (config.norm && config.is_activated(index)) group.norm("norm", inputs);
   const auto add_bias = [&] { group.add("neighbor.bias", {outputs}, Initialization::zeros); };
   switch (config.convolution) {
@@ -118,9 +117,7 @@ ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
       add_bias();
     }
   }
-  ParameterGroup layer = group.take();
-  layer.is_layer = true;
-  return layer;
+  return group.take();
 }
 
 double elements_in_matrices_of_blocks(const BlockConfig& config) {
@@ -147,7 +144,7 @@ int64_t ParameterGroup::elements() const {
 
 std::vector<ParameterGroup> parameter_table(const TransformerConfig& config) {
   std::vector<ParameterGroup> table;
-  GroupBuilder root("root", "", /*has_biases=*/config.family == Family::gpt2);
+  GroupBuilder root(Role::root, "root", "", /*has_biases=*/config.family == Family::gpt2);
   root.add("embedding.weight", {config.vocabulary, config.width}, Initialization::normal);
   if (config.family == Family::gpt2) {
     root.add("position.weight", {config.sequence, config.width}, Initialization::normal);
@@ -156,7 +153,7 @@ std::vector<ParameterGroup> parameter_table(const TransformerConfig& config) {
   table.push_back(root.take());
   for (int64_t index = 0; index < config.layers; ++index) table.push_back(block(block_config(config), index));
   if (!config.tied) {
-    GroupBuilder head("head", "", /*has_biases=*/false);
+    GroupBuilder head(Role::head, "head", "", /*has_biases=*/false);
     head.add("head.weight", {config.vocabulary, config.width}, Initialization::normal);
     table.push_back(head.take());
   }
@@ -165,7 +162,7 @@ std::vector<ParameterGroup> parameter_table(const TransformerConfig& config) {
 
 std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config) {
   std::vector<ParameterGroup> table;
-  GroupBuilder root("root", "", /*has_biases=*/true);
+  GroupBuilder root(Role::root, "root", "", /*has_biases=*/true);
   root.linear("patch_embedding", config.width, config.channels * config.patch * config.patch,
               Initialization::by_inputs);
   if (config.pooling == Pooling::class_token) root.add("class_token.weight", {config.width}, Initialization::normal);
@@ -174,7 +171,7 @@ std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& confi
   table.push_back(root.take());
   for (Parameter& parameter : table.back().parameters) parameter.never_decayed = parameter.name == "position.weight";
   for (int64_t index = 0; index < config.layers; ++index) table.push_back(block(block_config(config), index));
-  GroupBuilder head("head", "", /*has_biases=*/true);
+  GroupBuilder head(Role::head, "head", "", /*has_biases=*/true);
   head.linear("head", config.classes, config.width, Initialization::by_inputs);
   table.push_back(head.take());
   return table;
@@ -183,7 +180,7 @@ std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& confi
 std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config) {
   std::vector<ParameterGroup> table;
   if (config.has_projection()) {
-    GroupBuilder root("root", "", /*has_biases=*/true);
+    GroupBuilder root(Role::root, "root", "", /*has_biases=*/true);
     const double bound = 1 / std::sqrt(static_cast<double>(config.features));
     const bool sparse = config.projection == InputProjection::sparse;
     root.uniform("projection.weight",
@@ -193,7 +190,7 @@ std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config) {
   }
   for (int64_t index = 0; index < config.layers; ++index) table.push_back(graph_layer(config, index));
   if (config.has_pooling()) {
-    GroupBuilder head("head", "", /*has_biases=*/true);
+    GroupBuilder head(Role::head, "head", "", /*has_biases=*/true);
     if (config.pooling == NodePooling::attention) head.uniform_linear("pooling.gate", 1, config.width);
     head.uniform_linear("head", config.classes, config.width);
     table.push_back(head.take());
@@ -225,7 +222,7 @@ double flops_per_item(const VisionTransformerConfig& config) {
 double flops_per_item(const GraphNetworkConfig& config) {
   int64_t in_matrices = 0;
   for (const ParameterGroup& group : parameter_table(config)) {
-    if (!group.is_layer && config.projection == InputProjection::sparse) continue;
+    if (group.role != Role::layer && config.projection == InputProjection::sparse) continue;
     for (const Parameter& parameter : group.parameters) {
       if (parameter.shape.size() == 2) in_matrices += parameter.elements();
     }

@@ -27,10 +27,15 @@ struct Parameter {
   bool decayed() const { return shape.size() >= 2 && !never_decayed; }
 };
 
+// When the parameters of a group are needed in full. root: from the beginning of a step to its end. layer: only while
+// the layer computes. head: from the layers on, and its gradient is complete when the backward comes back to the
+// layers.
+enum class Role { root, layer, head };
+
 struct ParameterGroup {
   std::string name;  // root, blocks.3, head
+  Role role = Role::layer;
   std::vector<Parameter> parameters;
-  bool is_layer = false;  // in full only while it computes; the others are for the whole step
 
   int64_t elements() const;
 };

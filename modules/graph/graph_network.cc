@@ -40,12 +40,12 @@ class GraphLayer {
   }
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
-    const auto convolve = [&](const Tensor& x) { return convolution_(x, *context.graph); };
+    const auto convolve = [&](const Tensor& x) { return convolution_(x, context.get<GraphStep>()); };
     const auto [normed, sum] = norm_ ? (*norm_)(stream) : without_norm(stream);
     if (!starts_with_relu_) return {convolve(sum), {}};
     const Tensor active = activated(normed, context);
     Tensor result;
-    if (context.makes_cheap_again) {
+    if (context.find<MakeCheapAgain>() != nullptr) {
       const auto again = [*this, context](const Tensor& source) {
         return activated(norm_ ? norm_->of_sum(source) : source, context);
       };
@@ -103,7 +103,7 @@ Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& conte
   Stream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
   if (!pooling_) return stream.residual;
-  return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.graph->pooling));
+  return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.get<GraphStep>().pooling));
 }
 
 Tensor GraphNetwork::gathered(const Tensor& features, const GraphStep& step) const {
@@ -119,7 +119,7 @@ Tensor GraphNetwork::projected(const Tensor& features, const StepContext& contex
     case InputProjection::sparse:
       break;
   }
-  const auto& [graph, values] = context.graph->features;
+  const auto& [graph, values] = context.get<GraphStep>().features;
   return at::add(
       kernels::neighbor_aggregate(projection_weight_, graph, values, kernels::Reduction::sum, aggregate_level_),
       kernels::deliver_weight_gradient(projection_bias_));

@@ -45,4 +45,16 @@ struct GraphStep {
   }
 };
 
+// The same with each of its tensors replaced, always in the same order. A new member does not compile until it is here.
+inline GraphStep with_each(const GraphStep& step, const std::function<Tensor(const Tensor&)>& replaced) {
+  const auto& [features, layers, pooling, first_row, gathered_features, with_halo] = step;
+  GraphStep result;
+  result.first_row = first_row, result.with_halo = with_halo;
+  for (const WeightedGraph& layer : layers) result.layers.push_back(layer.with_each(replaced));
+  result.features = features.with_each(replaced);
+  result.pooling = pooling.with_each(replaced);
+  if (gathered_features.defined()) result.gathered_features = replaced(gathered_features);
+  return result;
+}
+
 }  // namespace strata::modules

@@ -122,7 +122,17 @@ void ShardedParameterGroup::clear_unwritten() {
   }
 }
 
+void ShardedParameterGroup::refuse_stray_gradients() const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    TORCH_CHECK(
+        !parameters_[i].grad().defined(), layout_.entries()[i].name,
+        ": its gradient went to .grad(), which no optimizer reads; the module that uses this weight outside of an "
+        "op of kernels/ must take it through kernels::deliver_weight_gradient");
+  }
+}
+
 void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
+  refuse_stray_gradients();
   const bool accumulates_in_full = !sharded() || options_.reduce_once_per_step;
   if (accumulates_in_full && !last_micro_batch) return;
   open_gradients();

@@ -67,7 +67,7 @@ class ShardedParameterGroup {
   };
   GradientView claim_gradient(size_t index);
   // Call this after all gradients of this micro-batch were written: it starts their sum over ranks. Parameters without
-  // a gradient count as zero.
+  // a gradient count as zero. A parameter whose gradient is in its .grad() instead is refused: it would never train.
   void start_reduce(bool last_micro_batch);
   void wait_for_reduce();
 
@@ -89,6 +89,7 @@ class ShardedParameterGroup {
   bool sharded() const { return shard_group_.size() > 1; }
   void open_gradients();
   void clear_unwritten();
+  void refuse_stray_gradients() const;
   // Afterwards the gradient slot can be reused. The all-reduce over replicas works on the shard and overlaps with other
   // layers.
   void finish_reduce_scatter();

@@ -137,8 +137,8 @@ TEST(ParameterTable, OfGraphNetworks) {
   const auto quickstart = parameter_table(config);
   EXPECT_EQ(parameter_count(quickstart), 296218);
   ASSERT_EQ(quickstart.size(), 3u);
-  EXPECT_FALSE(quickstart[0].is_layer);
-  EXPECT_TRUE(quickstart[2].is_layer);
+  EXPECT_EQ(quickstart[0].role, Role::root);
+  EXPECT_EQ(quickstart[2].role, Role::layer);
   std::vector<std::string> names;
   for (const Parameter& parameter : quickstart[1].parameters) names.push_back(parameter.name);
   EXPECT_EQ(names, (std::vector<std::string>{"layers.0.norm.weight", "layers.0.norm.bias", "layers.0.neighbor.weight",
@@ -156,6 +156,8 @@ TEST(ParameterTable, OfGraphNetworks) {
   config.pooling = NodePooling::attention;
   const auto pooled = parameter_table(config);
   EXPECT_EQ(parameter_count(pooled), (128 * 256 + 3 * 256) + 2 * (256 * 256 + 3 * 256) + (256 + 1) + (256 * 40 + 40));
+  EXPECT_EQ(pooled.front().role, Role::layer);
+  EXPECT_EQ(pooled.back().role, Role::head);
   EXPECT_EQ(pooled.back().name, "head");
   EXPECT_EQ(pooled.back().parameters[0].name, "pooling.gate.weight");
 }

@@ -123,5 +123,25 @@ INSTANTIATE_TEST_SUITE_P(Ways, HybridGroups,
                                          Way{at::kFloat, 3, true}, Way{at::kBFloat16, 1, false},
                                          Way{at::kBFloat16, 3, false}, Way{at::kBFloat16, 3, true}));
 
+// The buffer of the group has zeros for a gradient that went elsewhere: the weight would stay as it began.
+TEST(ShardedParameterGroup, RefusesAGradientThatWentElsewhere) {
+  Log log;
+  Twins shards("shards", log), replicas("replicas", log);
+  const FlatLayout layout({{"scale.weight", {3, 5}, true}, {"bias", {5}, false}}, shards.size());
+  SlotPool weights(1, layout.elements(), at::TensorOptions(at::kFloat)), gradients(1, layout.elements(), at::kFloat);
+  ShardedParameterGroup group({.name = "blocks.0", .precision = {}}, layout, shards, replicas, &weights, &gradients);
+  group.begin_step();
+  group.claim_gradient(1).into.fill_(1);
+  group.parameters()[0].mutable_grad() = at::zeros({3, 5});
+  try {
+    group.start_reduce(/*last_micro_batch=*/true);
+    FAIL() << "a gradient outside of the group counts as zero";
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    EXPECT_NE(message.find("scale.weight: its gradient went to .grad()"), std::string::npos) << message;
+    EXPECT_NE(message.find("kernels::deliver_weight_gradient"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace strata::sharding

@@ -51,9 +51,7 @@ Results run(const modules::TransformerConfig& config, const trainer::TrainerConf
   const modules::Transformer model(config, all.kernels, [&](const std::string& name) { return parameters.at(name); });
   modules::StepContext context;
   if (config.family == modules::Family::llama) {
-    const auto tables = modules::rotary_tables(config, config.sequence);
-    context.rotary_cosine = tables.cosine;
-    context.rotary_sine = tables.sine;
+    context.put(std::make_shared<const modules::RotaryTables>(modules::rotary_tables(config, config.sequence)));
   }
   const Tensor ids = read_rows(ids_path, config.sequence + 1, at::kLong);
   const Tensor hidden = model(ids.narrow(1, 0, config.sequence).contiguous(), context);

@@ -17,8 +17,10 @@
 #include "tests/trainer/data/token_files.h"
 #include "trainer/config/load_config.h"
 #include "trainer/data/images/image_mixing.h"
+#include "trainer/feed/batch_feed.h"
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/parallelize.h"
+#include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -90,10 +92,7 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
   for (int64_t i = 0; i < config.micro_batches(); ++i) {
     model.set_last_micro_batch(i + 1 == config.micro_batches());
     const int64_t first = (i * world.size() + world.rank()) * config.micro_batch;
-    MicroBatch batch = task->training_batch(first, config.micro_batch);
-    batch.inputs = batch.inputs.to(device);
-    batch.targets = batch.targets.to(device);
-    if (batch.share.defined()) batch.share = batch.share.to(device);
+    const MicroBatch batch = to_device(task->training_batch(first, config.micro_batch), device);
     const Tensor part = task->loss(batch, scale, dropout_key);
     part.backward();
     model.finish_backward();
@@ -225,20 +224,18 @@ TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
   const auto task = make_task(config);
   ShardedModel model(config, *task, mesh, {.device = tests::device()});
   model.begin_step();
-  MicroBatch batch = task->training_batch(0, config.micro_batch);
-  batch.inputs = batch.inputs.to(tests::device());
-  batch.targets = batch.targets.to(tests::device());
-  batch.share = batch.share.to(tests::device());
-  const Tensor others = swapped_in_pairs(batch.targets);
-  ASSERT_FALSE(at::equal(batch.targets, others));
+  const MicroBatch batch = to_device(task->training_batch(0, config.micro_batch), tests::device());
+  const auto& [images, labels, shares] = batch.as<MixedImages>();
+  const Tensor others = swapped_in_pairs(labels);
+  ASSERT_FALSE(at::equal(labels, others));
   const Tensor one = at::full({}, 1, at::dtype(at::kFloat).device(tests::device()));
   const auto loss = [&](const MicroBatch& part) { return task->loss(part, one, {}).item<double>(); };
-  const double share = batch.share.mean().item<double>(), whole = loss(batch);
+  const double share = shares.mean().item<double>(), whole = loss(batch);
   EXPECT_GT(share, 0.01);
   EXPECT_LT(share, 0.99);
   // Pixels become numbers after they were mixed as well as before.
-  const Tensor seen = mixed(batch.inputs.to(at::kFloat), batch.share);
-  const double first = loss({seen, batch.targets}), second = loss({seen, others});
+  const Tensor seen = mixed(images.to(at::kFloat), shares);
+  const double first = loss(MixedImages{seen, labels}), second = loss(MixedImages{seen, others});
   EXPECT_NE(first, second);
   EXPECT_NEAR(whole, share * first + (1 - share) * second, 1e-5 * whole);
   model.reshard();

@@ -16,6 +16,7 @@
 #include "trainer/feed/packed_batches.h"
 #include "trainer/step_results.h"
 #include "trainer/strict_step.h"
+#include "trainer/tasks/graph_batch.h"
 
 namespace strata::trainer {
 namespace {
@@ -27,7 +28,7 @@ Tensor numbers(int64_t step, int64_t batch) { return at::full({3, 5}, 100 * step
 std::vector<MicroBatch> read(int64_t step) {
   if (step == 13) throw Error(ExitCode::data, "token 13 is damaged");
   std::vector<MicroBatch> batches;
-  for (int64_t i = 0; i < 2; ++i) batches.push_back({numbers(step, i), numbers(step, i + 50), 3 * i});
+  for (int64_t i = 0; i < 2; ++i) batches.push_back({GraphBatch{numbers(step, i), numbers(step, i + 50)}, 3 * i});
   return batches;
 }
 
@@ -39,12 +40,13 @@ TEST(BatchFeed, GivesTheBatchesOfEachStepAlsoAfterAJump) {
     ASSERT_EQ(batches.size(), 2u);
     for (int64_t i = 0; i < 2; ++i) {
       const MicroBatch& batch = batches[static_cast<size_t>(i)];
-      EXPECT_TRUE(at::equal(batch.inputs.cpu(), numbers(step, i))) << step;
-      EXPECT_TRUE(at::equal(batch.targets.cpu(), numbers(step, i + 50))) << step;
+      const auto& [inputs, labels, graph] = batch.as<GraphBatch>();
+      EXPECT_TRUE(at::equal(inputs.cpu(), numbers(step, i))) << step;
+      EXPECT_TRUE(at::equal(labels.cpu(), numbers(step, i + 50))) << step;
       EXPECT_EQ(batch.first_sample, 3 * i);
-      EXPECT_EQ(batch.inputs.device(), tests::device());
+      EXPECT_EQ(inputs.device(), tests::device());
     }
-    places.push_back(batches[0].inputs.const_data_ptr());
+    places.push_back(batches[0].tensors()[0].const_data_ptr());
     if (tests::device().is_cuda()) {
       EXPECT_EQ(places.back(), places.front());  // a captured step reads them there
     }
@@ -69,7 +71,8 @@ std::vector<MicroBatch> read_graphs(int64_t step) {
                              at::full({nodes}, static_cast<double>(step), at::kFloat)});
     graph->pooling = {kernels::NeighborGraph::from_edges(sources, targets, nodes, nodes + 1), {}};
     graph->first_row = 7 * step;
-    batch.graph = graph;
+    const auto& [inputs, labels, none] = batch.as<GraphBatch>();
+    batch = {GraphBatch{inputs, labels, graph}, batch.first_sample};
   }
   return batches;
 }
@@ -78,16 +81,17 @@ void expect_graphs_of(int64_t step, const std::vector<MicroBatch>& batches) {
   const std::vector<MicroBatch> expected = read_graphs(step);
   ASSERT_EQ(batches.size(), expected.size());
   for (size_t i = 0; i < batches.size(); ++i) {
-    EXPECT_TRUE(at::equal(batches[i].inputs.cpu(), expected[i].inputs)) << step;
-    EXPECT_TRUE(at::equal(batches[i].targets.cpu(), expected[i].targets)) << step;
+    const GraphBatch &batch = batches[i].as<GraphBatch>(), &wanted = expected[i].as<GraphBatch>();
+    EXPECT_TRUE(at::equal(batch.inputs.cpu(), wanted.inputs)) << step;
+    EXPECT_TRUE(at::equal(batch.labels.cpu(), wanted.labels)) << step;
     EXPECT_EQ(batches[i].first_sample, expected[i].first_sample);
-    const modules::GraphStep &graph = *batches[i].graph, &other = *expected[i].graph;
+    const modules::GraphStep &graph = *batch.graph, &other = *wanted.graph;
     EXPECT_EQ(graph.first_row, other.first_row);
     EXPECT_FALSE(graph.features.graph.by_target.offsets.defined());
     EXPECT_FALSE(graph.pooling.edge_weight.defined());
     EXPECT_EQ(graph.pooling.graph.targets, other.pooling.graph.targets);
     for (const auto& [one, two] : {std::pair{&graph.layers[0], &other.layers[0]}, {&graph.pooling, &other.pooling}}) {
-      EXPECT_EQ(one->graph.device(), batches[i].inputs.device());
+      EXPECT_EQ(one->graph.device(), batch.inputs.device());
       EXPECT_TRUE(at::equal(one->graph.by_target.offsets.cpu(), two->graph.by_target.offsets));
       EXPECT_TRUE(at::equal(one->graph.by_target.neighbors.cpu(), two->graph.by_target.neighbors));
       EXPECT_TRUE(at::equal(one->graph.by_source.neighbors.cpu(), two->graph.by_source.neighbors));
@@ -115,9 +119,11 @@ TEST(PackedBatches, AreWhatWasPacked) {
   const PackedBatches packed(read_graphs(4), /*pinned=*/tests::device().is_cuda());
   const std::vector<MicroBatch> batches = packed.on(tests::device());
   expect_graphs_of(4, batches);
-  EXPECT_EQ(batches[0].inputs.storage().data(), batches[1].graph->pooling.graph.by_source.offsets.storage().data());
-  const auto address = reinterpret_cast<uintptr_t>(batches[1].graph->layers[0].edge_weight.const_data_ptr());
-  EXPECT_EQ((address - reinterpret_cast<uintptr_t>(batches[0].inputs.storage().data())) % 256, 0u);
+  const void* block = batches[0].as<GraphBatch>().inputs.storage().data();
+  const modules::GraphStep& graph = *batches[1].as<GraphBatch>().graph;
+  EXPECT_EQ(block, graph.pooling.graph.by_source.offsets.storage().data());
+  const auto address = reinterpret_cast<uintptr_t>(graph.layers[0].edge_weight.const_data_ptr());
+  EXPECT_EQ((address - reinterpret_cast<uintptr_t>(block)) % 256, 0u);
 }
 
 TEST(StepResults, GiveEveryStepOnceAndInOrder) {

@@ -19,7 +19,7 @@
 #include "tools/bench/shapes.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/used_shapes.h"
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::tools {
 namespace {

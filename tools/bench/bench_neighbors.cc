@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
 
 namespace strata {
@@ -38,8 +39,9 @@ void run(const Request& request) {
     const c10::ParallelGuard one_thread(true);
     for (int64_t step = next++; step < end; step = next++) {
       const trainer::MicroBatch batch = task->training_batch(step * config.batch, config.micro_batch);
-      nodes += batch.inputs.size(0);
-      for (const auto& layer : batch.graph->layers) edges += layer.graph.edges();
+      const auto& [inputs, labels, graph] = batch.as<trainer::GraphBatch>();
+      nodes += inputs.size(0);
+      for (const auto& layer : graph->layers) edges += layer.graph.edges();
     }
   };
   read(/*end=*/3);  // warm-up: pages are touched for the first time

@@ -26,7 +26,7 @@
 #include "trainer/config/launcher_facts.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/used_shapes.h"
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::tools {
 namespace {

@@ -9,10 +9,10 @@
 namespace strata::trainer {
 
 void BadSamples::tell_new_ones(const std::function<void(const std::string& line)>& tell) {
-  const std::optional<Task::BadSampleLimit> limit = task_.bad_sample_limit();
+  const auto limit = task_ != nullptr ? task_->bad_sample_limit() : std::nullopt;
   if (!limit) return;
   std::string found;
-  for (const std::string& line : task_.take_bad_samples()) found += line + '\n';
+  for (const std::string& line : task_->take_bad_samples()) found += line + '\n';
   for (const std::string& of_rank : gather_(found)) {
     std::istringstream lines(of_rank);
     for (std::string line; std::getline(lines, line);) {

@@ -8,21 +8,22 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
 class BadSamples {
  public:
   // `gather` gives all ranks' texts in rank order.
-  BadSamples(Task& task, std::function<std::vector<std::string>(const std::string&)> gather)
+  // Null: the task finds none.
+  BadSamples(const FindsBadSamples* task, std::function<std::vector<std::string>(const std::string&)> gather)
       : task_(task), gather_(std::move(gather)) {}
 
   // Collective. Throws Error (data) when there are more than the run allows.
   void tell_new_ones(const std::function<void(const std::string& line)>& tell);
 
  private:
-  Task& task_;
+  const FindsBadSamples* task_;
   const std::function<std::vector<std::string>(const std::string&)> gather_;
   std::set<std::string> told_;
 };

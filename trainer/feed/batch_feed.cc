@@ -16,25 +16,17 @@ namespace {
 constexpr int64_t kMostGraphThreads = 8;  // each has the batches of a step in memory
 
 MicroBatch like(const MicroBatch& batch, at::TensorOptions options) {
-  const auto like_it = [&](const Tensor& tensor) {
-    return tensor.defined() ? at::empty_like(tensor, options) : tensor;
-  };
-  return {like_it(batch.inputs), like_it(batch.targets), batch.first_sample, like_it(batch.share)};
+  return batch.with_each([&](const Tensor& tensor) { return at::empty_like(tensor, options); });
 }
 
 void copy(std::vector<MicroBatch>& to, const std::vector<MicroBatch>& from) {
-  for (size_t i = 0; i < from.size(); ++i) {
-    to[i].inputs.copy_(from[i].inputs, /*non_blocking=*/true);
-    to[i].targets.copy_(from[i].targets, /*non_blocking=*/true);
-    if (from[i].share.defined()) to[i].share.copy_(from[i].share, /*non_blocking=*/true);
-    to[i].first_sample = from[i].first_sample;
-  }
+  for (size_t i = 0; i < from.size(); ++i) to[i] = from[i].copied_to(to[i]);
 }
 
 }  // namespace
 
 MicroBatch to_device(const MicroBatch& batch, at::Device device) {
-  return with_each(batch, [&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
+  return batch.with_each([&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
 }
 
 BatchFeed::BatchFeed(Read read, at::Device device, bool own_graphs) : read_(std::move(read)), device_(device) {

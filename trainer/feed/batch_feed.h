@@ -15,7 +15,7 @@
 #include "base/worker_thread.h"
 #include "sharding/process/gpu_watch.h"
 #include "trainer/feed/graph_feed.h"
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/micro_batch.h"
 
 namespace strata::trainer {
 

@@ -25,7 +25,7 @@ std::vector<MicroBatch> GraphFeed::next(int64_t step) {
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
   copied_.hold_back(stream);
   // All of them lie in one block, which the copying stream may write again when this one is done with it.
-  there.batches.front().inputs.record_stream(stream.unwrap());
+  there.batches.front().tensors().front().record_stream(stream.unwrap());
   if (reading_.front().packed.wait_for(std::chrono::seconds(0)) == std::future_status::ready) start_copy();
   return there.batches;
 }

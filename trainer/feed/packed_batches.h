@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The micro-batches of a step, with the graphs that belong to them, in one block of memory: one copy brings all of it
-// to a device, whatever it is made of.
+// The micro-batches of a step, of any number of tensors, in one block of memory: one copy brings all of it to a device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <vector>
 
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/micro_batch.h"
 
 namespace strata::trainer {
-
-// The same batch with each of its tensors replaced.
-MicroBatch with_each(const MicroBatch& batch, const std::function<Tensor(const Tensor&)>& replaced);
 
 class PackedBatches {
  public:

@@ -23,7 +23,7 @@ struct UsedShape {
 };
 
 // The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
-// otherwise. `graph`: Task::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
+// otherwise. `graph`: HasGraphSizes::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
 
 // The names of all ops, also of a model whose shapes are not known before its data are read.

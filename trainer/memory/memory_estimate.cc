@@ -29,7 +29,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
     shard += padded / shards;
     gradients += bytes_of(gradient_type(config, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
-    if (group.is_layer) {
+    if (group.role == modules::Role::layer) {
       if (keeps_full_gradient(config, group)) kept_gradients += bytes_of(reduce) * padded;
     } else {
       outside_weights += bytes_of(compute) * padded;

@@ -24,7 +24,7 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
   SlotPlan plan;
   if (shards == 1) return plan;
   for (const modules::ParameterGroup& group : table) {
-    if (!group.is_layer) continue;
+    if (group.role != modules::Role::layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
     add(plan.weights, config.precision.compute_of(group.name), elements);
     if (!keeps_full_gradient(config, group)) add(plan.gradients, config.precision.reduce_of(group.name), elements);
@@ -37,7 +37,7 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
 }
 
 bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group) {
-  return !group.is_layer || config.sharding.accumulate == sharding::Accumulate::full;
+  return group.role != modules::Role::layer || config.sharding.accumulate == sharding::Accumulate::full;
 }
 
 bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group) {

@@ -23,7 +23,7 @@ using modules::ParameterGroup;
 double element_bytes(const std::vector<ParameterGroup>& table, const PrecisionConfig& precision, bool in_layers) {
   double bytes = 0, elements = 0;
   for (const ParameterGroup& group : table) {
-    if (group.is_layer != in_layers) continue;
+    if ((group.role == modules::Role::layer) != in_layers) continue;
     bytes += static_cast<double>(bytes_of(precision.compute_of(group.name)) * group.elements());
     elements += static_cast<double>(group.elements());
   }

@@ -29,9 +29,7 @@ MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t cou
   const int64_t in_step = first_sample % config_.batch;
   const Tensor before = drawn(graphs_.train, first_sample - in_step, in_step);
   const Tensor graphs = drawn(graphs_.train, first_sample, count);
-  MicroBatch batch = batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before));
-  batch.first_sample = in_step;
-  return batch;
+  return {batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before)), in_step};
 }
 
 MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
@@ -59,7 +57,7 @@ int64_t GraphClassification::nodes_in(const Tensor& graphs) const {
   return nodes;
 }
 
-MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& labels, int64_t first_row) const {
+GraphBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& labels, int64_t first_row) const {
   const int64_t* first = integers(graphs_.first_nodes);
   const int64_t* offset = integers(rows_.offsets);
   std::vector<Tensor> nodes, columns;
@@ -80,21 +78,21 @@ MicroBatch GraphClassification::batch_of(const Tensor& graphs, const Tensor& lab
   step->layers.push_back(weighted_graph(rows, all_nodes.numel()));
   step->pooling = weighted_graph({begins, at::arange(all_nodes.numel(), at::kLong), {}}, all_nodes.numel());
   step->first_row = first_row;
-  MicroBatch batch{graphs_.dense_features.index_select(0, all_nodes), labels};
-  batch.graph = std::move(step);
-  return batch;
+  return {graphs_.dense_features.index_select(0, all_nodes), labels, std::move(step)};
 }
 
-Tensor GraphClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
+Tensor GraphClassification::logits(const GraphBatch& batch, const Tensor& dropout_key) const {
   return scores_of(batch.inputs.to(feature_type()), batch.graph, dropout_key);
 }
 
 Tensor GraphClassification::evaluation_sums(const MicroBatch& batch) const {
-  return label_sums(logits(batch, /*dropout_key=*/{}), batch.targets[0], batch.targets[1]);
+  const GraphBatch& graphs = batch.as<GraphBatch>();
+  return label_sums(logits(graphs, /*dropout_key=*/{}), graphs.labels[0], graphs.labels[1]);
 }
 
 Tensor GraphClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  return label_loss(logits(batch, dropout_key), batch.targets, scale);
+  const GraphBatch& graphs = batch.as<GraphBatch>();
+  return label_loss(logits(graphs, dropout_key), graphs.labels, scale);
 }
 
 }  // namespace strata::trainer

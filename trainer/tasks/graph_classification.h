@@ -25,12 +25,12 @@ class GraphClassification : public GraphTask {
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  GraphSizes graph_sizes() const override { return sizes_of(training_batch(0, config_.micro_batch)); }
+  GraphSizes graph_sizes() const override { return sizes_of(training_batch(0, config_.micro_batch).as<GraphBatch>()); }
 
  private:
   int64_t nodes_in(const Tensor& graphs) const;
-  MicroBatch batch_of(const Tensor& graphs, const Tensor& labels, int64_t first_row) const;
-  Tensor logits(const MicroBatch& batch, const Tensor& dropout_key) const;
+  GraphBatch batch_of(const Tensor& graphs, const Tensor& labels, int64_t first_row) const;
+  Tensor logits(const GraphBatch& batch, const Tensor& dropout_key) const;
 
   GraphData graphs_;
   SparseRows rows_;   // of all graphs, as the convolutions want them

@@ -44,8 +44,7 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
 
 GraphTask::GraphTask(const TrainerConfig& config, const GraphData& graph)
     : config_(config),
-      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy) {
+      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)) {
   check_features(graph, model_config_);
   check(graph, model_config_.classes);
   fingerprint_ = fingerprint_of(graph);
@@ -57,9 +56,10 @@ std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
 
 void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
 }
 
-GraphSizes GraphTask::sizes_of(const MicroBatch& batch) {
+GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {
   GraphSizes sizes;
   sizes.nodes = batch.inputs.size(0);
   sizes.features = size_of(batch.graph->features), sizes.pooling = size_of(batch.graph->pooling);
@@ -89,7 +89,7 @@ Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const module
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = graph->first_row;
-  context.graph = std::move(graph);
+  context.put(std::move(graph));
   return (*model_)(features, context);
 }
 

@@ -7,14 +7,16 @@
 #include "kernels/runtime/level.h"
 #include "modules/graph/graph_network.h"
 #include "trainer/data/graphs/graph_data.h"
+#include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
 // On the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 
-class GraphTask : public Task {
+class GraphTask : public Task, public HasGraphSizes {
  public:
   std::vector<modules::ParameterGroup> parameter_table() const override;
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
@@ -27,7 +29,7 @@ class GraphTask : public Task {
   GraphTask(const TrainerConfig& config, const GraphData& graph);
 
   // Of a batch with a graph of its own.
-  static GraphSizes sizes_of(const MicroBatch& batch);
+  static GraphSizes sizes_of(const GraphBatch& batch);
 
   // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
   Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;
@@ -47,7 +49,7 @@ class GraphTask : public Task {
   std::unique_ptr<modules::GraphNetwork> model_;
 
  private:
-  const kernels::Level loss_level_;
+  kernels::Level loss_level_ = {};  // from build_model on
   std::string fingerprint_;
 };
 

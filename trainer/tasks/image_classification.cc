@@ -35,7 +35,6 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 ImageClassification::ImageClassification(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       images_(open_images(model_config_, config.data)),
       mixing_(image_mixing(config.data)) {}
 
@@ -45,6 +44,7 @@ std::vector<modules::ParameterGroup> ImageClassification::parameter_table() cons
 
 void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::VisionTransformer>(model_config_, config_.kernels, parameter);
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
   std::vector<double> factors, offsets;
   for (const Normalization& normalization : images_.normalization) {
     factors.push_back(1 / (255 * normalization.deviation));
@@ -58,30 +58,31 @@ MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t cou
   const auto seed = static_cast<uint64_t>(config_.run.seed);
   const auto [images, labels] = images_.training->training_batch(seed, first_sample, count);
   const int64_t in_step = first_sample % config_.batch;
-  if (mixing_.mixup == 0 && mixing_.cutmix == 0) return {images, labels, in_step};
+  if (mixing_.mixup == 0 && mixing_.cutmix == 0) return {MixedImages{images, labels}, in_step};
   const uint64_t key = mix(seed, static_cast<uint64_t>(first_sample / config_.batch));  // of the step
   const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, model_config_.image_size);
-  return {images, labels, in_step, share_of_pixels(drawn, model_config_.image_size)};
+  return {MixedImages{images, labels, share_of_pixels(drawn, model_config_.image_size)}, in_step};
 }
 
 MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
   const int64_t missing = count - there;
   const auto [images, labels] = images_.validation->evaluation_batch(std::min(first_sample, end), there);
-  if (missing == 0) return {images, labels};
-  return {at::constant_pad_nd(images, {0, 0, 0, 0, 0, 0, 0, missing}, 0),
-          at::constant_pad_nd(labels, {0, missing}, kIgnoredLabel)};
+  if (missing == 0) return MixedImages{images, labels};
+  return MixedImages{at::constant_pad_nd(images, {0, 0, 0, 0, 0, 0, 0, missing}, 0),
+                     at::constant_pad_nd(labels, {0, missing}, kIgnoredLabel)};
 }
 
 Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
-  const Tensor scores = logits(batch, /*dropout_key=*/{});
-  const Tensor labels = batch.targets.unsqueeze(1);
+  const MixedImages& images = batch.as<MixedImages>();
+  const Tensor scores = logits(images, batch.first_sample, /*dropout_key=*/{});
+  const Tensor labels = images.labels.unsqueeze(1);
   const Tensor guesses = std::get<1>(at::topk(scores, std::min(kGuesses, scores.size(1)), 1));
   const Tensor right = guesses.eq(labels);
   const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
   // Last: a level may make the gradient in the memory of the scores.
   const Tensor loss =
-      kernels::cross_entropy(scores, batch.targets, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
+      kernels::cross_entropy(scores, images.labels, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
   return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble)});
 }
 
@@ -95,12 +96,12 @@ std::vector<std::string> ImageClassification::take_bad_samples() const {
   return all;
 }
 
-std::optional<Task::BadSampleLimit> ImageClassification::bad_sample_limit() const {
+std::optional<FindsBadSamples::Limit> ImageClassification::bad_sample_limit() const {
   if (!images_.bad_share) return {};
   const int64_t count = images_.training->count() + images_.validation->count();
   char share[32];
   std::snprintf(share, sizeof(share), "%g", *images_.bad_share);
-  return BadSampleLimit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
+  return Limit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
                         std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
 }
 
@@ -108,11 +109,11 @@ std::string ImageClassification::data_fingerprint() const {
   return images_.training->fingerprint() + " " + images_.validation->fingerprint();
 }
 
-Tensor ImageClassification::logits(const MicroBatch& batch, const Tensor& dropout_key) const {
+Tensor ImageClassification::logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const {
   modules::StepContext context;
   context.dropout_key = dropout_key;
-  context.first_row = batch.first_sample * model_config_.tokens();
-  const Tensor images = at::addcmul(offset_, batch.inputs.to(at::kFloat), factor_);
+  context.first_row = first_sample * model_config_.tokens();
+  const Tensor images = at::addcmul(offset_, batch.images.to(at::kFloat), factor_);
   return (*model_)(batch.share.defined() ? mixed(images, batch.share) : images, context);
 }
 
@@ -120,12 +121,13 @@ Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, c
   const auto part = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
     return kernels::cross_entropy(scores, targets, weight, kIgnoredLabel, model_config_.label_smoothing, loss_level_);
   };
-  const Tensor scores = logits(batch, dropout_key);
-  if (!batch.share.defined()) return part(scores, batch.targets, scale);
-  const Tensor share = batch.share.mean();
+  const MixedImages& images = batch.as<MixedImages>();
+  const Tensor scores = logits(images, batch.first_sample, dropout_key);
+  if (!images.share.defined()) return part(scores, images.labels, scale);
+  const Tensor share = images.share.mean();
   // A copy, because a level may make the gradient in the memory of the scores.
-  const Tensor first = part(scores.clone(), batch.targets, scale * share);
-  return first + part(scores, swapped_in_pairs(batch.targets), scale * (1 - share));
+  const Tensor first = part(scores.clone(), images.labels, scale * share);
+  return first + part(scores, swapped_in_pairs(images.labels), scale * (1 - share));
 }
 
 }  // namespace strata::trainer

@@ -7,10 +7,21 @@
 #include "modules/vision_transformer.h"
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
-class ImageClassification : public Task {
+struct MixedImages {
+  Tensor images;      // uint8 [B, C, H, W]: pixels, which become numbers and are mixed on the device
+  Tensor labels;      // int64 [B]
+  Tensor share = {};  // fp32 [H, W]: images are mixed in pairs, see data/images/image_mixing.h; undefined: they are not
+};
+inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& replaced) {
+  const auto& [images, labels, share] = batch;
+  return {replaced(images), replaced(labels), replaced(share)};
+}
+
+class ImageClassification : public Task, public FindsBadSamples {
  public:
   explicit ImageClassification(const TrainerConfig& config);
 
@@ -18,12 +29,12 @@ class ImageClassification : public Task {
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
-  // Inputs are pixels: they become numbers and are mixed on the device.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "images"; }
 
   int64_t evaluation_samples() const override { return images_.validation->count(); }
+  int64_t evaluation_items(int64_t samples) const override { return samples; }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   // Of the losses without label smoothing, of the images whose label is the first guess, or among the first five.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
@@ -32,15 +43,15 @@ class ImageClassification : public Task {
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
   std::vector<std::string> take_bad_samples() const override;
-  std::optional<BadSampleLimit> bad_sample_limit() const override;
+  std::optional<Limit> bad_sample_limit() const override;
   std::string data_fingerprint() const override;
 
  private:
-  Tensor logits(const MicroBatch& batch, const Tensor& dropout_key) const;
+  Tensor logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const;
 
   TrainerConfig config_;
   modules::VisionTransformerConfig model_config_;
-  kernels::Level loss_level_;
+  kernels::Level loss_level_ = {};  // from build_model on
   ImageSets images_;
   ImageMixingConfig mixing_;
   Tensor factor_, offset_;  // fp32 [C, 1, 1]: what a pixel is multiplied by, and what is added then

@@ -23,8 +23,6 @@ const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDa
 LanguageModeling::LanguageModeling(const TrainerConfig& config)
     : config_(config),
       model_config_(std::get<modules::TransformerConfig>(config.model.type)),
-      head_level_(modules::kernels_for(config.kernels, "head").linear),
-      loss_level_(modules::kernels_for(config.kernels, "").cross_entropy),
       head_and_loss_level_(config.kernels.levels.linear_cross_entropy),
       train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
       validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
@@ -35,28 +33,30 @@ std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
 
 void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, config_.kernels, parameter);
+  head_level_ = modules::kernels_for(config_.kernels, "head").linear;
+  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
   if (model_config_.family == modules::Family::llama) {
-    rotary_ = modules::rotary_tables(model_config_, model_config_.sequence);
-    rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
+    const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
+    rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
   }
 }
 
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  const auto [inputs, targets] = train_.training_batch(static_cast<uint64_t>(config_.run.seed), first_sample, count);
-  return {inputs, targets, first_sample % config_.batch};
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  return {train_.training_batch(seed, first_sample, count), first_sample % config_.batch};
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
   const int64_t missing = count - there;
   const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, end), there);
-  if (missing == 0) return {inputs, targets};
-  return {at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
-          at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnoredLabel)};
+  if (missing == 0) return TokenBatch{inputs, targets};
+  return TokenBatch{at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
+                    at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnoredLabel)};
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
-  const Tensor one = at::ones({}, batch.inputs.options().dtype(at::kFloat));
+  const Tensor one = at::ones({}, batch.as<TokenBatch>().inputs.options().dtype(at::kFloat));
   return loss(batch, one, /*dropout_key=*/{}).to(at::kDouble).reshape({1});
 }
 
@@ -67,9 +67,13 @@ std::map<std::string, double> LanguageModeling::metrics(const std::vector<double
 }
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  modules::StepContext context{rotary_.cosine, rotary_.sine, dropout_key, batch.first_sample * model_config_.sequence};
-  const Tensor targets = batch.targets.flatten();
-  const Tensor hidden = (*model_)(batch.inputs, context).flatten(0, 1).to(model_->head_weight().scalar_type());
+  modules::StepContext context;
+  context.dropout_key = dropout_key;
+  context.first_row = batch.first_sample * model_config_.sequence;
+  if (rotary_) context.put(rotary_);
+  const auto& [tokens, labels] = batch.as<TokenBatch>();
+  const Tensor targets = labels.flatten();
+  const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (head_and_loss_level_) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
                                          /*label_smoothing=*/0, *head_and_loss_level_);

@@ -12,6 +12,11 @@
 
 namespace strata::trainer {
 
+inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replaced) {
+  const auto& [inputs, targets] = batch;
+  return {replaced(inputs), replaced(targets)};
+}
+
 class LanguageModeling : public Task {
  public:
   explicit LanguageModeling(const TrainerConfig& config);
@@ -25,6 +30,7 @@ class LanguageModeling : public Task {
   std::string item_name() const override { return "tokens"; }
 
   int64_t evaluation_samples() const override { return validation_.windows(); }
+  int64_t evaluation_items(int64_t samples) const override { return samples * items_per_sample(); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
@@ -35,12 +41,12 @@ class LanguageModeling : public Task {
  private:
   TrainerConfig config_;
   modules::TransformerConfig model_config_;
-  kernels::Level head_level_, loss_level_;
+  kernels::Level head_level_ = {}, loss_level_ = {};  // from build_model on
   // Asked for by name in `kernels:`, head and loss are one op, and the logits never exist as a whole.
   std::optional<kernels::Level> head_and_loss_level_;
   TokenCorpus train_, validation_;
   std::unique_ptr<modules::Transformer> model_;
-  modules::RotaryTables rotary_;
+  std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions
 };
 
 }  // namespace strata::trainer

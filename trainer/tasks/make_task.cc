@@ -11,6 +11,7 @@
 #include "trainer/tasks/language_modeling.h"
 #include "trainer/tasks/node_classification.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -70,9 +71,7 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
 
 GraphSizes graph_sizes(const TrainerConfig& config) {
   if (!std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return {};
-  TrainerConfig any_level = config;  // `best` may not be known yet
-  any_level.kernels.default_level = kernels::Level::aten;
-  return make_task(any_level)->graph_sizes();
+  return graph_sizes_of(*make_task(config));
 }
 
 }  // namespace strata::trainer

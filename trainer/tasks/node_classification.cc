@@ -21,7 +21,7 @@ constexpr uint64_t kNeighbors = 1;  // a stream of random choices beside that of
 constexpr int64_t kRowsOfSample = int64_t{1} << 24;
 
 // What the whole graph is asked for by: it is on the device already.
-MicroBatch whole_graph() { return {at::zeros({1}, at::kLong), at::zeros({1}, at::kLong)}; }
+MicroBatch whole_graph() { return GraphBatch{at::zeros({1}, at::kLong), at::zeros({1}, at::kLong)}; }
 
 }  // namespace
 
@@ -69,7 +69,7 @@ GraphSizes NodeClassification::graph_sizes() const {
   const GraphPart part = model_ ? part_ : part_of_rank(0, config_.run.ranks);
   const int64_t own = part.nodes(), sources = own + part.halo.size(0);
   GraphSizes sizes;
-  if (sampler_) sizes = sizes_of(sampled_batch(0, config_.micro_batch));
+  if (sampler_) sizes = sizes_of(sampled_batch(0, config_.micro_batch).as<GraphBatch>());
   sizes.standing = {own, sources, part.rows.columns.size(0), part.rows.values.defined()};
   sizes.splits = graph_.test.defined() ? 3 : 2;
   sizes.sent = part.sent.size(0);
@@ -105,7 +105,7 @@ MicroBatch NodeClassification::sampled_batch(int64_t first_sample, int64_t count
   }
   const int64_t first_of_step = first_sample % config_.batch;
   graph->first_row = first_of_step * kRowsOfSample;
-  return {part.nodes, graph_.labels.index_select(0, seeds), first_of_step, /*share=*/{}, graph};
+  return {GraphBatch{part.nodes, graph_.labels.index_select(0, seeds), std::move(graph)}, first_of_step};
 }
 
 MicroBatch NodeClassification::evaluation_batch(int64_t /*first_sample*/, int64_t /*count*/, int64_t /*end*/) const {
@@ -117,9 +117,10 @@ Tensor NodeClassification::evaluation_sums(const MicroBatch& /*batch*/) const {
 }
 
 Tensor NodeClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  if (!batch.graph) return label_loss(scores_of(features_, step_, dropout_key), train_targets_, scale);
-  const Tensor features = all_features_.defined() ? all_features_.index_select(0, batch.inputs) : Tensor();
-  return label_loss(scores_of(features, batch.graph, dropout_key), batch.targets, scale);
+  const auto& [nodes, labels, graph] = batch.as<GraphBatch>();
+  if (!graph) return label_loss(scores_of(features_, step_, dropout_key), train_targets_, scale);
+  const Tensor features = all_features_.defined() ? all_features_.index_select(0, nodes) : Tensor();
+  return label_loss(scores_of(features, graph, dropout_key), labels, scale);
 }
 
 // The labels of those of these nodes that are this rank's; all others are ignored.

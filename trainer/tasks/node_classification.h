@@ -13,7 +13,7 @@ namespace strata::trainer {
 
 // A sample is the whole graph, of which each rank has its part; what is learnt from are the labels of the nodes for
 // training. With sampled neighbors a sample is such a node, and only evaluations see the whole graph.
-class NodeClassification : public GraphTask {
+class NodeClassification : public GraphTask, public SharesSamples {
  public:
   // The order says which ranks compute what.
   NodeClassification(const TrainerConfig& config, const GraphData& graph, GraphOrder order);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is learnt: a model, its batches, its loss and its metric. One task per kind of work; the loop knows only this.
+// What is learnt: a model, its batches, its loss and its metric. One task per kind of work; the loop knows only this,
+// and what some tasks can besides (task_powers.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,37 +9,24 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "modules/config/parameter_table.h"
-#include "modules/graph/graph_step.h"
 #include "modules/layer.h"
 #include "modules/parameters.h"
-#include "sharding/communication/communicator.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/data/graphs/graph_sizes.h"
+#include "trainer/tasks/micro_batch.h"
 
 namespace strata::trainer {
 
 using at::Tensor;
-
-struct MicroBatch {
-  Tensor inputs, targets;
-  int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
-  Tensor share = {};         // fp32 [H, W]: images are mixed in pairs, see data/image_mixing.h; undefined: they are not
-  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, in another size each time
-};
 
 class Task {
  public:
   virtual ~Task() = default;
 
   virtual std::vector<modules::ParameterGroup> parameter_table() const = 0;
-  // Called once, before build_model, with all ranks: a task of which they share each sample computes its part of it.
-  // The communicator outlives the task.
-  virtual void share_samples(sharding::Communicator& /*world*/) {}
   // Called once, before anything below.
   virtual void build_model(const modules::ParameterLookup& parameter, at::Device device) = 0;
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
@@ -52,7 +40,7 @@ class Task {
 
   virtual int64_t evaluation_samples() const = 0;
   // In the first `samples` of them.
-  virtual int64_t evaluation_items(int64_t samples) const { return samples * items_per_sample(); }
+  virtual int64_t evaluation_items(int64_t samples) const = 0;
   // `count` samples from `first_sample` on; those from `end` on, at most evaluation_samples(), count nothing.
   virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;
   // fp64 [n], summed over the items of the batch: the losses in nats, then whatever else metrics() wants the mean of.
@@ -64,25 +52,11 @@ class Task {
   // scale * sum of the losses of the items; `dropout_key` undefined: no dropout.
   virtual Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const = 0;
 
-  // What this rank has found in the data that cannot be used, and has not been told: a line for each sample. They are
-  // left out, until they are too many on all ranks; nothing: the data were checked as a whole.
-  virtual std::vector<std::string> take_bad_samples() const { return {}; }
-  struct BadSampleLimit {
-    int64_t most = 0;
-    std::string rule;  // what the limit comes from, for the message
-  };
-  virtual std::optional<BadSampleLimit> bad_sample_limit() const { return {}; }
-
-  // Of a training step on one rank; of tasks without graphs nothing.
-  virtual GraphSizes graph_sizes() const { return {}; }
-
   // Identifies the data: equal on all ranks, kept in checkpoints.
   virtual std::string data_fingerprint() const = 0;
 };
 
 // The task for a configuration.
 std::unique_ptr<Task> make_task(const TrainerConfig& config);
-// Those of its task, where its model is of graphs, which are read for it; otherwise nothing.
-GraphSizes graph_sizes(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -18,6 +18,7 @@
 #include "trainer/config/load_config.h"
 #include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -129,7 +130,7 @@ Calls calls_of(const TrainerConfig& config) {
       at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}));
   sharding::LocalCommunicator alone(at::kCPU);
   const auto task = make_task(config);
-  task->share_samples(alone);
+  share_samples(*task, alone);
   std::map<std::string, Tensor> parameters;
   for (const modules::ParameterGroup& group : task->parameter_table()) {
     for (const modules::Parameter& parameter : group.parameters) {

@@ -13,6 +13,7 @@
 #include "sharding/communication/local_communicator.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -55,7 +56,7 @@ Counts calls_of(const TrainerConfig& config, Task& task) {
   const at::CallbackHandle handle =
       at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}));
   sharding::LocalCommunicator alone(at::kCPU);
-  task.share_samples(alone);
+  share_samples(task, alone);
   std::map<std::string, Tensor> parameters;
   for (const modules::ParameterGroup& group : task.parameter_table()) {
     for (const modules::Parameter& parameter : group.parameters) {
@@ -85,9 +86,9 @@ TEST_P(GraphShapes, AreOfTheOpsThatAreCalled) {
     for (const char* data : {"", ", neighbors: [3, 3, 3]"}) {
       const TrainerConfig config = config_of("convolution: " + GetParam() + more, data);
       const auto task = make_task(config);
-      const Counts counts = planned(config, task->graph_sizes());
+      const Counts counts = planned(config, graph_sizes_of(*task));
       EXPECT_EQ(counts, calls_of(config, *task)) << more << data;
-      EXPECT_EQ(counts, planned(config, task->graph_sizes())) << "after the model was built";
+      EXPECT_EQ(counts, planned(config, graph_sizes_of(*task))) << "after the model was built";
       EXPECT_EQ(counts, planned(config, {})) << "without the graph";
     }
   }
@@ -99,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Convolutions, GraphShapes,
 
 TEST(GraphShapes, HaveTheSizesOfThatGraph) {
   const TrainerConfig config = config_of("convolution: sage, projection: sparse", "");
-  const GraphSizes sizes = make_task(config)->graph_sizes();
+  const GraphSizes sizes = graph_sizes_of(*make_task(config));
   EXPECT_EQ(sizes.nodes, 60);
   EXPECT_EQ(sizes.features.columns, 16);
   ASSERT_EQ(sizes.layers.size(), 1u);
@@ -115,7 +116,7 @@ TEST(GraphShapes, HaveTheSizesOfThatGraph) {
 
 // The nodes of a sample, then those that they lead from, and so on.
 TEST(GraphShapes, OfSampledNeighborsShrinkLayerByLayer) {
-  const GraphSizes sizes = make_task(config_of("convolution: gcn", ", neighbors: [3, 3, 3]"))->graph_sizes();
+  const GraphSizes sizes = graph_sizes_of(*make_task(config_of("convolution: gcn", ", neighbors: [3, 3, 3]")));
   ASSERT_EQ(sizes.layers.size(), 3u);
   EXPECT_EQ(sizes.nodes, sizes.layers[0].columns);
   EXPECT_EQ(sizes.layers[0].rows, sizes.layers[1].columns);

@@ -28,6 +28,7 @@
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -130,13 +131,13 @@ Counted count(const TrainerConfig& config) {
     };
   };
   ShardedModel model(config, *task, mesh, {.device = device, .around = around});
-  counted.graph = task->graph_sizes();
+  counted.graph = graph_sizes_of(*task);
   const auto options = at::dtype(at::kFloat).device(device);
   const Tensor scale = at::full({}, 1e-3, options), dropout_key = at::full({1}, 11, options.dtype(at::kLong));
   const MicroBatch batch = to_device(task->training_batch(0, config.micro_batch), device);
   const int64_t unit = device.is_cpu() ? 1 : 512;  // in multiples of which memory is given out
-  for (const Tensor& tensor : {batch.inputs, batch.targets, batch.share}) {
-    if (tensor.defined()) counted.batch += (static_cast<int64_t>(tensor.nbytes()) + unit - 1) / unit * unit;
+  for (const Tensor& tensor : batch.tensors()) {
+    counted.batch += (static_cast<int64_t>(tensor.nbytes()) + unit - 1) / unit * unit;
   }
   for (const bool counts : {false, true}) {
     model.begin_step();

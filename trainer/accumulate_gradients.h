@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Forward and backward of the micro-batches of one step: the one place where a loss becomes gradients.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+
+#include <vector>
+
+#include "trainer/parallelize.h"
+#include "trainer/report/phase_timer.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::trainer {
+
+// Gradients are complete afterwards, and full parameters given back; returns the loss of this rank, detached.
+// `enter(Phase::forward)` and `enter(Phase::backward)` return what lives as long as the phase; `after_backward` is
+// called before the rest of the gradients is reduced.
+template <class Enter, class AfterBackward>
+Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::vector<MicroBatch>& batches,
+                            const Tensor& loss_scale, const Tensor& dropout_key, const Enter& enter,
+                            const AfterBackward& after_backward) {
+  Tensor sum;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    Tensor loss;
+    {
+      [[maybe_unused]] const auto& scope = enter(Phase::forward);
+      // Gathers what is full for the whole step, which profiles count as a part of the forward.
+      if (i == 0) model.begin_step();
+      model.set_last_micro_batch(i + 1 == batches.size());
+      loss = task.loss(batches[i], loss_scale, dropout_key);
+    }
+    [[maybe_unused]] const auto& scope = enter(Phase::backward);
+    loss.backward();
+    after_backward();
+    model.finish_backward();
+    sum = sum.defined() ? sum + loss.detach() : loss.detach();
+  }
+  model.reshard();
+  return sum;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/step.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/permutation.h"
+#include "kernels/global_norm/global_norm.h"
+#include "sharding/process/failure.h"
+#include "sharding/process/stop_request.h"
+#include "trainer/accumulate_gradients.h"
+#include "trainer/learning_rate.h"
+#include "trainer/memory/device_memory.h"
+#include "trainer/memory/peak_memory.h"
+#include "trainer/nonfinite_gradient.h"
+#include "trainer/profile/call_work.h"
+#include "trainer/strict_step.h"
+#include "trainer/tasks/task_powers.h"
+
+namespace strata::trainer {
+
+using sharding::ShardedParameterGroup;
+
+Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note)
+    : config_(config),
+      bootstrap_(bootstrap),
+      device_(bootstrap.device()),
+      world_(bootstrap.communicator(config.sharding.gather), timer_),
+      mesh_(sharding::make_device_mesh(world_, config.sharding)),
+      task_(make_task(config)),
+      fault_(config.fault, bootstrap.rank(), *mesh_.shard),
+      profiler_(make_profiler(std::move(note))),
+      model_(config, *task_, mesh_,
+             {.device = device_,
+              .around =
+                  [this](int64_t index, modules::Layer layer) {
+                    layer = fault_.around(std::move(layer));
+                    return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
+                  }}),
+      kernels_(modules::kernels_for(config.kernels, "")),
+      optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      feed_([this](int64_t step) { return read_batches(step); }, device_, config.sees_new_graphs()),
+      results_(device_),
+      loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
+      updates_(scalar(0)),
+      halted_(scalar(0)),
+      one_(scalar(1)) {
+  inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
+  const std::string no_graph = why_no_graph(config, device_.is_cuda());
+  if (no_graph.empty()) {
+    graph_.emplace(bootstrap_.gpu_watch());
+  } else if (config.cuda_graph == CudaGraph::on) {
+    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
+  } else if (device_.is_cuda() && bootstrap_.rank() == 0) {
+    std::printf("cuda graph: none, because %s\n", no_graph.c_str());
+  }
+  model_.set_before_reduce([this](ShardedParameterGroup& group) { fault_.before_reduce(group); });
+}
+
+std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const std::string&)> note) const {
+  if (!config_.profile.steps) return nullptr;
+  const int rank = bootstrap_.rank(), ranks = bootstrap_.ranks();
+  return std::make_unique<profile::Profiler>(profile::Profiler::Options{
+      .steps = *config_.profile.steps,
+      .folder = config_.run.folder,
+      .on_gpu = device_.is_cuda(),
+      .device = {bootstrap_.device_name(), rank, ranks, profile::peaks_of(bootstrap_.device_name()),
+                 profile::work_of_calls(config_, graph_sizes_of(*task_)),
+                 /*one_group=*/config_.sharding.strategy != sharding::Strategy::hybrid},
+      .gather = [&bootstrap = bootstrap_](const std::string& text) { return bootstrap.gather(text); },
+      .tell = std::move(note)});
+}
+
+void Step::resume_after(int64_t step, int64_t updates) {
+  number_ = first_ = step;
+  updates_.fill_(static_cast<double>(updates));
+}
+
+void Step::take() {
+  ++number_;
+  if (profiler_) profiler_->begin_step(number_, graph_ ? first_ + StepGraph::kWarmUpSteps : 0);
+  fill_inputs();
+  run_or_replay();
+  if (profiler_) profiler_->end_step(number_);
+}
+
+// Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
+// them.
+std::vector<MicroBatch> Step::read_batches(int64_t step) const {
+  std::vector<MicroBatch> batches;
+  const int64_t size = config_.micro_batch, first = (step - 1) * config_.batch + bootstrap_.rank() * size;
+  for (int64_t i = 0; i < config_.micro_batches(); ++i) {
+    batches.push_back(task_->training_batch(first + i * size * bootstrap_.ranks(), size));
+  }
+  return batches;
+}
+
+void Step::fill_inputs() {
+  sharding::set_position(number_, "data");
+  const PhaseTimer::Scope scope(timer_, Phase::data);
+  fault_.begin_step(number_);
+  inputs_.micro_batches = feed_.next(number_);
+  inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
+  inputs_.dropout_key.fill_(
+      static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(number_))));
+  inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
+}
+
+void Step::run_or_replay() {
+  const int64_t since_start = number_ - first_;
+  const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
+  // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
+  // out in which order memory comes back, and a graph has memory of its own.
+  const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
+                          /*may_allocate=*/since_start <= 2 || captures || config_.sees_new_graphs());
+  try {
+    if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
+      run();
+    } else {
+      if (captures) graph_->capture([this] { run(); });
+      sharding::set_position(number_, "captured step");
+      graph_->replay();
+    }
+    strict.check_allocations();
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string request = error.what_without_backtrace();
+    throw Error(
+        ExitCode::out_of_memory,
+        out_of_memory_report(config_, standing_memory(config_, task_->parameter_table(), graph_sizes_of(*task_)),
+                             device_memory(device_), request.substr(0, request.find(". GPU "))));
+  }
+  results_.push(number_);
+}
+
+void Step::run() {
+  const auto enter = [this](Phase phase) {
+    sharding::set_position(number_, kPhaseNames[static_cast<size_t>(phase)]);
+    return PhaseTimer::Scope(timer_, phase);
+  };
+  const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, loss_scale_,
+                                                 inputs_.dropout_key, enter, /*after_backward=*/[] {});
+  sharding::set_position(number_, "optimizer");
+  const PhaseTimer::Scope scope(timer_, Phase::optimizer);
+  update(local_loss);
+}
+
+void Step::update(const Tensor& local_loss) {
+  std::map<at::ScalarType, std::vector<Tensor>> gradients;
+  for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
+  Tensor squares;
+  for (const auto& [type, of_type] : gradients) {
+    const Tensor part = kernels::global_norm(of_type, kernels_.global_norm);
+    squares = squares.defined() ? squares + part : part;
+  }
+  // Replicas hold the same gradients: each counts for its share.
+  const Tensor sums = at::stack({local_loss, squares / mesh_.replicate->size(), inputs_.stop});
+  world_.all_reduce(sums, "loss and gradient norm").wait();
+
+  const Tensor norm = at::sqrt(sums.select(0, 1));
+  Tensor skipped = 1 - at::isfinite(norm).to(at::kFloat);
+  if (config_.run.on_nonfinite == OnNonfinite::stop) {
+    // Nothing moves any more, also where the host sees it a step later.
+    skipped = at::maximum(skipped, halted_);
+    halted_.copy_(skipped);
+  }
+  updates_ += 1 - skipped;
+  // As torch.nn.utils.clip_grad_norm_ has it.
+  const double clip = config_.optimizer.gradient_clip;
+  const Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
+  results_.values().copy_(at::stack({sums.select(0, 0), norm, sums.select(0, 2), skipped}));
+}
+
+// The weights are still those before the step, so the same inputs give the same gradients: look at them before they are
+// summed, while they still say whose they are.
+void Step::explain_skipped_update(int64_t number) {
+  if (graph_) graph_->release();  // what the eager step needs besides is more than many a GPU has left
+  number_ = number;
+  const int rank = bootstrap_.rank();
+  std::vector<std::string> found(1);
+  model_.set_before_reduce([&](ShardedParameterGroup& group) {
+    fault_.before_reduce(group);
+    if (found[0].empty()) found[0] = first_nonfinite(group, rank);
+  });
+  try {
+    fill_inputs();
+    run();
+    found = bootstrap_.gather(found[0]);
+  } catch (const c10::OutOfMemoryError&) {
+    // Nothing is gathered: the other ranks may be in the middle of the step.
+    const std::string name = "rank " + std::to_string(rank);
+    if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
+  }
+  throw nonfinite_error(number_, found);
+}
+
+Tensor Step::scalar(double value) const {
+  return at::scalar_tensor(value, at::TensorOptions(at::kFloat).device(device_));
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// One step of a run: its inputs, forward, backward and update, as a CUDA graph where it can be captured.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "modules/config/kernel_selection.h"
+#include "sharding/bootstrap.h"
+#include "sharding/parameters/device_mesh.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/fault_injection.h"
+#include "trainer/feed/batch_feed.h"
+#include "trainer/optimizer.h"
+#include "trainer/parallelize.h"
+#include "trainer/profile/profiler.h"
+#include "trainer/report/phase_timer.h"
+#include "trainer/report/timed_communicator.h"
+#include "trainer/step_graph.h"
+#include "trainer/step_results.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::trainer {
+
+// The only things that change from step to step, on the device.
+struct StepInputs {
+  std::vector<MicroBatch> micro_batches;
+  Tensor learning_rate;  // fp32, 0-dim
+  Tensor dropout_key;    // int64 [1]: mixes run.seed and the step
+  Tensor stop;           // fp32, 0-dim: 1 when this rank was asked to stop
+};
+
+class Step {
+ public:
+  // `note` receives the tables of a profile, on rank 0.
+  Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note);
+
+  // So many steps were taken before, with so many updates of the weights.
+  void resume_after(int64_t step, int64_t updates);
+  // Queues the next step, which is number() then.
+  void take();
+  int64_t number() const { return number_; }
+  // See StepResults::next.
+  std::optional<StepResult> next_result(bool all) { return results_.next(all); }
+  // Runs the step `number`, whose update was left out, once more to name the gradient that is not finite.
+  [[noreturn]] void explain_skipped_update(int64_t number);
+
+  int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
+  bool captured() const { return graph_ && graph_->captured(); }
+  Task& task() const { return *task_; }
+  ShardedModel& model() { return model_; }
+  Optimizer& optimizer() { return optimizer_; }
+  const sharding::DeviceMesh& mesh() const { return mesh_; }
+  sharding::Communicator& world() { return world_; }
+  PhaseTimer& timer() { return timer_; }
+  profile::Profiler* profiler() const { return profiler_.get(); }  // null: no step is profiled
+
+ private:
+  std::unique_ptr<profile::Profiler> make_profiler(std::function<void(const std::string&)> note) const;
+  std::vector<MicroBatch> read_batches(int64_t step) const;
+  void fill_inputs();
+  void run_or_replay();
+  void run();  // capturable as a whole: touches no host value
+  void update(const Tensor& local_loss);
+  Tensor scalar(double value) const;  // fp32, 0-dim, on the device
+
+  const TrainerConfig& config_;
+  sharding::Bootstrap& bootstrap_;
+  const at::Device device_;
+  PhaseTimer timer_;
+  TimedCommunicator world_;
+  const sharding::DeviceMesh mesh_;
+  const std::unique_ptr<Task> task_;
+  FaultInjection fault_;
+  const std::unique_ptr<profile::Profiler> profiler_;
+  ShardedModel model_;
+  const modules::KernelSelection kernels_;
+  Optimizer optimizer_;
+
+  BatchFeed feed_;
+  StepInputs inputs_;
+  StepResults results_;
+  std::optional<StepGraph> graph_;  // where steps are captured
+  Tensor loss_scale_;               // fp32, 0-dim: 1 / items of a step
+  Tensor updates_;                  // fp32, 0-dim: updates that were made
+  Tensor halted_;                   // fp32, 0-dim: 1 once an update was left out and the run is to stop for it
+  const Tensor one_;                // fp32, 0-dim
+  int64_t number_ = 0, first_ = 0;  // of the last step that was taken; of the one before the first
+};
+
+}  // namespace strata::trainer
