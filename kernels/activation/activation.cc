@@ -7,6 +7,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/threshold_backward.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation_formula.h"
@@ -17,42 +18,55 @@
 namespace strata::kernels {
 namespace {
 
-Tensor activation_forward_torchscript(const Tensor &x, Activation kind) {
+Tensor activation_forward_torchscript(const Tensor& x, Activation kind) {
   static const Formula formula(kFormula, "activation");
   return formula(x, std::string(name(kind)));
 }
 
 // The compiled functions of one direction, one per kind.
 struct Functions {
-  explicit Functions(const char *gelu, const char *gelu_tanh, const char *relu, const char *silu)
+  explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu, const char* silu)
       : gelu(ActivationOp::kName, kFormula, gelu, AotWidths::lanes),
         gelu_tanh(ActivationOp::kName, kFormula, gelu_tanh, AotWidths::lanes),
         relu(ActivationOp::kName, kFormula, relu, AotWidths::lanes),
         silu(ActivationOp::kName, kFormula, silu, AotWidths::lanes) {}
   AotFunction gelu, gelu_tanh, relu, silu;
 
-  Tensor operator()(Activation kind, const Tensor &like, const std::vector<Tensor> &inputs) const {
-    const AotFunction &function = kind == Activation::gelu        ? gelu
-                                  : kind == Activation::gelu_tanh ? gelu_tanh
-                                  : kind == Activation::relu      ? relu
-                                                                  : silu;
-    return function(like.scalar_type(), {{'c', inputs[0].size(1)}}, inputs)[0].view(like.sizes());
+  Tensor operator()(Activation kind, const Tensor& like, const std::vector<Tensor>& inputs) const {
+    return of(kind)(like.scalar_type(), {{'c', inputs[0].size(1)}}, inputs)[0].view(like.sizes());
+  }
+
+ private:
+  const AotFunction& of(Activation kind) const {
+    switch (kind) {
+      case Activation::gelu:
+        return gelu;
+      case Activation::gelu_tanh:
+        return gelu_tanh;
+      case Activation::relu:
+        return relu;
+      case Activation::silu:
+        return silu;
+      case Activation::none:
+        break;
+    }
+    TORCH_INTERNAL_ASSERT(false, "activation: no function of kind ", name(kind));
   }
 };
 
-Tensor activation_forward_aot_inductor(const Tensor &x, Activation kind) {
+Tensor activation_forward_aot_inductor(const Tensor& x, Activation kind) {
   static const Functions functions("gelu_forward", "gelu_tanh_forward", "relu_forward", "silu_forward");
   return functions(kind, x, {as_lanes(x)});
 }
 
-Tensor activation_backward_aot_inductor(const Tensor &grad_y, const Tensor &x, Activation kind) {
+Tensor activation_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, Activation kind) {
   static const Functions functions("gelu_backward", "gelu_tanh_backward", "relu_backward", "silu_backward");
   return functions(kind, x, {as_lanes(grad_y), as_lanes(x)});
 }
 
 }  // namespace
 
-Tensor activation_forward_aten(const Tensor &x, Activation kind) {
+Tensor activation_forward_aten(const Tensor& x, Activation kind) {
   switch (kind) {
     case Activation::none:
       return x;
@@ -68,7 +82,7 @@ Tensor activation_forward_aten(const Tensor &x, Activation kind) {
   return x;  // unreachable: the switch is complete
 }
 
-Tensor activation_backward_aten(const Tensor &grad_y, const Tensor &x, Activation kind) {
+Tensor activation_backward_aten(const Tensor& grad_y, const Tensor& x, Activation kind) {
   switch (kind) {
     case Activation::none:
       return grad_y;
@@ -98,14 +112,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
-  static Tensor forward(AutogradContext *context, const Tensor &x, Activation kind, Level level) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, Activation kind, Level level) {
     const CallScope scope(ActivationOp::kName, level);
     context->save_for_backward({x});
     context->saved_data["kind"] = static_cast<int64_t>(kind);
     context->saved_data["level"] = static_cast<int64_t>(level);
     return ActivationOp::kKernels.slot(level).forward(x, kind);
   }
-  static variable_list backward(AutogradContext *context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const CallScope scope(ActivationOp::kName, level, kBackward);
     const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
@@ -116,8 +130,8 @@ struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
 
 }  // namespace
 
-Tensor activation(const Tensor &x, Activation kind, Level level) {
-  const Kernel<ActivationOp> &kernel = ActivationOp::kKernels.at(level, x.device());
+Tensor activation(const Tensor& x, Activation kind, Level level) {
+  const Kernel<ActivationOp>& kernel = ActivationOp::kKernels.at(level, x.device());
   require(kind != Activation::none, ActivationOp::kName, level, "kind is none, expected gelu, gelu_tanh, relu or silu");
   require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
           ", expected a floating point type");

@@ -2,16 +2,59 @@
 // Activation: the pointwise functions that op `activation` computes, and op `linear` as its epilogue.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace strata::kernels {
 
+// A new kind is one more enumerator. No switch over kinds has a default, so what does not know it does not compile.
 enum class Activation { none, gelu, gelu_tanh, relu, silu };
 
-inline constexpr std::array<std::string_view, 5> kActivationNames = {"none", "gelu", "gelu_tanh", "relu", "silu"};
+constexpr std::string_view name(Activation kind) {
+  switch (kind) {
+    case Activation::none:
+      return "none";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::relu:
+      return "relu";
+    case Activation::silu:
+      return "silu";
+  }
+  return {};
+}
 
-constexpr std::string_view name(Activation kind) { return kActivationNames[static_cast<size_t>(kind)]; }
+// True if the derivative needs the input of the activation. The derivative of relu follows from the output.
+constexpr bool needs_input(Activation kind) {
+  switch (kind) {
+    case Activation::gelu:
+    case Activation::gelu_tanh:
+    case Activation::silu:
+      return true;
+    case Activation::none:
+    case Activation::relu:
+      return false;
+  }
+  return false;
+}
+
+// The number of a kind in activation_triton.py, where a kind without a branch would be the identity.
+constexpr int64_t triton_number(Activation kind) {
+  switch (kind) {
+    case Activation::none:
+      return 0;
+    case Activation::gelu:
+      return 1;
+    case Activation::gelu_tanh:
+      return 2;
+    case Activation::relu:
+      return 3;
+    case Activation::silu:
+      return 4;
+  }
+  return -1;
+}
 
 }  // namespace strata::kernels

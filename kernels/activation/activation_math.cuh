@@ -92,6 +92,7 @@ __device__ inline float activate(float x) {
   } else if constexpr (kKind == Activation::relu) {
     return x <= 0.0f ? 0.0f : x;  // a NaN stays NaN
   } else {
+    static_assert(kKind == Activation::silu);
     return x * sigmoid<T>(x);
   }
 }
@@ -109,6 +110,7 @@ __device__ inline float activate_derivative(float x) {
   } else if constexpr (kKind == Activation::relu) {
     return x <= 0.0f ? 0.0f : 1.0f;
   } else {
+    static_assert(kKind == Activation::silu);
     const float share = sigmoid<T>(x);
     return fmaf(sigmoid_slope<T>(x, share), x, share);
   }

@@ -6,7 +6,7 @@ import triton.language as tl
 
 from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
 
-# These numbers must equal those of activation_kind.h.
+# These numbers are those of triton_number() in activation_kind.h.
 GELU = tl.constexpr(1)
 GELU_TANH = tl.constexpr(2)
 RELU = tl.constexpr(3)

@@ -25,7 +25,7 @@ AddLayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tenso
   const Tensor mean = at::empty(shape, x.options().dtype(at::kFloat)), rstd = at::empty(shape, mean.options());
   launch_layer_norm_forward_triton(x.contiguous(), branch.defined() ? branch.contiguous() : branch, weight.contiguous(),
                                    bias.defined() ? bias.contiguous() : bias, y, sum, mean, rstd, rows, width, eps,
-                                   branch.defined(), bias.defined(), static_cast<int64_t>(activation));
+                                   branch.defined(), bias.defined(), triton_number(activation));
   return {y, sum, mean, rstd};
 }
 
@@ -39,7 +39,7 @@ LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, con
   launch_layer_norm_backward_triton(grad_y.contiguous(), grad_sum.defined() ? grad_sum.contiguous() : grad_sum,
                                     x.contiguous(), weight.contiguous(), bias.defined() ? bias.contiguous() : bias,
                                     mean, rstd, grad_x, weight_partials, bias_partials, rows, width, grad_sum.defined(),
-                                    bias.defined(), static_cast<int64_t>(activation), weight_partials.size(0));
+                                    bias.defined(), triton_number(activation), weight_partials.size(0));
   LayerNormOp::Gradient gradient{grad_x, sum_partials(weight_partials, weight, targets.weight), {}};
   if (bias.defined()) gradient.bias = sum_partials(bias_partials, bias, targets.bias);
   return gradient;

@@ -7,6 +7,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
@@ -72,8 +73,23 @@ struct Functions {
   AotFunction gelu, gelu_tanh, relu;
 
   std::vector<Tensor> operator()(Activation kind, int64_t out, const std::vector<Tensor>& inputs) const {
-    const AotFunction& function = kind == Activation::gelu ? gelu : kind == Activation::gelu_tanh ? gelu_tanh : relu;
-    return function(inputs[0].scalar_type(), {{'o', out}}, inputs);
+    return of(kind)(inputs[0].scalar_type(), {{'o', out}}, inputs);
+  }
+
+ private:
+  const AotFunction& of(Activation kind) const {
+    switch (kind) {
+      case Activation::gelu:
+        return gelu;
+      case Activation::gelu_tanh:
+        return gelu_tanh;
+      case Activation::relu:
+        return relu;
+      case Activation::none:
+      case Activation::silu:
+        break;
+    }
+    TORCH_INTERNAL_ASSERT(false, "linear: no packaged function with activation ", name(kind));
   }
 };
 

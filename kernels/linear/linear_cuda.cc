@@ -8,6 +8,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <optional>
+
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_target.h"
 #include "kernels/cuda/launch_check.h"
@@ -22,16 +24,22 @@ Tensor rows_of(const Tensor& tensor) { return gemm_operand(tensor.reshape({-1, t
 
 // The epilogue supports gelu in its tanh form only, and for 16-bit types only, because its tanh is accurate to about
 // 2^-11. Deterministic runs use a product and a second pass, which has the bits of op activation: recomputation with
-// that op then gives the same bits.
-bool has_epilogue(Activation activation, const Tensor& y_NO) {
-  if (activation != Activation::gelu_tanh) return activation != Activation::gelu;
-  return y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0 && !at::globalContext().deterministicAlgorithms();
-}
-
-Epilogue epilogue_of(Activation activation) {
-  return activation == Activation::gelu_tanh ? Epilogue::gelu_tanh
-         : activation == Activation::relu    ? Epilogue::relu
-                                             : Epilogue::none;
+// that op then gives the same bits. Returns nothing if the product has no such epilogue.
+std::optional<Epilogue> epilogue_of(Activation activation, const Tensor& y_NO) {
+  const bool takes_tanh = y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0;
+  switch (activation) {
+    case Activation::none:
+      return Epilogue::none;
+    case Activation::relu:
+      return Epilogue::relu;
+    case Activation::gelu_tanh:
+      if (takes_tanh && !at::globalContext().deterministicAlgorithms()) return Epilogue::gelu_tanh;
+      return {};
+    case Activation::gelu:
+    case Activation::silu:
+      return {};
+  }
+  return {};
 }
 
 // True if a product of matrices of `type` can be written to `into` directly. Sums are stored in the type of the
@@ -75,14 +83,13 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   const Tensor y = at::empty(shape, x.options()), y_NO = y.view({-1, weight.size(0)});
-  const Tensor pre_activation =
-      activation == Activation::gelu || activation == Activation::gelu_tanh ? at::empty(shape, x.options()) : Tensor();
+  const Tensor pre_activation = needs_input(activation) ? at::empty(shape, x.options()) : Tensor();
   const LinearOp::Output output = {y, activation == Activation::relu ? y : pre_activation};
   if (y.numel() == 0) return output;
   const Tensor x_NI = rows_of(x), weight_IO = gemm_operand(weight).t();
   const Tensor shift = bias.defined() ? bias.contiguous() : bias;
-  if (has_epilogue(activation, y_NO)) {
-    Gemm fused = {.a = x_NI, .b = weight_IO, .out = y_NO, .bias = shift, .epilogue = epilogue_of(activation)};
+  if (const std::optional<Epilogue> epilogue = epilogue_of(activation, y_NO)) {
+    Gemm fused = {.a = x_NI, .b = weight_IO, .out = y_NO, .bias = shift, .epilogue = *epilogue};
     if (pre_activation.defined()) fused.pre_activation = pre_activation.view(y_NO.sizes());
     if (try_gemm(kOp, fused)) return output;
   }

@@ -31,7 +31,7 @@ GradientPass gradient_pass(const Tensor& grad_y, const Tensor& pre_activation, b
   const Tensor result = activation == Activation::none ? grad_NO : at::empty(grad_NO.sizes(), grad_NO.options());
   const Tensor partials = at::empty({walkers(grad_NO.size(0), out), out}, grad_NO.options().dtype(at::kFloat));
   launch_linear_gradient_triton(grad_NO, pre_activation, result, partials, grad_NO.size(0), out,
-                                static_cast<int64_t>(activation), partials.size(0));
+                                triton_number(activation), partials.size(0));
   return {result, partials};
 }
 
@@ -55,10 +55,10 @@ LinearOp::Output linear_forward_triton(const Tensor& x, const Tensor& weight, co
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = out;
   const Tensor y = at::empty(shape, x.options());
-  const bool keeps = activation == Activation::gelu || activation == Activation::gelu_tanh;
+  const bool keeps = needs_input(activation);
   const Tensor pre_activation = keeps ? at::empty(shape, x.options()) : Tensor();
   launch_linear_forward_triton(x_NI, weight.contiguous(), bias.defined() ? bias.contiguous() : bias, y, pre_activation,
-                               x_NI.size(0), out, in, static_cast<int64_t>(activation), bias.defined(), keeps,
+                               x_NI.size(0), out, in, triton_number(activation), bias.defined(), keeps,
                                /*add=*/0);
   return {y, activation == Activation::relu ? y : pre_activation};
 }

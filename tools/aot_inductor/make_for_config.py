@@ -14,13 +14,13 @@ import make_packages
 
 # Patterns of "op/function" that models of a family, or of a type without families, never call.
 UNUSED = {
-    "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/*relu*"),
+    "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/linear_relu", "linear/relu_gradient"),
     "gpt2": (
-        "activation/*", "layer_norm/*gelu*", "linear/*relu*", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
+        "activation/*", "layer_norm/*gelu*", "linear/linear_relu", "linear/relu_gradient", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
         "rotary/*", "swiglu/*",
     ),
     "vision_transformer": (
-        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/*relu*", "linear/linear_none",
+        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
         "rms_norm/*", "rotary/*", "swiglu/*",
     ),
     "graph_network": (
