@@ -113,7 +113,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   if (request.profiled_steps > 0) {
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
-  const tools::RandomData data(loaded.config);
+  const tools::RandomData data(loaded.config.model, loaded.config.data);
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
   trainer::start_rank(loaded, bootstrap);
   // Behind the comparison of the ranks' configurations and the look at the plan: each rank reads files of its own.

@@ -75,19 +75,19 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
   return weights;
 }
 
-const modules::TransformerConfig& language_model(const TrainerConfig& config) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+const modules::TransformerConfig& language_model(const modules::ModelConfig& any) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&any.type);
   if (model) return *model;
   throw Error(ExitCode::configuration, "samples come from language models, and this run trains a model of type " +
-                                           std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+                                           std::string(modules::ModelConfig::kTypes.at(any.type.index())));
 }
 
 // One more token at a time, from the last `sequence` ones.
 class Sampler {
  public:
-  Sampler(const TrainerConfig& config, const FoundCheckpoint& found, at::Device device)
+  Sampler(const modules::ModelConfig& model, const FoundCheckpoint& found, at::Device device)
       : device_(device),
-        config_(language_model(config)),
+        config_(language_model(model)),
         weights_(load_weights(config_, found, device)),
         model_(config_, modules::KernelsConfig{.default_level = kLevel},
                [this](const std::string& name) { return weights_.at(name); }) {
@@ -146,7 +146,7 @@ void generate(const Request& request) {
   const auto found =
       find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  const Sampler sampler(config, *found, choose_device(request.device));
+  const Sampler sampler(config.model, *found, choose_device(request.device));
   at::manual_seed(request.seed);
 
   const bool as_text = request.prompt.has_value();

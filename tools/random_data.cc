@@ -84,11 +84,11 @@ trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&,
 
 }  // namespace
 
-RandomData::RandomData(const trainer::TrainerConfig& config) : config_(config.data) {
-  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || config_.has_many_graphs()) return;
+RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data) : config_(data) {
+  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || has_many_graphs(config_)) return;
   config_.type = std::visit(
-      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, config.model.type);
-  const std::vector<int64_t> fan_outs = config.data.fan_outs();
+      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, model.type);
+  const std::vector<int64_t> fan_outs = trainer::fan_outs(data);
   auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);
   if (graph != nullptr && !fan_outs.empty()) graph->neighbors = fan_outs;
 }

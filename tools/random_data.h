@@ -4,7 +4,8 @@
 #pragma once
 
 #include "base/temporary_folder.h"
-#include "trainer/config/trainer_config.h"
+#include "modules/config/model_config.h"
+#include "trainer/config/data_config.h"
 
 namespace strata::tools {
 
@@ -12,7 +13,7 @@ class RandomData {
  public:
   // Enough for 256 samples; fewer of very large ones. A synthetic graph stays as it is; any other becomes one of 10,000
   // nodes, with as many sampled neighbors. Many graphs are read from their own folder.
-  explicit RandomData(const trainer::TrainerConfig& config);
+  RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data);
 
   const trainer::DataConfig& config() const { return config_; }
 

@@ -10,6 +10,7 @@
 
 #include "configs/config_errors.h"
 #include "modules/config/parameter_table.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory/peak_memory.h"
@@ -79,16 +80,15 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   const std::string item(model.kItem);
   std::printf("FLOPs per %s, forward and backward: %.4g (%s)\n", item.c_str(), flops,
               with_commas(static_cast<int64_t>(flops)).c_str());
-  if (config.shares_samples()) {
+  if (shares_samples(config.model, config.data)) {
     std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
                 static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");
   } else {
-    std::printf(
-        "samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
-        static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
-        static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
-        static_cast<long long>(model.items_per_sample()),
-        ((config.data.has_many_graphs() ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+    std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
+                static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+                static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
+                static_cast<long long>(model.items_per_sample()),
+                ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
   print_memory(config, table);
 }

@@ -8,7 +8,7 @@
 #include "modules/layer.h"
 #include "sharding/communication/communicator.h"
 #include "sharding/parameters/sharded_parameter_group.h"
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/fault_config.h"
 
 namespace strata::trainer {
 

@@ -44,14 +44,15 @@ void wait_for(at::Device device) {
 }
 
 // The first layer of each kind in the middle of its like, for every layer.
-std::vector<int64_t> representatives(const TrainerConfig& config, size_t layers) {
+std::vector<int64_t> representatives(const std::vector<modules::Module>& all, const PrecisionConfig& precision,
+                                     const modules::KernelsConfig& kernels, size_t layers) {
   std::vector<std::string> kind_of(layers);
-  for (const modules::Module& module : used_modules(config)) {
+  for (const modules::Module& module : all) {
     const std::optional<int64_t> layer = modules::layer_of(module.name);
     if (!layer) continue;
     std::string& kind = kind_of.at(static_cast<size_t>(*layer));
-    kind += std::to_string(static_cast<int>(config.precision.compute_of(module.group))) + " ";
-    modules::KernelSelection levels = modules::kernels_for(config.kernels, module.name);
+    kind += std::to_string(static_cast<int>(precision.compute_of(module.group))) + " ";
+    modules::KernelSelection levels = modules::kernels_for(kernels, module.name);
     levels.each([&](const char*, kernels::Level level) { kind += std::to_string(static_cast<int>(level)) + " "; });
   }
   std::map<std::string, std::vector<int64_t>> kinds;
@@ -126,12 +127,10 @@ class Trial {
 // Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
 // batches, which are there.
 int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch, bool on_gpu) {
-  TrainerConfig known = config;  // nothing is predicted of some levels, and what stands depends on none
-  if (on_gpu) known.kernels = {.default_level = kernels::Level::cuda};
   int64_t of_batch = 0;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  return sum_of(standing_memory(known, task.parameter_table(), graph_sizes_of(task))) +
+  return sum_of(standing_memory(config, task.parameter_table(), graph_sizes_of(task))) +
          copies * config.micro_batches() * of_batch;
 }
 
@@ -161,12 +160,10 @@ StepCosts most_of(const std::vector<std::string>& of_ranks) {
 
 StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
   sharding::set_position(0, "trial of layers");
-  TrainerConfig plain = config;
-  plain.gradient_checkpointing = {Recompute::none};  // the trial wraps layers by itself
   const at::Device device = bootstrap.device();
   const auto world = bootstrap.communicator();
-  const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, plain.sharding);
-  const auto task = make_task(plain);
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, config.sharding);
+  const auto task = make_task(config);
   const auto table = task->parameter_table();
   const size_t layers = static_cast<size_t>(
       std::count_if(table.begin(), table.end(), [](const auto& group) { return group.role == modules::Role::layer; }));
@@ -174,14 +171,15 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
   StepCosts costs;
   {
     ShardedModel model(
-        plain, *task, mesh,
+        config, *task, mesh,
         {.device = device,
          .around = [&](int64_t index, modules::Layer layer) { return trial.around(index, std::move(layer)); },
-         .initialized = false});
+         .initialized = false,
+         .recomputes = false});
     const auto options = at::dtype(at::kFloat).device(device);
     const Tensor scale = at::full({}, 1e-6, options), dropout_key = at::zeros({1}, options.dtype(at::kLong));
     const MicroBatch batch =
-        to_device(task->training_batch(bootstrap.rank() * plain.micro_batch, plain.micro_batch), device);
+        to_device(task->training_batch(bootstrap.rank() * config.micro_batch, config.micro_batch), device);
     const auto run = [&] {
       AllocationMeter meter(device);
       trial.begin(meter);
@@ -189,7 +187,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
           *task, model, {batch}, scale, dropout_key, [](Phase) { return 0; }, [&] { trial.end(); });
     };
     costs.layers.resize(layers);
-    const std::vector<int64_t> like = representatives(plain, layers);
+    const std::vector<int64_t> like = representatives(used_modules(config), config.precision, config.kernels, layers);
     for (const Recompute how : {Recompute::full, Recompute::selective, Recompute::none}) {
       for (const int64_t layer : like) trial.set(static_cast<size_t>(layer), how);
       std::vector<LayerCost> best(layers, {0, 0, std::numeric_limits<double>::infinity()});
@@ -211,7 +209,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    costs.standing = standing_bytes(plain, *task, batch, device.is_cuda());
+    costs.standing = standing_bytes(config, *task, batch, device.is_cuda());
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
   return most_of(bootstrap.gather(costs.text()));

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/schedule_config.h"
 
 namespace strata::trainer {
 

@@ -26,9 +26,9 @@ namespace strata::trainer {
 namespace {
 
 // What turns samples back into text, when the data may be gone: `prepare text` writes it beside the token files.
-void keep_tokenizer(const TrainerConfig& config, const RunFolder& folder) {
+void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
   constexpr const char* kName = "tokenizer.json";
-  const auto* data = std::get_if<TextDataConfig>(&config.data.type);
+  const auto* data = std::get_if<TextDataConfig>(&all.type);
   if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
   std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
   if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
@@ -46,7 +46,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   folder->write("resolved.yaml", resolved);
   const std::string table = modules::level_table(config.kernels, used_modules(config));
   folder->write("kernels.txt", table);
-  keep_tokenizer(config, *folder);
+  keep_tokenizer(config.data, *folder);
   std::printf("%s", table.c_str());
   const auto parameters =
       std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);

@@ -9,7 +9,7 @@
 #include "kernels/adamw/adamw.h"
 #include "kernels/runtime/level.h"
 #include "sharding/parameters/sharded_parameter_group.h"
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/optimizer_config.h"
 
 namespace strata::trainer {
 

@@ -12,7 +12,6 @@
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/group_layout.h"
-#include "trainer/memory/slot_plan.h"
 #include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
@@ -65,10 +64,11 @@ modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::Sharded
 ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options)
     : task_(task), mesh_(mesh), options_(std::move(options)) {
   const std::vector<modules::ParameterGroup> table = task_.parameter_table();
-  add_pools(config);
+  const BufferRules rules = buffer_rules(config);
+  add_pools(rules);
   std::vector<FloatType> types;  // of layers
   for (const auto& parameters : table) {
-    add_group(config, parameters);
+    add_group(rules, parameters);
     if (parameters.role == Role::layer) types.push_back(config.precision.compute_of(parameters.name));
   }
   const auto layers = static_cast<int64_t>(types.size());
@@ -87,7 +87,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
-    const Recompute recompute = config.gradient_checkpointing.of(index);
+    const Recompute recompute = options_.recomputes ? config.gradient_checkpointing.of(index) : Recompute::none;
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
@@ -102,8 +102,8 @@ ShardedModel::~ShardedModel() {
   }
 }
 
-void ShardedModel::add_pools(const TrainerConfig& config) {
-  const SlotPlan plan = slot_plan(config, task_.parameter_table());
+void ShardedModel::add_pools(const BufferRules& rules) {
+  const SlotPlan plan = slot_plan(rules, task_.parameter_table());
   for (const Slots& slots : plan.weights) {
     weight_slots_[slots.type] = add_weight_pool(slots.count, slots.elements, scalar_type(slots.type));
   }
@@ -122,22 +122,23 @@ SlotPool* ShardedModel::add_gradient_pool(int64_t slots, int64_t elements, at::S
   return pools_.emplace_back(std::make_unique<SlotPool>(slots, elements, options, options_.poison_slots)).get();
 }
 
-void ShardedModel::add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters) {
+void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterGroup& parameters) {
   const FlatLayout layout = layout_of(parameters, mesh_.shard->size());
-  const FloatType compute = config.precision.compute_of(parameters.name);
-  const FloatType reduce = config.precision.reduce_of(parameters.name);
+  const FloatType compute = rules.precision.compute_of(parameters.name);
+  const FloatType reduce = rules.precision.reduce_of(parameters.name);
   const sharding::MixedPrecisionPolicy precision{scalar_type(compute), scalar_type(reduce)};
   const bool sharded = mesh_.shard->size() > 1;
   SlotPool *weight_slots = nullptr, *gradient_slots = nullptr;
   if (sharded) {
     weight_slots = parameters.role == Role::layer ? weight_slots_.at(compute)
                                                   : add_weight_pool(1, layout.elements(), precision.compute);
-    gradient_slots = keeps_full_gradient(config, parameters) ? add_gradient_pool(1, layout.elements(), precision.reduce)
-                                                             : gradient_slots_.at(reduce);
+    gradient_slots = keeps_full_gradient(rules.sharding, parameters)
+                         ? add_gradient_pool(1, layout.elements(), precision.reduce)
+                         : gradient_slots_.at(reduce);
   }
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, reduces_once(config, parameters)},
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, reduces_once(rules, parameters)},
       layout, *mesh_.shard, *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);

@@ -16,6 +16,7 @@
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
+#include "trainer/memory/slot_plan.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -29,6 +30,7 @@ class ShardedModel {
     bool poison_slots = false;    // released slots are filled with NaN: for tests
     Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
     bool initialized = true;      // false: weights stay zero, where only sizes and times matter
+    bool recomputes = true;       // false: `around` decides what layers recompute, not gradient_checkpointing
   };
   // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
   // the task must outlive this.
@@ -53,10 +55,10 @@ class ShardedModel {
   int64_t bytes() const;
 
  private:
-  void add_pools(const TrainerConfig& config);
+  void add_pools(const BufferRules& rules);
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
   sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
-  void add_group(const TrainerConfig& config, const modules::ParameterGroup& parameters);
+  void add_group(const BufferRules& rules, const modules::ParameterGroup& parameters);
   // Around the last layer: behind it comes an untied head, whose weight was on its way meanwhile, and whose gradient is
   // complete when the backward comes back here.
   modules::Layer before_the_head(modules::Layer layer);

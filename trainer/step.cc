@@ -20,6 +20,7 @@
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/accumulate_gradients.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/memory/peak_memory.h"
@@ -50,14 +51,15 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
-      feed_([this](int64_t step) { return read_batches(step); }, device_, config.sees_new_graphs()),
+      feed_([this](int64_t step) { return read_batches(step); }, device_, sees_new_graphs(config.data)),
       results_(device_),
       loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
       one_(scalar(1)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
-  const std::string no_graph = why_no_graph(config, device_.is_cuda());
+  const std::string no_graph =
+      why_no_graph(config.cuda_graph, config.fault, config.kernels, sees_new_graphs(config.data), device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(bootstrap_.gpu_watch());
   } else if (config.cuda_graph == CudaGraph::on) {
@@ -123,7 +125,7 @@ void Step::run_or_replay() {
   // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
   // out in which order memory comes back, and a graph has memory of its own.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
-                          /*may_allocate=*/since_start <= 2 || captures || config_.sees_new_graphs());
+                          /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   try {
     if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
       run();

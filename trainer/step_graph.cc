@@ -26,12 +26,13 @@ bool names_torchscript(modules::KernelsConfig kernels) {
 
 }  // namespace
 
-std::string why_no_graph(const TrainerConfig& config, bool on_gpu) {
-  if (config.cuda_graph == CudaGraph::off) return "cuda_graph is off";
+std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
+                         bool new_graphs, bool on_gpu) {
+  if (wish == CudaGraph::off) return "cuda_graph is off";
   if (!on_gpu) return "the run is on CPUs";
-  if (config.fault.kind != Fault::none) return "a fault is to strike inside of a step (fault.do)";
-  if (config.sees_new_graphs()) return "each step sees graphs of other sizes (data)";
-  if (names_torchscript(config.kernels)) return "TorchScript compiles while it runs (kernels)";
+  if (fault.kind != Fault::none) return "a fault is to strike inside of a step (fault.do)";
+  if (new_graphs) return "each step sees graphs of other sizes (data)";
+  if (names_torchscript(kernels)) return "TorchScript compiles while it runs (kernels)";
   return "";
 }
 

@@ -12,8 +12,9 @@
 
 namespace strata::trainer {
 
-// Why steps of this run are not captured; empty: they are. The same on all ranks.
-std::string why_no_graph(const TrainerConfig& config, bool on_gpu);
+// Why steps of a run are not captured; empty: they are. The same on all ranks. `new_graphs`: see sees_new_graphs.
+std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
+                         bool new_graphs, bool on_gpu);
 
 class StepGraph {
  public:

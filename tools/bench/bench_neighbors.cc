@@ -14,6 +14,7 @@
 
 #include "base/errors.h"
 #include "base/run_program.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
@@ -30,7 +31,7 @@ struct Request {
 void run(const Request& request) {
   trainer::TrainerConfig config = trainer::load_trainer_config(request.config, request.overrides).config;
   config.kernels = {};  // no kernel runs, so `best` needs no plan
-  if (config.data.fan_outs().empty()) {
+  if (fan_outs(config.data).empty()) {
     throw Error(ExitCode::configuration, "data.neighbors is not a list such as [15, 10, 5]: no neighbors are sampled");
   }
   const std::unique_ptr<trainer::Task> task = trainer::make_task(config);

@@ -117,12 +117,10 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
 
 // Returns the shapes of the model with head and loss as two ops, and with both fused into one op. The two are equal if
 // fusion is impossible or the user set a level for the head.
-std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
+std::array<std::vector<UsedShape>, 2> ways_to_compute(const trainer::TrainerConfig& config) {
   const trainer::GraphSizes graph = graph_sizes(config);
-  config.kernels.levels.linear_cross_entropy.reset();
-  const std::vector<UsedShape> apart = used_shapes(config, graph);
-  if (!modules::has_line_for_head(config.kernels)) config.kernels.levels.linear_cross_entropy = Level::aten;
-  return {apart, used_shapes(config, graph)};
+  const bool can_be_one = !modules::has_line_for_head(config.kernels);
+  return {used_shapes(config, graph, /*head_and_loss_are_one=*/false), used_shapes(config, graph, can_be_one)};
 }
 
 // Times each shape once and caches the result.

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/data_config.h"
 
 namespace strata::trainer {
 

@@ -17,6 +17,7 @@ namespace strata::trainer {
 
 enum class FloatType { float32, bfloat16 };
 constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
+constexpr int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
 
 struct LayerPrecision {
   configs::Range only = {};

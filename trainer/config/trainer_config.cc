@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "modules/config/kernels_check.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/config/used_modules.h"
 
 namespace strata::trainer {
@@ -30,7 +31,9 @@ int64_t largest_divisor(int64_t number, int64_t most) {
 }
 
 void check_batch(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) || config.shares_samples()) return;
+  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) ||
+      shares_samples(config.model, config.data))
+    return;
   const int64_t at_once = config.samples_at_once();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
@@ -64,8 +67,8 @@ void check_steps(const TrainerConfig& config, configs::Checks& checks) {
   }
 }
 
-void check_layers(const TrainerConfig& config, int64_t layers, configs::Checks& checks) {
-  const auto* lines = std::get_if<std::vector<GradientCheckpointing::Layers>>(&config.gradient_checkpointing.layers);
+void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, configs::Checks& checks) {
+  const auto* lines = std::get_if<std::vector<GradientCheckpointing::Layers>>(&checkpointing.layers);
   if (!lines || !checks.can_check({"gradient_checkpointing", "model.layers"})) return;
   for (size_t i = 0; i < lines->size(); ++i) {
     const Range& range = (*lines)[i].range;
@@ -85,12 +88,12 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
-void check_images(const TrainerConfig& config, const ImageMixingConfig& data, configs::Checks& checks) {
+void check_images(int64_t micro_batch, const ImageMixingConfig& data, configs::Checks& checks) {
   if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
-  if ((data.mixup > 0 || data.cutmix > 0) && config.micro_batch % 2 != 0) {
-    checks.fail("micro_batch",
-                "expected an even number, because data.mixup and data.cutmix take images in pairs, got " +
-                    text(config.micro_batch));
+  if ((data.mixup > 0 || data.cutmix > 0) && micro_batch % 2 != 0) {
+    checks.fail(
+        "micro_batch",
+        "expected an even number, because data.mixup and data.cutmix take images in pairs, got " + text(micro_batch));
   }
 }
 
@@ -113,27 +116,28 @@ void check_images(const modules::VisionTransformerConfig& model, const EncodedIm
   }
 }
 
-void check_evaluates_all(const TrainerConfig& config, const std::string& what, configs::Checks& checks) {
-  if (checks.can_check({"evaluation.tokens"}) && config.evaluation.tokens != 0) {
-    checks.fail("evaluation.tokens", "expected 0, because an evaluation visits all validation " + what + ", got " +
-                                         text(config.evaluation.tokens));
+void check_evaluates_all(const EvaluationConfig& evaluation, const std::string& what, configs::Checks& checks) {
+  if (checks.can_check({"evaluation.tokens"}) && evaluation.tokens != 0) {
+    checks.fail("evaluation.tokens",
+                "expected 0, because an evaluation visits all validation " + what + ", got " + text(evaluation.tokens));
   }
 }
 
-void check_has_no_fused_head(const TrainerConfig& config, const std::string& reason, configs::Checks& checks) {
+void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::string& reason,
+                             configs::Checks& checks) {
   const std::string fused = "kernels.linear_cross_entropy";
-  if (checks.can_check({fused}) && config.kernels.levels.linear_cross_entropy) {
+  if (checks.can_check({fused}) && kernels.levels.linear_cross_entropy) {
     checks.fail(fused, "computes head and loss of language models together; expected none, because " + reason);
   }
 }
 
 void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
-  check_evaluates_all(config, "images", checks);
-  check_has_no_fused_head(config, "the head of a vision_transformer has a bias", checks);
+  check_evaluates_all(config.evaluation, "images", checks);
+  check_has_no_fused_head(config.kernels, "the head of a vision_transformer has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {
     if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
-      check_images(config, data, checks);
+      check_images(config.micro_batch, data, checks);
       check_images(model, data, checks);
     }
   };
@@ -153,9 +157,9 @@ std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
 }
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
-  check_evaluates_all(config, "nodes", checks);
-  check_has_no_fused_head(config, "a graph_network ends with a convolution", checks);
-  const bool many = config.data.has_many_graphs();
+  check_evaluates_all(config.evaluation, "nodes", checks);
+  check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
+  const bool many = has_many_graphs(config.data);
   if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
     const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
     checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
@@ -170,7 +174,7 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                                       ", one for each of model.layers, got " + text(*fan_outs));
   }
   if (!checks.can_check({"data.neighbors", "data.type"})) return;
-  if (config.sees_new_graphs()) {
+  if (sees_new_graphs(config.data)) {
     if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
       checks.fail("cuda_graph",
                   "on captures one step for all, and each step sees graphs of other sizes; expected auto");
@@ -183,13 +187,12 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
   }
 }
 
-void check_task(const TrainerConfig& config, configs::Checks& checks) {
+void check_task(const modules::ModelConfig& model, const DataConfig& data, configs::Checks& checks) {
   if (!checks.can_check({"data.type"})) return;
   const auto fits = []<class Model, class Data>(const Model&, const Data&) { return kFits<Model, Data>; };
-  if (std::visit(fits, config.model.type, config.data.type)) return;
-  checks.fail("data.type", std::string("a model of type ") +
-                               modules::ModelConfig::kTypes.at(config.model.type.index()) +
-                               " is not trained on data of type " + DataConfig::kTypes.at(config.data.type.index()));
+  if (std::visit(fits, model.type, data.type)) return;
+  checks.fail("data.type", std::string("a model of type ") + modules::ModelConfig::kTypes.at(model.type.index()) +
+                               " is not trained on data of type " + DataConfig::kTypes.at(data.type.index()));
 }
 
 bool is_place(const std::string& at) {
@@ -211,12 +214,13 @@ void check_fault(const FaultConfig& fault, configs::Checks& checks) {
 }
 
 // What GPUs alone have.
-void check_device(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"run.device"}) || config.run.device != sharding::DeviceWish::cpu) return;
-  if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
+void check_device(sharding::DeviceWish device, CudaGraph cuda_graph, const sharding::ShardingConfig& sharding,
+                  configs::Checks& checks) {
+  if (!checks.can_check({"run.device"}) || device != sharding::DeviceWish::cpu) return;
+  if (checks.can_check({"cuda_graph"}) && cuda_graph == CudaGraph::on) {
     checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
   }
-  const sharding::Gather gather = config.sharding.gather;
+  const sharding::Gather gather = sharding.gather;
   if (checks.can_check({"sharding.gather"}) && gather != sharding::Gather::shared) {
     checks.fail("sharding.gather", std::string(names(gather).at(static_cast<size_t>(gather))) +
                                        " needs GPUs, and run.device is cpu; expected shared");
@@ -225,16 +229,18 @@ void check_device(const TrainerConfig& config, configs::Checks& checks) {
 
 }  // namespace
 
+int64_t TrainerConfig::samples_at_once() const { return micro_batch * (shares_samples(model, data) ? 1 : run.ranks); }
+
 void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_steps(config, checks);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
-  check_device(config, checks);
+  check_device(config.run.device, config.cuda_graph, config.sharding, checks);
   configs::Checks fault = checks.within("fault");
   check_fault(config.fault, fault);
   if (!checks.can_check({"model.type"})) return;
-  check_task(config, checks);
+  check_task(config.model, config.data, checks);
   const auto check_with_model = [&](const auto& model) {
     configs::Checks model_checks = checks.within("model");
     check(model, model_checks);
@@ -245,7 +251,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     check(config.kernels, model.layers, modules, kernels);
     configs::Checks precision = checks.within("precision");
     check(config.precision, model.layers, modules, precision);
-    check_layers(config, model.layers, checks);
+    check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };
   std::visit(check_with_model, config.model.type);

@@ -16,9 +16,13 @@
 #include "modules/config/model_config.h"
 #include "sharding/config/device_choice.h"
 #include "sharding/config/sharding_config.h"
+#include "trainer/checkpoint/checkpoint_config.h"
+#include "trainer/config/data_config.h"
+#include "trainer/config/fault_config.h"
+#include "trainer/config/optimizer_config.h"
 #include "trainer/config/precision_config.h"
-#include "trainer/data/graphs/graph_data_config.h"
-#include "trainer/data/images/image_data_config.h"
+#include "trainer/config/profile_config.h"
+#include "trainer/config/schedule_config.h"
 
 namespace strata::trainer {
 
@@ -59,121 +63,6 @@ struct RunConfig {
   }
 };
 
-struct TextDataConfig {
-  std::string train = {}, validation = {};
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.require("train", train, "token files; a pattern such as data/train_*.bin names several");
-    fields.require("validation", validation, "token files to evaluate on");
-  }
-};
-
-struct DataConfig {
-  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
-               OgbGraphDataConfig, OgbGraphsDataConfig, TextGraphDataConfig, SyntheticGraphDataConfig>
-      type = {};
-  static constexpr std::array<const char*, 10> kTypes = {
-      "text",  "idx",       "image_folder", "webdataset", "safetensors",
-      "graph", "ogb_graph", "ogb_graphs",   "text_graph", "synthetic_graph"};
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.choose("type", type, kTypes, "kind of data");
-  }
-
-  // Labels are of graphs.
-  bool has_many_graphs() const { return std::holds_alternative<OgbGraphsDataConfig>(type); }
-  // How many neighbors are sampled; empty: none are.
-  std::vector<int64_t> fan_outs() const {
-    const auto of = []<class Data>(const Data& data) -> std::vector<int64_t> {
-      if constexpr (requires { data.neighbors; }) {
-        if (const auto* list = std::get_if<std::vector<int64_t>>(&data.neighbors)) return *list;
-      }
-      return {};
-    };
-    return std::visit(of, type);
-  }
-};
-
-struct AdamW {
-  std::array<double, 2> betas = {0.9, 0.95};
-  double epsilon = 1e-8;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("betas", betas, "decay of the first and of the second moment", configs::kBelowOne);
-    fields.add("epsilon", epsilon, "added to the root of the second moment", configs::kPositive);
-  }
-};
-
-struct OptimizerConfig {
-  std::variant<AdamW> type = {};
-  double learning_rate = 3e-4;
-  double weight_decay = 0.1;
-  double gradient_clip = 1.0;
-  double moving_average = 0;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.choose("type", type, {"adamw"}, "kind of optimizer");
-    fields.require("learning_rate", learning_rate, "peak, reached at the end of the warmup", configs::kPositive);
-    fields.add("weight_decay", weight_decay, "decoupled; matrices and embeddings only", configs::kNonNegative);
-    fields.add("gradient_clip", gradient_clip, "largest global norm of the gradients; 0: no clipping",
-               configs::kNonNegative);
-    fields.add("moving_average", moving_average,
-               "decay of an exponential moving average of the weights, which is evaluated, exported and sampled from "
-               "instead of them; 0: none",
-               configs::kBelowOne);
-  }
-};
-
-struct CosineSchedule {
-  double final = 0.1;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
-  }
-};
-
-struct LinearSchedule {
-  double final = 0;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
-  }
-};
-
-// Warmup, stable, decay: the peak is held until the last `decay` steps.
-struct WsdSchedule {
-  double final = 0;
-  int64_t decay = 0;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
-    fields.require("decay", decay, "length of the linear decay at the end", configs::kPositive, "steps");
-  }
-};
-
-struct ConstantSchedule {
-  template <class Fields>
-  void describe(Fields&) {}
-};
-
-struct ScheduleConfig {
-  std::variant<CosineSchedule, LinearSchedule, WsdSchedule, ConstantSchedule> type = {};
-  int64_t warmup = 0;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"}, "course of the learning rate");
-    fields.add("warmup", warmup, "linear rise from 0 to the peak", configs::kNonNegative, "steps");
-  }
-};
-
 // What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
 // all but its inputs.
 enum class Recompute { none, selective, full };
@@ -197,26 +86,6 @@ struct GradientCheckpointing {
 enum class CudaGraph { automatic, on, off };
 constexpr std::array<std::string_view, 3> names(CudaGraph) { return {"auto", "on", "off"}; }
 
-enum class Resume { automatic, require, never };
-constexpr std::array<std::string_view, 3> names(Resume) { return {"auto", "require", "never"}; }
-
-struct CheckpointConfig {
-  int64_t every = 0;
-  int64_t keep = 2;
-  Resume resume = Resume::automatic;
-  std::string initial_weights = {};
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("every", every, "between checkpoints; 0: only after the last step", configs::kNonNegative, "steps");
-    fields.add("keep", keep, "newest checkpoints that are kept; with fewer than 2, a damaged one would end the run",
-               configs::at_least(2));
-    fields.add("resume", resume, "auto: from the newest good checkpoint if there is one; require: or refuse; never");
-    fields.add("initial_weights", initial_weights,
-               "folder of weights (safetensors) that a new run starts from; empty: random ones");
-  }
-};
-
 struct EvaluationConfig {
   int64_t every = 0;
   int64_t tokens = 0;
@@ -235,34 +104,6 @@ struct LogConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("every", every, "between lines on the console", configs::kPositive, "steps");
-  }
-};
-
-struct ProfileConfig {
-  std::optional<Range> steps = {};  // absent: none
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add_or_word("steps", steps, "none",
-                       "steps of which every kernel is timed, such as 10-20; the results go to <run.folder>/profile",
-                       "steps");
-  }
-};
-
-enum class Fault { none, nan, kill, hang, extra_collective, exception };
-constexpr std::array<std::string_view, 6> names(Fault) {
-  return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
-}
-
-// A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
-struct FaultConfig {
-  std::string at = {};
-  Fault kind = Fault::none;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("at", at, "where: 'step 7 rank 1'");
-    fields.add("do", kind, "what happens there");
   }
 };
 
@@ -287,14 +128,8 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
-  // Each step sees graphs of its own, of other sizes than those of the step before.
-  bool sees_new_graphs() const { return data.has_many_graphs() || !data.fan_outs().empty(); }
-  // Every rank has its part of every sample: those are whole graphs.
-  bool shares_samples() const {
-    return std::holds_alternative<modules::GraphNetworkConfig>(model.type) && !sees_new_graphs();
-  }
   // Of one micro-batch, over all ranks.
-  int64_t samples_at_once() const { return micro_batch * (shares_samples() ? 1 : run.ranks); }
+  int64_t samples_at_once() const;
   // Micro-batches of one step on one rank.
   int64_t micro_batches() const { return batch / samples_at_once(); }
 

@@ -3,6 +3,7 @@
 
 #include "modules/config/graph_products.h"
 #include "modules/config/module_name.h"
+#include "trainer/config/graph_data.h"
 
 namespace strata::trainer {
 namespace {
@@ -14,9 +15,12 @@ using kernels::Reduction;
 // See modules::GraphNetwork and GraphConvolution.
 class GraphShapes {
  public:
-  GraphShapes(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const GraphSizes& graph,
-              ShapeCollector& shapes)
-      : model_(model), config_(config), graph_(graph), shapes_(shapes) {}
+  GraphShapes(const modules::GraphNetworkConfig& model, const ShapeSettings& settings, ShapeCollector& shapes)
+      : model_(model),
+        settings_(settings),
+        graph_(settings.graph),
+        whole_graph_(!sees_new_graphs(settings.data)),
+        shapes_(shapes) {}
 
   void add_all() {
     add_projection();
@@ -26,7 +30,7 @@ class GraphShapes {
       add_convolution(i);
       adds = model_.adds_input(i);
     }
-    if (config_.shares_samples() && config_.run.ranks > 1) add_halo();
+    if (whole_graph_ && settings_.ranks > 1) add_halo();
     const int64_t nodes = graph_.of_layer(model_.layers - 1).rows;
     if (model_.has_pooling()) add_pooling(nodes);
     const int64_t items = model_.has_pooling() ? graph_.pooling.rows : nodes;
@@ -69,10 +73,10 @@ class GraphShapes {
       return;
     }
     const Reduction reduction = modules::reduction_of(model_);
-    const bool is_gathered = modules::takes_gathered_features(model_, layer, config_.shares_samples());
+    const bool is_gathered = modules::takes_gathered_features(model_, layer, whole_graph_);
     if (modules::multiplies_first(model_, layer) && !is_gathered) {
-      const FloatType type = config_.precision.compute_of(modules::graph_layer_name(layer));
-      const int64_t width = modules::width_in_vectors(outputs, type == FloatType::float32 ? 4 : 2);
+      const FloatType type = settings_.precision.compute_of(modules::graph_layer_name(layer));
+      const int64_t width = modules::width_in_vectors(outputs, bytes_of(type));
       shapes_.in_layers(linear(graph_.inputs_of_layer(layer), inputs, width, Activation::none, /*bias=*/false), 1);
       shapes_.in_layers(aggregate(matrix, width, reduction), 1);
       if (is_sage) shapes_.in_layers(linear(targets, inputs, width), 1);
@@ -142,16 +146,16 @@ class GraphShapes {
   }
 
   const modules::GraphNetworkConfig& model_;
-  const TrainerConfig& config_;
+  const ShapeSettings& settings_;
   const GraphSizes& graph_;
+  const bool whole_graph_;  // one that is there in every step
   ShapeCollector& shapes_;
 };
 
 }  // namespace
 
-void add_shapes(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const GraphSizes& graph,
-                ShapeCollector& shapes) {
-  GraphShapes(model, config, graph, shapes).add_all();
+void add_shapes(const modules::GraphNetworkConfig& model, const ShapeSettings& settings, ShapeCollector& shapes) {
+  GraphShapes(model, settings, shapes).add_all();
 }
 
 }  // namespace strata::trainer

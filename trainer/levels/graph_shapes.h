@@ -6,7 +6,15 @@
 
 namespace strata::trainer {
 
-void add_shapes(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const GraphSizes& graph,
-                ShapeCollector& shapes);
+// What shapes depend on besides the model.
+struct ShapeSettings {
+  int64_t micro_batch, ranks;
+  bool head_and_loss_are_one;
+  const DataConfig& data;
+  const PrecisionConfig& precision;
+  const GraphSizes& graph;
+};
+
+void add_shapes(const modules::GraphNetworkConfig& model, const ShapeSettings& settings, ShapeCollector& shapes);
 
 }  // namespace strata::trainer

@@ -54,8 +54,8 @@ bool times_depend_on(const std::string& path, bool has_graph) {
   return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
 }
 
-bool has_graph(const TrainerConfig& config) {
-  return std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+bool has_graph(const modules::ModelConfig& model) {
+  return std::holds_alternative<modules::GraphNetworkConfig>(model.type);
 }
 
 std::string for_a_shell(const std::string& word) {
@@ -72,7 +72,7 @@ std::string command_for_plan(const LoadedConfig& loaded) {
   std::set<std::string> used;
   for (const auto& [path, place] : loaded.places) {
     if (!place.source || !place.source->is_override) continue;
-    const bool matters = times_depend_on(path, has_graph(loaded.config)) || path == "run.device";
+    const bool matters = times_depend_on(path, has_graph(loaded.config.model)) || path == "run.device";
     if (matters && used.insert(place.source->name).second) command += " " + for_a_shell(place.source->name);
   }
   return command;
@@ -123,7 +123,7 @@ std::string model_version(const TrainerConfig& config) {
   TrainerConfig copy = config;
   std::string text;
   for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
-    if (times_depend_on(line.path, has_graph(config))) text += line.path + ": " + line.value + "\n";
+    if (times_depend_on(line.path, has_graph(config.model))) text += line.path + ": " + line.value + "\n";
   }
   return sha256(text).substr(0, 16);
 }

@@ -62,15 +62,14 @@ void add_blocks(const modules::BlockConfig& block, int64_t samples, int64_t posi
   }
 }
 
-void add_shapes(const modules::TransformerConfig& m, const TrainerConfig& config, const GraphSizes&,
-                ShapeCollector& shapes) {
-  const int64_t micro_batch = config.micro_batch, rows = micro_batch * m.sequence;
+void add_shapes(const modules::TransformerConfig& m, const ShapeSettings& settings, ShapeCollector& shapes) {
+  const int64_t micro_batch = settings.micro_batch, rows = micro_batch * m.sequence;
   shapes.outside({.op = "embedding", .rows = rows, .width = m.width, .outputs = m.vocabulary});
   if (m.family == modules::Family::gpt2) {
     shapes.outside({.op = "embedding", .rows = m.sequence, .width = m.width, .outputs = m.sequence});
   }
   add_blocks(block_config(m), micro_batch, m.sequence, shapes);
-  if (config.kernels.levels.linear_cross_entropy) {
+  if (settings.head_and_loss_are_one) {
     shapes.outside({.op = "linear_cross_entropy", .rows = rows, .width = m.width, .outputs = m.vocabulary});
     return;
   }
@@ -78,9 +77,8 @@ void add_shapes(const modules::TransformerConfig& m, const TrainerConfig& config
   shapes.outside({.op = "cross_entropy", .rows = rows, .width = m.vocabulary});
 }
 
-void add_shapes(const modules::VisionTransformerConfig& m, const TrainerConfig& config, const GraphSizes&,
-                ShapeCollector& shapes) {
-  const int64_t micro_batch = config.micro_batch;
+void add_shapes(const modules::VisionTransformerConfig& m, const ShapeSettings& settings, ShapeCollector& shapes) {
+  const int64_t micro_batch = settings.micro_batch;
   shapes.outside({.op = "linear",
                   .rows = micro_batch * m.patches(),
                   .width = m.channels * m.patch * m.patch,
@@ -100,10 +98,16 @@ std::set<std::string> used_ops(const TrainerConfig& config) {
 }
 
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph) {
+  return used_shapes(config, graph, config.kernels.levels.linear_cross_entropy.has_value());
+}
+
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph, bool head_and_loss_are_one) {
+  const ShapeSettings settings = {config.micro_batch, config.run.ranks, head_and_loss_are_one,
+                                  config.data,        config.precision, graph};
   ShapeCollector shapes;
   const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
   const auto add = [&](const auto& model) {
-    add_shapes(model, config, graph, shapes);
+    add_shapes(model, settings, shapes);
     for (const modules::ParameterGroup& group : modules::parameter_table(model)) {
       const int64_t shard = std::max<int64_t>(group.elements() / shards, 1);
       for (const char* op : {"adamw", "global_norm"}) shapes.outside({.op = op, .rows = 1, .width = shard});

@@ -23,8 +23,11 @@ struct UsedShape {
 };
 
 // The head and the loss of a language model are one op where `kernels.linear_cross_entropy` has a level, and two
-// otherwise. `graph`: HasGraphSizes::graph_sizes(), which only graph networks need; without it, theirs are the ops alone.
+// otherwise. `graph`: HasGraphSizes::graph_sizes(), which only graph networks need; without it, theirs are the ops
+// alone.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph);
+// The same with these as one op or two, whatever `kernels.linear_cross_entropy` says.
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph, bool head_and_loss_are_one);
 
 // The names of all ops, also of a model whose shapes are not known before its data are read.
 std::set<std::string> used_ops(const TrainerConfig& config);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "modules/config/graph_products.h"
+#include "trainer/config/graph_data.h"
 
 namespace strata::trainer {
 namespace {
@@ -33,7 +34,7 @@ GraphMemory::GraphMemory(const TrainerConfig& config, const modules::GraphNetwor
       ledger_(ledger),
       ops_(config, block_of(model), {.layers = "layers"}, graph.nodes, /*positions=*/1, ledger),
       tape_(ledger),
-      exchanges_(config.shares_samples() && config.run.ranks > 1) {}
+      exchanges_(!sees_new_graphs(config.data) && config.run.ranks > 1) {}
 
 bool GraphMemory::knows_its_levels() const {
   const auto knows = [this](const Part& part, const char* module) {
@@ -76,8 +77,8 @@ std::vector<int64_t> GraphMemory::follow() {
 
 // Of the nodes of the whole graph: they stand on the device. Otherwise a copy of those of a batch.
 GraphMemory::Value GraphMemory::features() {
-  const bool sampled = !config_.data.fan_outs().empty();
-  const bool copied = config_.data.has_many_graphs() && config_.precision.compute != FloatType::float32;
+  const bool sampled = !fan_outs(config_.data).empty();
+  const bool copied = has_many_graphs(config_.data) && config_.precision.compute != FloatType::float32;
   const bool sparse = model_.projection == modules::InputProjection::sparse;
   return {sparse || !(sampled || copied) ? tape_.make(0) : make(ops_.outside(), graph_.nodes * model_.features)};
 }
@@ -162,7 +163,7 @@ GraphMemory::Stream GraphMemory::layer(int64_t index, const Stream& stream) {
 
 GraphMemory::Value GraphMemory::convolved(int64_t index, const Value& x) {
   if (model_.convolution == GraphConvolutionKind::gat) return attended(index, x);
-  if (modules::takes_gathered_features(model_, index, config_.shares_samples())) {
+  if (modules::takes_gathered_features(model_, index, !sees_new_graphs(config_.data))) {
     return product_of(index, {tape_.make(0)});
   }
   return modules::multiplies_first(model_, index) ? sum_of_products(index, x) : product_of(index, gathered(index, x));
@@ -303,7 +304,7 @@ int64_t GraphMemory::standing() const {
   const int64_t exchange =
       graph_.sent == 0 ? 0 : ops_.tensor(graph_.sent, 8) + bytes_of({graph.rows, graph_.sent, graph_.sent});
   const int64_t labels = graph_.splits * ops_.tensor(graph.rows, 8), bytes = ops_.outside().bytes;
-  const bool sampled = !config_.shares_samples();
+  const bool sampled = sees_new_graphs(config_.data);
   if (model_.projection == modules::InputProjection::sparse) {
     return bytes_of(graph) + exchange + labels + bytes_of(graph_.features);
   }
@@ -316,10 +317,10 @@ int64_t GraphMemory::standing() const {
 }
 
 int64_t GraphMemory::batch() const {
-  if (config_.shares_samples()) return 2 * ops_.tensor(1, 8);
+  if (!sees_new_graphs(config_.data)) return 2 * ops_.tensor(1, 8);
   int64_t bytes = bytes_of(graph_.features) + bytes_of(graph_.pooling) + ops_.tensor(items(), 8);
   for (const MatrixSize& layer : graph_.layers) bytes += bytes_of(layer);
-  const bool has_features = config_.data.has_many_graphs();
+  const bool has_features = has_many_graphs(config_.data);
   return bytes + ops_.tensor(has_features ? graph_.nodes * model_.features : graph_.nodes, has_features ? 4 : 8);
 }
 

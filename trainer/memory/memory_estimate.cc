@@ -18,8 +18,9 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
 std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table) {
   const PrecisionConfig& precision = config.precision;
-  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
-  const SlotPlan plan = slot_plan(config, table);
+  const BufferRules rules = buffer_rules(config);
+  const SlotPlan plan = slot_plan(rules, table);
+  const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
   int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
   int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
@@ -27,10 +28,10 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
     const int64_t padded = layout_of(group, shards).elements();
     const FloatType compute = precision.compute_of(group.name), reduce = precision.reduce_of(group.name);
     shard += padded / shards;
-    gradients += bytes_of(gradient_type(config, group)) * padded / shards;
+    gradients += bytes_of(gradient_type(rules, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
     if (group.role == modules::Role::layer) {
-      if (keeps_full_gradient(config, group)) kept_gradients += bytes_of(reduce) * padded;
+      if (keeps_full_gradient(config.sharding, group)) kept_gradients += bytes_of(reduce) * padded;
     } else {
       outside_weights += bytes_of(compute) * padded;
       outside_gradients += bytes_of(reduce) * padded;

@@ -50,7 +50,7 @@ int64_t OpMemory::tensor(int64_t elements, int64_t bytes) const {
 
 Part OpMemory::part(const std::string& group, const std::string& name) const {
   const FloatType compute = config_.precision.compute_of(group), reduce = config_.precision.reduce_of(group);
-  const int64_t bytes = compute == FloatType::float32 ? 4 : 2, inner = tokens() * block_.feed_forward;
+  const int64_t bytes = bytes_of(compute), inner = tokens() * block_.feed_forward;
   Part part{.name = name,
             .bytes = bytes,
             .stream = tensor(elements_, bytes),

@@ -20,17 +20,17 @@ std::string row(const std::string& name, int64_t bytes) {
   return text;
 }
 
-// `step`: what is predicted of a step, if anything is.
 std::vector<MemoryClass> standing(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
-                                  const std::optional<StepMemory>& step) {
+                                  int64_t of_graph) {
   std::vector<MemoryClass> classes = memory_per_rank(config, table);
-  if (step && step->standing > 0) classes.push_back({"graph, features and labels", step->standing});
+  if (of_graph > 0) classes.push_back({"graph, features and labels", of_graph});
   return classes;
 }
 
+// `step`: what is predicted of a step, if anything is.
 std::vector<MemoryClass> peak(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
                               const std::optional<StepMemory>& step) {
-  std::vector<MemoryClass> classes = standing(config, table, step);
+  std::vector<MemoryClass> classes = standing(config, table, step ? step->standing : 0);
   if (!step) return classes;
   const int64_t kept = std::min(step->kept, step->most);
   classes.push_back({"batches", step->batches});
@@ -48,7 +48,7 @@ bool predicts_step_memory(const TrainerConfig& config, const GraphSizes& graph) 
 
 std::vector<MemoryClass> standing_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
                                          const GraphSizes& graph) {
-  return standing(config, table, step_memory(config, graph));
+  return standing(config, table, standing_graph_memory(config, graph));
 }
 
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,

@@ -18,16 +18,16 @@ void add(std::vector<Slots>& pools, FloatType type, int64_t elements) {
 
 }  // namespace
 
-SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
-  const sharding::ShardingConfig& sharding = config.sharding;
-  const int64_t shards = sharding.ranks_per_copy(config.run.ranks);
+SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
+  const sharding::ShardingConfig& sharding = rules.sharding;
+  const int64_t shards = rules.shards();
   SlotPlan plan;
   if (shards == 1) return plan;
   for (const modules::ParameterGroup& group : table) {
     if (group.role != modules::Role::layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
-    add(plan.weights, config.precision.compute_of(group.name), elements);
-    if (!keeps_full_gradient(config, group)) add(plan.gradients, config.precision.reduce_of(group.name), elements);
+    add(plan.weights, rules.precision.compute_of(group.name), elements);
+    if (!keeps_full_gradient(sharding, group)) add(plan.gradients, rules.precision.reduce_of(group.name), elements);
   }
   if (sharding.reshard_after_forward) {
     for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
@@ -36,24 +36,23 @@ SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::Param
   return plan;
 }
 
-bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group) {
-  return group.role != modules::Role::layer || config.sharding.accumulate == sharding::Accumulate::full;
+bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group) {
+  return group.role != modules::Role::layer || sharding.accumulate == sharding::Accumulate::full;
 }
 
-bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group) {
-  return keeps_full_gradient(config, group) || config.micro_batches() == 1;
+bool reduces_once(const BufferRules& rules, const modules::ParameterGroup& group) {
+  return keeps_full_gradient(rules.sharding, group) || rules.micro_batches == 1;
 }
 
-FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group) {
-  const bool is_sharded = config.sharding.ranks_per_copy(config.run.ranks) > 1;
-  return is_sharded && reduces_once(config, group) ? config.precision.reduce_of(group.name) : FloatType::float32;
+FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup& group) {
+  const bool reduced = rules.shards() > 1 && reduces_once(rules, group);
+  return reduced ? rules.precision.reduce_of(group.name) : FloatType::float32;
 }
 
-int64_t bytes_of_replica_sum(const TrainerConfig& config, const modules::ParameterGroup& group) {
-  const int64_t shards = config.sharding.ranks_per_copy(config.run.ranks);
-  const FloatType reduce = config.precision.reduce_of(group.name);
-  if (shards == config.run.ranks || gradient_type(config, group) == reduce) return 0;
-  return bytes_of(reduce) * layout_of(group, shards).elements() / shards;
+int64_t bytes_of_replica_sum(const BufferRules& rules, const modules::ParameterGroup& group) {
+  const FloatType reduce = rules.precision.reduce_of(group.name);
+  if (rules.shards() == rules.ranks || gradient_type(rules, group) == reduce) return 0;
+  return bytes_of(reduce) * layout_of(group, rules.shards()).elements() / rules.shards();
 }
 
 }  // namespace strata::trainer

@@ -10,7 +10,18 @@
 
 namespace strata::trainer {
 
-inline int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
+// What of a run decides how its parameters and gradients are kept.
+struct BufferRules {
+  sharding::ShardingConfig sharding;
+  PrecisionConfig precision;
+  int64_t ranks = 1;
+  int64_t micro_batches = 1;  // of a step on a rank
+
+  int64_t shards() const { return sharding.ranks_per_copy(ranks); }  // of one copy of the parameters
+};
+inline BufferRules buffer_rules(const TrainerConfig& config) {
+  return {config.sharding, config.precision, config.run.ranks, config.micro_batches()};
+}
 
 // One pool: slots of the largest layer among those of its type.
 struct Slots {
@@ -22,15 +33,15 @@ struct Slots {
 struct SlotPlan {
   std::vector<Slots> weights, gradients;
 };
-SlotPlan slot_plan(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 // Full gradients of the group have a buffer of its own instead of slots.
-bool keeps_full_gradient(const TrainerConfig& config, const modules::ParameterGroup& group);
+bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group);
 // Gradients of the group are reduced once a step, instead of after each micro-batch.
-bool reduces_once(const TrainerConfig& config, const modules::ParameterGroup& group);
-// Of a rank's part of the gradient: as it was reduced, unless sums are kept in it.
-FloatType gradient_type(const TrainerConfig& config, const modules::ParameterGroup& group);
+bool reduces_once(const BufferRules& rules, const modules::ParameterGroup& group);
+// Type of the gradient shard: the reduce type, or float32 where micro-batches are accumulated in it.
+FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup& group);
 // Of the group's sum over replicas, until the backward has ended; 0 where it is the gradient itself.
-int64_t bytes_of_replica_sum(const TrainerConfig& config, const modules::ParameterGroup& group);
+int64_t bytes_of_replica_sum(const BufferRules& rules, const modules::ParameterGroup& group);
 
 }  // namespace strata::trainer

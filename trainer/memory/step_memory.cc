@@ -10,6 +10,7 @@
 #include "modules/config/module_name.h"
 #include "modules/config/module_table.h"
 #include "modules/config/parameter_table.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/memory/block_memory.h"
 #include "trainer/memory/graph_memory.h"
 #include "trainer/memory/language_model_ends.h"
@@ -22,10 +23,10 @@ namespace strata::trainer {
 namespace {
 
 // Bytes, by group.
-std::map<std::string, int64_t> replica_sums(const TrainerConfig& config,
+std::map<std::string, int64_t> replica_sums(const BufferRules& rules,
                                             const std::vector<modules::ParameterGroup>& table) {
   std::map<std::string, int64_t> sums;
-  for (const modules::ParameterGroup& group : table) sums[group.name] = bytes_of_replica_sum(config, group);
+  for (const modules::ParameterGroup& group : table) sums[group.name] = bytes_of_replica_sum(rules, group);
   return sums;
 }
 
@@ -46,7 +47,7 @@ std::optional<StepMemory> follow(const TrainerConfig& config, const Model& model
   memory.kept = ledger.now();
   ends.head(blocks.let_go_behind_layers());
   // Sums over replicas begin where the backward of their group ends; that of the root when those of layers have ended.
-  const std::map<std::string, int64_t> sums = replica_sums(config, modules::parameter_table(model));
+  const std::map<std::string, int64_t> sums = replica_sums(buffer_rules(config), modules::parameter_table(model));
   if (head_group != "root") ledger.take(sums.at(head_group));
   int64_t of_layers = 0;
   for (size_t i = layers; i-- > 0;) {
@@ -75,10 +76,10 @@ std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modu
 }
 
 // A whole random graph has the size that is asked for.
-GraphSizes asked_for(const TrainerConfig& config, const modules::GraphNetworkConfig& model) {
-  const auto* data = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
+GraphSizes asked_for(const DataConfig& all, int64_t ranks, const modules::GraphNetworkConfig& model) {
+  const auto* data = std::get_if<SyntheticGraphDataConfig>(&all.type);
   const bool sparse = model.projection == modules::InputProjection::sparse;
-  if (data == nullptr || sparse || !config.shares_samples() || config.run.ranks > 1) return {};
+  if (data == nullptr || sparse || sees_new_graphs(all) || ranks > 1) return {};
   GraphSizes sizes;
   sizes.nodes = data->nodes;
   sizes.layers = {{data->nodes, data->nodes, data->edges + (model.wants_self_loops() ? data->nodes : 0),
@@ -88,9 +89,13 @@ GraphSizes asked_for(const TrainerConfig& config, const modules::GraphNetworkCon
   return sizes;
 }
 
+GraphSizes known_sizes(const TrainerConfig& config, const modules::GraphNetworkConfig& model, const GraphSizes& given) {
+  return given.layers.empty() ? asked_for(config.data, config.run.ranks, model) : given;
+}
+
 std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modules::GraphNetworkConfig& model,
                                          const GraphSizes& given) {
-  const GraphSizes graph = given.layers.empty() ? asked_for(config, model) : given;
+  const GraphSizes graph = known_sizes(config, model, given);
   if (graph.layers.empty()) return {};
   MemoryLedger ledger;
   GraphMemory step(config, model, graph, ledger);
@@ -106,6 +111,14 @@ std::optional<StepMemory> step_memory_of(const TrainerConfig& config, const modu
 }
 
 }  // namespace
+
+int64_t standing_graph_memory(const TrainerConfig& config, const GraphSizes& given) {
+  const auto* model = std::get_if<modules::GraphNetworkConfig>(&config.model.type);
+  if (model == nullptr) return 0;
+  const GraphSizes graph = known_sizes(config, *model, given);
+  MemoryLedger ledger;
+  return graph.layers.empty() ? 0 : GraphMemory(config, *model, graph, ledger).standing();
+}
 
 std::optional<StepMemory> step_memory(const TrainerConfig& config, const GraphSizes& graph) {
   return std::visit([&](const auto& model) { return step_memory_of(config, model, graph); }, config.model.type);

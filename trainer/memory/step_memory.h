@@ -21,6 +21,10 @@ struct StepMemory {
   std::string moment;           // when that is: "the loss", "the backward of layer 11"
 };
 
+// Graphs, features and targets that stay on the device, whichever levels go through them. Nothing where the model is
+// not one of graphs, or their sizes are not known.
+int64_t standing_graph_memory(const TrainerConfig& config, const GraphSizes& graph);
+
 // Follows a micro-batch through forward and backward, tensor by tensor, with what each op allocates at the level that
 // was chosen for it. Levels that were not measured yet (`best` without a plan) count as cuda, traced ones (torchscript)
 // as aten, which keeps less. Graph networks are followed where the sizes of their graphs are known, which for sampled

@@ -73,10 +73,11 @@ WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) 
       means.add({op, in_layer, true}, backward_work(used.shape, element), uses);
     }
   }
-  const auto shards = static_cast<double>(config.sharding.ranks_per_copy(config.run.ranks));
+  const BufferRules rules = buffer_rules(config);
+  const auto shards = static_cast<double>(rules.shards());
   for (const ParameterGroup& group : table) {
     const double elements = static_cast<double>(group.elements()) / shards;
-    const auto gradient = static_cast<double>(bytes_of(gradient_type(config, group)));
+    const auto gradient = static_cast<double>(bytes_of(gradient_type(rules, group)));
     const FloatType compute = config.precision.compute_of(group.name);
     const double compute_copy = compute == FloatType::float32 ? 0 : static_cast<double>(bytes_of(compute));
     means.add({"adamw", false, false}, kernels::adamw_work(elements, gradient, compute_copy), 1);

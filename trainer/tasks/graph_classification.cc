@@ -17,8 +17,9 @@
 
 namespace strata::trainer {
 
-GraphClassification::GraphClassification(const TrainerConfig& config, GraphData graphs)
-    : GraphTask(config, graphs),
+GraphClassification::GraphClassification(const modules::GraphNetworkConfig& model, GraphData graphs,
+                                         const TaskSettings& settings)
+    : GraphTask(model, graphs, settings),
       graphs_(std::move(graphs)),
       rows_(rows_for(model_config_, graphs_)),
       evaluated_(graphs_.test.defined() ? at::cat({graphs_.validation, graphs_.test}) : graphs_.validation) {}
@@ -26,7 +27,7 @@ GraphClassification::GraphClassification(const TrainerConfig& config, GraphData 
 // The rows of a step are those of the nodes of its graphs, one after another: dropout's masks do not depend on how they
 // are spread over ranks and micro-batches.
 MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t count) const {
-  const int64_t in_step = first_sample % config_.batch;
+  const int64_t in_step = first_sample % settings_.batch;
   const Tensor before = drawn(graphs_.train, first_sample - in_step, in_step);
   const Tensor graphs = drawn(graphs_.train, first_sample, count);
   return {batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before)), in_step};

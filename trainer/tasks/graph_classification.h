@@ -12,7 +12,7 @@ namespace strata::trainer {
 class GraphClassification : public GraphTask {
  public:
   // Of many graphs with dense features.
-  GraphClassification(const TrainerConfig& config, GraphData graphs);
+  GraphClassification(const modules::GraphNetworkConfig& model, GraphData graphs, const TaskSettings& settings);
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
@@ -25,7 +25,9 @@ class GraphClassification : public GraphTask {
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  GraphSizes graph_sizes() const override { return sizes_of(training_batch(0, config_.micro_batch).as<GraphBatch>()); }
+  GraphSizes graph_sizes() const override {
+    return sizes_of(training_batch(0, settings_.micro_batch).as<GraphBatch>());
+  }
 
  private:
   int64_t nodes_in(const Tensor& graphs) const;

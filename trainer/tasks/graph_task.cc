@@ -42,9 +42,8 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
   return {kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, columns), rows.values};
 }
 
-GraphTask::GraphTask(const TrainerConfig& config, const GraphData& graph)
-    : config_(config),
-      model_config_(std::get<modules::GraphNetworkConfig>(config.model.type)) {
+GraphTask::GraphTask(const modules::GraphNetworkConfig& model, const GraphData& graph, const TaskSettings& settings)
+    : settings_(settings), model_config_(model) {
   check_features(graph, model_config_);
   check(graph, model_config_.classes);
   fingerprint_ = fingerprint_of(graph);
@@ -55,8 +54,8 @@ std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
 }
 
 void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
-  model_ = std::make_unique<modules::GraphNetwork>(model_config_, config_.kernels, parameter);
-  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
+  model_ = std::make_unique<modules::GraphNetwork>(model_config_, settings_.kernels, parameter);
+  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
 }
 
 GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {
@@ -68,12 +67,11 @@ GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {
 }
 
 Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count) const {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
   const int64_t in_epoch = items.size(0);
   const Tensor places = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t sample = first_sample + i;
-    const uint64_t key = mix(seed, static_cast<uint64_t>(sample / in_epoch));
+    const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(sample / in_epoch));
     places.mutable_data_ptr<int64_t>()[i] = permuted(key, sample % in_epoch, in_epoch);
   }
   return items.index_select(0, places);
@@ -81,7 +79,7 @@ Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count
 
 at::ScalarType GraphTask::feature_type() const {
   return scalar_type(
-      config_.precision.compute_of(model_config_.has_projection() ? "root" : modules::graph_layer_name(0)));
+      settings_.precision.compute_of(model_config_.has_projection() ? "root" : modules::graph_layer_name(0)));
 }
 
 Tensor GraphTask::scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,

@@ -10,6 +10,7 @@
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
+#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 
@@ -26,7 +27,7 @@ class GraphTask : public Task, public HasGraphSizes {
 
  protected:
   // Throws Error (data) for what is wrong with the graph, or does not fit the model.
-  GraphTask(const TrainerConfig& config, const GraphData& graph);
+  GraphTask(const modules::GraphNetworkConfig& model, const GraphData& graph, const TaskSettings& settings);
 
   // Of a batch with a graph of its own.
   static GraphSizes sizes_of(const GraphBatch& batch);
@@ -44,7 +45,7 @@ class GraphTask : public Task, public HasGraphSizes {
   Tensor label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale) const;
   Tensor label_sums(const Tensor& scores, const Tensor& validation_labels, const Tensor& test_labels) const;
 
-  const TrainerConfig config_;
+  const TaskSettings settings_;
   const modules::GraphNetworkConfig model_config_;
   std::unique_ptr<modules::GraphNetwork> model_;
 

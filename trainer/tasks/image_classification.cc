@@ -32,19 +32,17 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 
 }  // namespace
 
-ImageClassification::ImageClassification(const TrainerConfig& config)
-    : config_(config),
-      model_config_(std::get<modules::VisionTransformerConfig>(config.model.type)),
-      images_(open_images(model_config_, config.data)),
-      mixing_(image_mixing(config.data)) {}
+ImageClassification::ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
+                                         const TaskSettings& settings)
+    : settings_(settings), model_config_(model), images_(open_images(model, data)), mixing_(image_mixing(data)) {}
 
 std::vector<modules::ParameterGroup> ImageClassification::parameter_table() const {
   return modules::parameter_table(model_config_);
 }
 
 void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  model_ = std::make_unique<modules::VisionTransformer>(model_config_, config_.kernels, parameter);
-  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
+  model_ = std::make_unique<modules::VisionTransformer>(model_config_, settings_.kernels, parameter);
+  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
   std::vector<double> factors, offsets;
   for (const Normalization& normalization : images_.normalization) {
     factors.push_back(1 / (255 * normalization.deviation));
@@ -55,11 +53,10 @@ void ImageClassification::build_model(const modules::ParameterLookup& parameter,
 }
 
 MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t count) const {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const auto [images, labels] = images_.training->training_batch(seed, first_sample, count);
-  const int64_t in_step = first_sample % config_.batch;
+  const auto [images, labels] = images_.training->training_batch(settings_.seed, first_sample, count);
+  const int64_t in_step = first_sample % settings_.batch;
   if (mixing_.mixup == 0 && mixing_.cutmix == 0) return {MixedImages{images, labels}, in_step};
-  const uint64_t key = mix(seed, static_cast<uint64_t>(first_sample / config_.batch));  // of the step
+  const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(first_sample / settings_.batch));  // of the step
   const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, model_config_.image_size);
   return {MixedImages{images, labels, share_of_pixels(drawn, model_config_.image_size)}, in_step};
 }

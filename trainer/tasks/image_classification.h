@@ -8,6 +8,7 @@
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
+#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 
@@ -23,7 +24,9 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
 
 class ImageClassification : public Task, public FindsBadSamples {
  public:
-  explicit ImageClassification(const TrainerConfig& config);
+  // Throws Error (data), see open_images.
+  ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
+                      const TaskSettings& settings);
 
   std::vector<modules::ParameterGroup> parameter_table() const override;
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
@@ -49,8 +52,8 @@ class ImageClassification : public Task, public FindsBadSamples {
  private:
   Tensor logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const;
 
-  TrainerConfig config_;
-  modules::VisionTransformerConfig model_config_;
+  const TaskSettings settings_;
+  const modules::VisionTransformerConfig model_config_;
   kernels::Level loss_level_ = {};  // from build_model on
   ImageSets images_;
   ImageMixingConfig mixing_;

@@ -14,27 +14,22 @@
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
-namespace {
-
-const TextDataConfig& text(const TrainerConfig& config) { return std::get<TextDataConfig>(config.data.type); }
-
-}  // namespace
-
-LanguageModeling::LanguageModeling(const TrainerConfig& config)
-    : config_(config),
-      model_config_(std::get<modules::TransformerConfig>(config.model.type)),
-      head_and_loss_level_(config.kernels.levels.linear_cross_entropy),
-      train_(text(config).train, model_config_.sequence, model_config_.vocabulary),
-      validation_(text(config).validation, model_config_.sequence, model_config_.vocabulary) {}
+LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
+                                   const TaskSettings& settings)
+    : settings_(settings),
+      model_config_(model),
+      head_and_loss_level_(settings.kernels.levels.linear_cross_entropy),
+      train_(data.train, model.sequence, model.vocabulary),
+      validation_(data.validation, model.sequence, model.vocabulary) {}
 
 std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
   return modules::parameter_table(model_config_);
 }
 
 void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  model_ = std::make_unique<modules::Transformer>(model_config_, config_.kernels, parameter);
-  head_level_ = modules::kernels_for(config_.kernels, "head").linear;
-  loss_level_ = modules::kernels_for(config_.kernels, "").cross_entropy;
+  model_ = std::make_unique<modules::Transformer>(model_config_, settings_.kernels, parameter);
+  head_level_ = modules::kernels_for(settings_.kernels, "head").linear;
+  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
   if (model_config_.family == modules::Family::llama) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
@@ -42,8 +37,7 @@ void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at
 }
 
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
-  return {train_.training_batch(seed, first_sample, count), first_sample % config_.batch};
+  return {train_.training_batch(settings_.seed, first_sample, count), first_sample % settings_.batch};
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {

@@ -7,8 +7,10 @@
 
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
+#include "trainer/config/data_config.h"
 #include "trainer/data/text/token_corpus.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 
@@ -19,7 +21,7 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
 
 class LanguageModeling : public Task {
  public:
-  explicit LanguageModeling(const TrainerConfig& config);
+  LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
 
   std::vector<modules::ParameterGroup> parameter_table() const override;
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
@@ -39,8 +41,8 @@ class LanguageModeling : public Task {
   std::string data_fingerprint() const override { return train_.fingerprint() + " " + validation_.fingerprint(); }
 
  private:
-  TrainerConfig config_;
-  modules::TransformerConfig model_config_;
+  const TaskSettings settings_;
+  const modules::TransformerConfig model_config_;
   kernels::Level head_level_ = {}, loss_level_ = {};  // from build_model on
   // Asked for by name in `kernels:`, head and loss are one op, and the logits never exist as a whole.
   std::optional<kernels::Level> head_and_loss_level_;

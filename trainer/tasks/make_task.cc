@@ -2,6 +2,7 @@
 #include <concepts>
 
 #include "base/errors.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -17,12 +18,13 @@ namespace strata::trainer {
 namespace {
 
 // One function for each pair of model and data that fit, see kFits.
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::TransformerConfig&, const TextDataConfig&) {
-  return std::make_unique<LanguageModeling>(config);
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::TransformerConfig& model, const DataConfig&,
+                               const TextDataConfig& data) {
+  return std::make_unique<LanguageModeling>(model, data, settings);
 }
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::VisionTransformerConfig&,
-                               const ImageMixingConfig&) {
-  return std::make_unique<ImageClassification>(config);
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
+                               const DataConfig& all, const ImageMixingConfig&) {
+  return std::make_unique<ImageClassification>(model, all, settings);
 }
 GraphData read_graph(const GraphDataConfig& data) { return read_npz_graph(data.file, data.undirected); }
 GraphData read_graph(const OgbGraphDataConfig& data) {
@@ -38,32 +40,41 @@ GraphData read_graph(const TextGraphDataConfig& data) {
   return read_text_graph(files, data.undirected);
 }
 template <std::derived_from<GraphUse> Data>
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&, const Data& data) {
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::GraphNetworkConfig& model,
+                               const DataConfig& all, const Data& data) {
   const GraphData graph = read_graph(data);
   const bool by_metis = data.partition == GraphPartition::metis;
-  return std::make_unique<NodeClassification>(config, graph, by_metis ? order_by_metis(graph) : order_of_file(graph));
+  return std::make_unique<NodeClassification>(model, graph, by_metis ? order_by_metis(graph) : order_of_file(graph),
+                                              fan_outs(all), settings);
 }
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig&,
-                               const OgbGraphsDataConfig& data) {
-  return std::make_unique<GraphClassification>(config, read_ogb_graphs(data.folder, data.split, data.undirected));
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::GraphNetworkConfig& model,
+                               const DataConfig&, const OgbGraphsDataConfig& data) {
+  return std::make_unique<GraphClassification>(model, read_ogb_graphs(data.folder, data.split, data.undirected),
+                                               settings);
 }
-std::unique_ptr<Task> task_for(const TrainerConfig& config, const modules::GraphNetworkConfig& model,
-                               const SyntheticGraphDataConfig& data) {
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::GraphNetworkConfig& model,
+                               const DataConfig& all, const SyntheticGraphDataConfig& data) {
   const SyntheticGraph size{.nodes = data.nodes,
                             .edges = data.edges,
                             .features = model.features,
                             .classes = model.classes,
                             .sparse_features = model.projection == modules::InputProjection::sparse,
-                            .seed = static_cast<uint64_t>(config.run.seed)};
+                            .seed = settings.seed};
   const GraphData graph = make_graph(size);
-  return std::make_unique<NodeClassification>(config, graph, order_of_file(graph));
+  return std::make_unique<NodeClassification>(model, graph, order_of_file(graph), fan_outs(all), settings);
 }
 
 }  // namespace
 
 std::unique_ptr<Task> make_task(const TrainerConfig& config) {
+  const TaskSettings settings = {.seed = static_cast<uint64_t>(config.run.seed),
+                                 .ranks = config.run.ranks,
+                                 .batch = config.batch,
+                                 .micro_batch = config.micro_batch,
+                                 .kernels = config.kernels,
+                                 .precision = config.precision};
   const auto make = [&]<class Model, class Data>(const Model& model, const Data& data) -> std::unique_ptr<Task> {
-    if constexpr (kFits<Model, Data>) return task_for(config, model, data);
+    if constexpr (kFits<Model, Data>) return task_for(settings, model, config.data, data);
     throw Error(ExitCode::internal, "a configuration was not checked: no task is made of its model and data");
   };
   return std::visit(make, config.model.type, config.data.type);

@@ -25,15 +25,16 @@ MicroBatch whole_graph() { return GraphBatch{at::zeros({1}, at::kLong), at::zero
 
 }  // namespace
 
-NodeClassification::NodeClassification(const TrainerConfig& config, const GraphData& graph, GraphOrder order)
-    : GraphTask(config, graph), order_(std::move(order)), graph_(reordered(graph, order_)) {
-  if (config.shares_samples()) return;
+NodeClassification::NodeClassification(const modules::GraphNetworkConfig& model, const GraphData& graph,
+                                       GraphOrder order, const std::vector<int64_t>& fan_outs,
+                                       const TaskSettings& settings)
+    : GraphTask(model, graph, settings), order_(std::move(order)), graph_(reordered(graph, order_)) {
+  if (fan_outs.empty()) return;
   const bool sums = model_config_.convolution == modules::GraphConvolutionKind::gcn ||
                     model_config_.convolution == modules::GraphConvolutionKind::gin;
-  sampler_.emplace(
-      rows_for(model_config_, graph_),
-      NeighborSampler::Rule{
-          .fan_outs = config.data.fan_outs(), .has_self_loops = model_config_.wants_self_loops(), .scales_sums = sums});
+  sampler_.emplace(rows_for(model_config_, graph_),
+                   NeighborSampler::Rule{
+                       .fan_outs = fan_outs, .has_self_loops = model_config_.wants_self_loops(), .scales_sums = sums});
 }
 
 void NodeClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
@@ -43,7 +44,7 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));
   if (world_->size() > 1) {
-    step->with_halo = HaloExchange(part_, *world_, modules::kernels_for(config_.kernels, "").neighbor_aggregate);
+    step->with_halo = HaloExchange(part_, *world_, modules::kernels_for(settings_.kernels, "").neighbor_aggregate);
   }
   if (graph_.is_sparse()) {
     step->features =
@@ -66,10 +67,10 @@ void NodeClassification::build_model(const modules::ParameterLookup& parameter, 
 }
 
 GraphSizes NodeClassification::graph_sizes() const {
-  const GraphPart part = model_ ? part_ : part_of_rank(0, config_.run.ranks);
+  const GraphPart part = model_ ? part_ : part_of_rank(0, settings_.ranks);
   const int64_t own = part.nodes(), sources = own + part.halo.size(0);
   GraphSizes sizes;
-  if (sampler_) sizes = sizes_of(sampled_batch(0, config_.micro_batch).as<GraphBatch>());
+  if (sampler_) sizes = sizes_of(sampled_batch(0, settings_.micro_batch).as<GraphBatch>());
   sizes.standing = {own, sources, part.rows.columns.size(0), part.rows.values.defined()};
   sizes.splits = graph_.test.defined() ? 3 : 2;
   sizes.sent = part.sent.size(0);
@@ -93,17 +94,17 @@ MicroBatch NodeClassification::training_batch(int64_t first_sample, int64_t coun
 
 // Every training node once in an epoch, in an order of its own.
 MicroBatch NodeClassification::sampled_batch(int64_t first_sample, int64_t count) const {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
   const Tensor seeds = drawn(graph_.train, first_sample, count);
-  const int64_t step = first_sample / config_.batch;
-  const SampledNeighborhood part = sampler_->sample(seeds, mix(mix(seed, kNeighbors), static_cast<uint64_t>(step)));
+  const int64_t step = first_sample / settings_.batch;
+  const SampledNeighborhood part =
+      sampler_->sample(seeds, mix(mix(settings_.seed, kNeighbors), static_cast<uint64_t>(step)));
 
   auto graph = std::make_shared<modules::GraphStep>();
   for (const SampledLayer& layer : part.layers) graph->layers.push_back(weighted_graph(layer.rows, layer.sources));
   if (graph_.is_sparse()) {
     graph->features = weighted_graph(rows_of(graph_.sparse_features, part.nodes), graph_.features);
   }
-  const int64_t first_of_step = first_sample % config_.batch;
+  const int64_t first_of_step = first_sample % settings_.batch;
   graph->first_row = first_of_step * kRowsOfSample;
   return {GraphBatch{part.nodes, graph_.labels.index_select(0, seeds), std::move(graph)}, first_of_step};
 }

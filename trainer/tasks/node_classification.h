@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/neighbor_sampler.h"
@@ -15,8 +16,9 @@ namespace strata::trainer {
 // training. With sampled neighbors a sample is such a node, and only evaluations see the whole graph.
 class NodeClassification : public GraphTask, public SharesSamples {
  public:
-  // The order says which ranks compute what.
-  NodeClassification(const TrainerConfig& config, const GraphData& graph, GraphOrder order);
+  // The order says which ranks compute what. fan_outs: how many neighbors are sampled; empty: none are.
+  NodeClassification(const modules::GraphNetworkConfig& model, const GraphData& graph, GraphOrder order,
+                     const std::vector<int64_t>& fan_outs, const TaskSettings& settings);
 
   void share_samples(sharding::Communicator& world) override { world_ = &world; }
   void build_model(const modules::ParameterLookup& parameter, at::Device device) override;

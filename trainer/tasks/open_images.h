@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/config/trainer_config.h"
+#include "modules/config/model_config.h"
+#include "trainer/config/data_config.h"
 #include "trainer/data/images/image_set.h"
 #include "trainer/data/images/normalization.h"
 

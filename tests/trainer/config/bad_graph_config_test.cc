@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
+#include "trainer/config/graph_data.h"
 
 namespace strata::trainer {
 namespace {
@@ -110,17 +111,17 @@ TEST(GraphConfig, PoolsNodesWhereGraphsHaveLabels) {
 
 TEST(GraphConfig, SharesItsSampleBetweenRanks) {
   const TrainerConfig config = parse_trainer_config("run.yaml", graph_config_with(0, ""), {"run.ranks=3"}).config;
-  EXPECT_TRUE(config.shares_samples());
+  EXPECT_TRUE(shares_samples(config.model, config.data));
   EXPECT_EQ(config.micro_batches(), 1);
   const TrainerConfig sampled =
       parse_trainer_config("run.yaml", graph_config_with(0, ""), {"data.neighbors=[5, 4, 3, 2]", "batch=12"}).config;
-  EXPECT_FALSE(sampled.shares_samples());
+  EXPECT_FALSE(shares_samples(sampled.model, sampled.data));
   EXPECT_EQ(sampled.micro_batches(), 6);  // on two ranks, of one node each
   const TrainerConfig many =
       parse_trainer_config("run.yaml", graph_config_with(kData, "data: {type: ogb_graphs, folder: a}"),
                            {"model.pooling=mean", "batch=12", "micro_batch=3"})
           .config;
-  EXPECT_FALSE(many.shares_samples());
+  EXPECT_FALSE(shares_samples(many.model, many.data));
   EXPECT_EQ(many.micro_batches(), 2);
 }
 

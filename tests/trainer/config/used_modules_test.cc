@@ -15,6 +15,7 @@
 #include "sharding/communication/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/task.h"
@@ -138,7 +139,7 @@ Calls calls_of(const TrainerConfig& config) {
     }
   }
   task->build_model([&](const std::string& name) { return parameters.at(name); }, at::kCPU);
-  if (!config.shares_samples()) called().clear();
+  if (!shares_samples(config.model, config.data)) called().clear();
   task->loss(task->training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
   at::removeCallback(handle);
   return called();

@@ -11,6 +11,7 @@
 
 #include "modules/config/parameter_table.h"
 #include "sharding/communication/local_communicator.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
@@ -64,7 +65,7 @@ Counts calls_of(const TrainerConfig& config, Task& task) {
     }
   }
   task.build_model([&](const std::string& name) { return parameters.at(name); }, at::kCPU);
-  if (!config.shares_samples()) called().clear();
+  if (!shares_samples(config.model, config.data)) called().clear();
   task.loss(task.training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
   at::removeCallback(handle);
   return called();

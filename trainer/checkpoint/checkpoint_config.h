@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The `checkpoint:` section: saving and resuming.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "configs/limits.h"
+
+namespace strata::trainer {
+
+enum class Resume { automatic, require, never };
+constexpr std::array<std::string_view, 3> names(Resume) { return {"auto", "require", "never"}; }
+
+struct CheckpointConfig {
+  int64_t every = 0;
+  int64_t keep = 2;
+  Resume resume = Resume::automatic;
+  std::string initial_weights = {};
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("every", every, "between checkpoints; 0: only after the last step", configs::kNonNegative, "steps");
+    fields.add("keep", keep, "newest checkpoints that are kept; with fewer than 2, a damaged one would end the run",
+               configs::at_least(2));
+    fields.add("resume", resume, "auto: from the newest good checkpoint if there is one; require: or refuse; never");
+    fields.add("initial_weights", initial_weights,
+               "folder of weights (safetensors) that a new run starts from; empty: random ones");
+  }
+};
+
+}  // namespace strata::trainer

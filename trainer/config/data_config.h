@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The `data:` section: what a model is trained on.
+#pragma once
+
+#include <array>
+#include <string>
+#include <variant>
+
+#include "trainer/data/graphs/graph_data_config.h"
+#include "trainer/data/images/image_data_config.h"
+
+namespace strata::trainer {
+
+struct TextDataConfig {
+  std::string train = {}, validation = {};
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("train", train, "token files; a pattern such as data/train_*.bin names several");
+    fields.require("validation", validation, "token files to evaluate on");
+  }
+};
+
+struct DataConfig {
+  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
+               OgbGraphDataConfig, OgbGraphsDataConfig, TextGraphDataConfig, SyntheticGraphDataConfig>
+      type = {};
+  static constexpr std::array<const char*, 10> kTypes = {
+      "text",  "idx",       "image_folder", "webdataset", "safetensors",
+      "graph", "ogb_graph", "ogb_graphs",   "text_graph", "synthetic_graph"};
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.choose("type", type, kTypes, "kind of data");
+  }
+};
+
+}  // namespace strata::trainer

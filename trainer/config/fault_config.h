@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The `fault:` section: a fault to inject, for tests.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace strata::trainer {
+
+enum class Fault { none, nan, kill, hang, extra_collective, exception };
+constexpr std::array<std::string_view, 6> names(Fault) {
+  return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
+}
+
+// A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
+struct FaultConfig {
+  std::string at = {};
+  Fault kind = Fault::none;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("at", at, "where: 'step 7 rank 1'");
+    fields.add("do", kind, "what happens there");
+  }
+};
+
+}  // namespace strata::trainer

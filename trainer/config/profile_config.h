@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The `profile:` section: which steps are timed.
+#pragma once
+
+#include <optional>
+
+#include "configs/range.h"
+
+namespace strata::trainer {
+
+struct ProfileConfig {
+  std::optional<configs::Range> steps = {};  // absent: none
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add_or_word("steps", steps, "none",
+                       "steps of which every kernel is timed, such as 10-20; the results go to <run.folder>/profile",
+                       "steps");
+  }
+};
+
+}  // namespace strata::trainer

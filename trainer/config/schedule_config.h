@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The `schedule:` section: the course of the learning rate.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "configs/limits.h"
+
+namespace strata::trainer {
+
+struct CosineSchedule {
+  double final = 0.1;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+  }
+};
+
+struct LinearSchedule {
+  double final = 0;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+  }
+};
+
+// Warmup, stable, decay: the peak is held until the last `decay` steps.
+struct WsdSchedule {
+  double final = 0;
+  int64_t decay = 0;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+    fields.require("decay", decay, "length of the linear decay at the end", configs::kPositive, "steps");
+  }
+};
+
+struct ConstantSchedule {
+  template <class Fields>
+  void describe(Fields&) {}
+};
+
+struct ScheduleConfig {
+  std::variant<CosineSchedule, LinearSchedule, WsdSchedule, ConstantSchedule> type = {};
+  int64_t warmup = 0;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"}, "course of the learning rate");
+    fields.add("warmup", warmup, "linear rise from 0 to the peak", configs::kNonNegative, "steps");
+  }
+};
+
+}  // namespace strata::trainer
