@@ -142,8 +142,9 @@ void rename_path(const std::string& from, const std::string& to) {
 }
 
 void replace_file(const std::string& path, std::string_view text) {
-  const std::string unfinished = path + ".tmp";
-  ::unlink(unfinished.c_str());  // left by a crash
+  // Of this process alone: two of them may write the same file at once, and the last one wins as a whole.
+  const std::string unfinished = path + "." + std::to_string(::getpid()) + ".tmp";
+  ::unlink(unfinished.c_str());  // left by a crash of an earlier process of this number
   OutputFile file(unfinished);
   file.write(text);
   file.close();

@@ -66,7 +66,8 @@ std::string sha256_of_file(const std::string& path);
 void sync_folder(const std::string& path);  // puts created, renamed and removed names on the disk
 void rename_path(const std::string& from, const std::string& to);
 
-// Replaces the file atomically: readers see the old text or the new text, also after a crash.
+// Replaces the file atomically: readers see the old text or the new text, also after a crash and if several processes
+// write it.
 void replace_file(const std::string& path, std::string_view text);
 
 }  // namespace strata

@@ -13,6 +13,7 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/ranks.h"
 #include "base/run_program.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
@@ -139,7 +140,7 @@ std::string export_to_others(const Request& request, const Source& source) {
 
 void export_weights(const Request& request) {
   const auto found = trainer::find_checkpoint(
-      {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, trainer::Ranks{});
+      {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
   const Source source = {*found, request.weights == "trained" ? trainer::kMaster : best_weights(found->manifest)};
   std::string written;

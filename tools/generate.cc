@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/ranks.h"
 #include "base/run_program.h"
 #include "kernels/linear/linear.h"
 #include "modules/config/parameter_table.h"

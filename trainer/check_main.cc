@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/grouped_digits.h"
 #include "configs/config_errors.h"
 #include "modules/config/parameter_table.h"
 #include "trainer/config/graph_data.h"
@@ -75,11 +76,11 @@ void print_memory(const TrainerConfig& config, const std::vector<modules::Parame
 
 void print_sizes(const TrainerConfig& config, const auto& model) {
   const auto table = modules::parameter_table(model);
-  std::printf("\nparameters: %s\n", with_commas(modules::parameter_count(table)).c_str());
+  std::printf("\nparameters: %s\n", grouped_digits(modules::parameter_count(table)).c_str());
   const double flops = modules::flops_per_item(model);
   const std::string item(model.kItem);
   std::printf("FLOPs per %s, forward and backward: %.4g (%s)\n", item.c_str(), flops,
-              with_commas(static_cast<int64_t>(flops)).c_str());
+              grouped_digits(static_cast<int64_t>(flops)).c_str());
   if (shares_samples(config.model, config.data)) {
     std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
                 static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");

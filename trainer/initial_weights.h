@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "base/ranks.h"
 #include "trainer/parallelize.h"
 
 namespace strata::trainer {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/ranks.h"
 #include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"
 #include "sharding/process/failure.h"

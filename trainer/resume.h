@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "base/ranks.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/run_state.h"
 

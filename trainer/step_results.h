@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "sharding/process/gpu_watch.h"
+#include "sharding/process/gpu_event.h"
 
 namespace strata::trainer {
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/errors.h"
+#include "base/ranks.h"
 #include "sharding/bootstrap.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/config/trainer_config.h"

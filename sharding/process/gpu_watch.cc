@@ -14,18 +14,6 @@ constexpr auto kLook = std::chrono::milliseconds(20);  // each look costs one qu
 
 }  // namespace
 
-GpuEvent::GpuEvent() {
-  C10_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));
-}
-
-GpuEvent::~GpuEvent() { cudaEventDestroy(event_); }
-
-void GpuEvent::record(cudaStream_t stream) { C10_CUDA_CHECK(cudaEventRecord(event_, stream)); }
-
-void GpuEvent::hold_back(cudaStream_t stream) const { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
-
-void GpuEvent::wait_on_host() const { C10_CUDA_CHECK(cudaEventSynchronize(event_)); }
-
 GpuWatch::GpuWatch(Watchdog& watchdog)
     : watchdog_(watchdog),
       free_(std::make_shared<std::vector<std::unique_ptr<GpuEvent>>>()),

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <cuda_runtime_api.h>
 
 #include <condition_variable>
 #include <deque>
@@ -14,26 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "sharding/process/gpu_event.h"
 #include "sharding/process/watchdog.h"
 
 namespace strata::sharding {
-
-// A CUDA event without timing. After cudaStreamWaitEvent was called, the event can be recorded again: the stream waits
-// for the earlier record.
-class GpuEvent {
- public:
-  GpuEvent();
-  ~GpuEvent();
-  GpuEvent(const GpuEvent&) = delete;
-  GpuEvent& operator=(const GpuEvent&) = delete;
-  void record(cudaStream_t stream);
-  void hold_back(cudaStream_t stream) const;
-  void wait_on_host() const;  // sleeps instead of spinning
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 // Create one per process; it uses the current device. A thread polls the events every 20 ms. It also polls for errors
 // of the GPU and of the transport, which would otherwise make all other ranks hang.

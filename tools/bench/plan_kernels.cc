@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // plan_kernels CONFIG: times every op of a model at its shapes at every level and writes the fastest levels as a plan.
 #include <ATen/Context.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -183,12 +182,7 @@ void write(const std::string& path, const std::string& text) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code problem;
   if (!folder.empty()) std::filesystem::create_directories(folder, problem);
-  // A run that reads plans in the meantime finds no plan or a complete one.
-  const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  OutputFile file(temporary);
-  file.write(text);
-  file.close();
-  rename_path(temporary, path);
+  replace_file(path, text);  // a run that reads plans in the meantime finds no plan or a complete one
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts of a checkpoint: pieces of tensors with their global offsets, a text with the state of the run, and the
-// ranks that write it.
+// The parts of a checkpoint: pieces of tensors with their global offsets, and a text with the state of the run.
 //
 //   <run>/checkpoints/step-00001000/rank-00000.safetensors   the 1-D pieces of one rank: `<parameter>/master`, ...
 //                                   manifest.json            places, sizes and hashes (checkpoint_manifest.h)
@@ -11,7 +10,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,20 +21,6 @@ struct TensorPiece {
   int64_t offset = 0;          // index of the piece's first element in the flattened tensor
   at::Tensor data;             // 1-D, contiguous; empty if this rank holds nothing of the tensor
 };
-
-// The ranks of a run, which exchange short texts on the host. The default is a single rank.
-struct Ranks {
-  int rank = 0, size = 1;
-  // Returns the texts of all ranks, in rank order, on every rank. This is a collective.
-  std::function<std::vector<std::string>(const std::string&)> gather = [](const std::string& text) {
-    return std::vector<std::string>{text};
-  };
-};
-
-// Runs `work` on every rank and gathers the results. If it throws on some ranks, every rank throws an Error with all
-// messages, so that no rank waits for another. Its exit code is that of the first failed rank, or storage if that rank
-// threw something other than an Error. This is a collective.
-std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
 std::string dtype_name(const at::Tensor& data);    // the name of the dtype in safetensors
 std::string checkpoint_folder_name(int64_t step);  // step-00001000

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 
 namespace strata::trainer {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/worker_thread.h"
-#include "sharding/process/gpu_watch.h"
+#include "sharding/process/gpu_event.h"
 #include "trainer/feed/graph_feed.h"
 #include "trainer/tasks/micro_batch.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "sharding/process/gpu_watch.h"
+#include "sharding/process/gpu_event.h"
 #include "trainer/feed/packed_batches.h"
 
 namespace strata::trainer {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/grouped_digits.h"
 #include "trainer/memory/step_memory.h"
 
 namespace strata::trainer {
@@ -15,7 +16,7 @@ constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
 
 std::string row(const std::string& name, int64_t bytes) {
   char text[160];
-  std::snprintf(text, sizeof text, "  %-46s %18s %12.2f MiB\n", name.c_str(), with_commas(bytes).c_str(),
+  std::snprintf(text, sizeof text, "  %-46s %18s %12.2f MiB\n", name.c_str(), grouped_digits(bytes).c_str(),
                 static_cast<double>(bytes) / (1 << 20));
   return text;
 }
@@ -54,12 +55,6 @@ std::vector<MemoryClass> standing_memory(const TrainerConfig& config, const std:
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
                                      const GraphSizes& graph) {
   return peak(config, table, step_memory(config, graph));
-}
-
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
 }
 
 int64_t sum_of(const std::vector<MemoryClass>& classes) {

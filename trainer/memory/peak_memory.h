@@ -26,8 +26,6 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
 
 int64_t sum_of(const std::vector<MemoryClass>& classes);
 
-std::string with_commas(int64_t number);  // 12,345,678
-
 // A line for each class of peak_memory and one for the sum, which says what is not in it.
 std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
 

@@ -14,12 +14,6 @@ std::string two_digits(int64_t number) { return (number < 10 ? "0" : "") + std::
 
 }  // namespace
 
-std::string with_thousands(int64_t number) {
-  std::string text = std::to_string(number);
-  for (int64_t i = static_cast<int64_t>(text.size()) - 3; i > (number < 0 ? 1 : 0); i -= 3) text.insert(i, 1, ',');
-  return text;
-}
-
 std::string duration(double seconds) {
   const int64_t whole = std::llround(std::clamp(seconds, 0.0, 1e9));
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;

@@ -10,8 +10,7 @@
 
 namespace strata::trainer {
 
-std::string with_thousands(int64_t number);  // 18,123
-std::string duration(double seconds);        // 1:02:03, 2:03
+std::string duration(double seconds);  // 1:02:03, 2:03
 
 // "step 123/1200   10 %   1:23 left"
 std::string progress_text(int64_t step, int64_t last_step, double seconds_left);

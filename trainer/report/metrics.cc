@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/grouped_digits.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -113,7 +115,7 @@ void Metrics::step(const StepRecord& record) {
         milliseconds_since_line_ > 0 ? 1000 * items_since_line_ / milliseconds_since_line_ : 0;
     console_.line("step: " + std::to_string(record.step) + formatted("  loss: %.4f", record.loss) +
                   formatted("  lr: %.1e", record.learning_rate) + formatted("  grad_norm: %.2f", record.gradient_norm) +
-                  "  " + options_.item + "/s: " + with_thousands(std::llround(items_per_second)) +
+                  "  " + options_.item + "/s: " + grouped_digits(std::llround(items_per_second)) +
                   formatted("  ms: %.0f", milliseconds) +
                   formatted("  memory: %.2f GiB", record.memory_bytes / kGibibyte) +
                   (record.skipped ? "  skipped" : ""));

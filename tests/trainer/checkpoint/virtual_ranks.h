@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "trainer/checkpoint/checkpoint.h"
+#include "base/ranks.h"
 
 namespace strata::trainer {
 

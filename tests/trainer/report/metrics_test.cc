@@ -12,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/grouped_digits.h"
 #include "tests/trainer/test_files.h"
 
 namespace strata::trainer {
@@ -256,11 +257,11 @@ TEST(AppendFile, ARecordIsThereWholeOrNotAtAll) {
 }
 
 TEST(Console, Texts) {
-  EXPECT_EQ(with_thousands(0), "0");
-  EXPECT_EQ(with_thousands(999), "999");
-  EXPECT_EQ(with_thousands(18123), "18,123");
-  EXPECT_EQ(with_thousands(1234567), "1,234,567");
-  EXPECT_EQ(with_thousands(-123456), "-123,456");
+  EXPECT_EQ(grouped_digits(0), "0");
+  EXPECT_EQ(grouped_digits(999), "999");
+  EXPECT_EQ(grouped_digits(18123), "18,123");
+  EXPECT_EQ(grouped_digits(1234567), "1,234,567");
+  EXPECT_EQ(grouped_digits(-123456), "-123,456");
   EXPECT_EQ(duration(0.4), "0:00");
   EXPECT_EQ(duration(59.6), "1:00");
   EXPECT_EQ(duration(3723), "1:02:03");

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Exchanges short texts between the ranks of a run on the host, and throws an error of one rank on all of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace strata {
+
+// The ranks of a run, and how they exchange short texts on the host. The default is a single rank.
+struct Ranks {
+  int rank = 0, size = 1;
+  // Returns the texts of all ranks, in rank order, on every rank. This is a collective.
+  std::function<std::vector<std::string>(const std::string&)> gather = [](const std::string& text) {
+    return std::vector<std::string>{text};
+  };
+};
+
+// Runs `work` on every rank and gathers the results. If it throws on some rank, every rank throws an Error with all
+// messages and the exit code of the first failed rank, so that no rank waits for another. The exit code is storage if
+// the exception was no Error. This is a collective.
+std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
+
+}  // namespace strata
