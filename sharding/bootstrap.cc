@@ -102,7 +102,7 @@ Bootstrap::Bootstrap(const BootstrapOptions& options)
 }
 
 Bootstrap::~Bootstrap() {
-  watchdog_->rest();
+  watchdog_->pause_watchdog();
   if (!thread_) return;
   // After an error the other ranks may never get here. The exit code of this process ends them, see end_others_at_exit.
   if (std::uncaught_exceptions() > exceptions_at_start_) {
@@ -207,12 +207,12 @@ void Bootstrap::require_equal(std::string_view what, const std::string& text) co
 }
 
 void Bootstrap::end_step() {
-  watchdog_->progress();
+  watchdog_->heartbeat();
   plan_check_->end_step();
 }
 
-void Bootstrap::progress() { watchdog_->progress(); }
+void Bootstrap::heartbeat() { watchdog_->heartbeat(); }
 
-void Bootstrap::rest() { watchdog_->rest(); }
+void Bootstrap::pause_watchdog() { watchdog_->pause_watchdog(); }
 
 }  // namespace strata::sharding

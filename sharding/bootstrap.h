@@ -67,10 +67,10 @@ class Bootstrap {
   // `compare_plans_every` steps.
   void end_step();
   // A heartbeat within long phases (evaluation, checkpoints): the timeout starts again.
-  void progress();
-  // Pauses the watchdog when the training loop ends or pauses: no step is expected until the next progress() or
+  void heartbeat();
+  // Pauses the watchdog when the training loop ends or pauses: no step is expected until the next heartbeat() or
   // end_step().
-  void rest();
+  void pause_watchdog();
 
   const HostGroup& host_group() const { return host_group_; }  // all ranks
   GpuWatch& gpu_watch() { return *gpu_watch_; }                // requires a GPU

@@ -58,7 +58,7 @@ ExitCode Trainer::train() {
   // then makes up for it.
   if (step_.number() == last_step_ && !last_step_is_evaluated()) evaluate_samples(task.evaluation_samples());
   if (step_.profiler() != nullptr) step_.profiler()->finish();
-  bootstrap_.rest();
+  bootstrap_.pause_watchdog();
   if (metrics_) metrics_->note(metrics_->phase_table());
   return stop_ && step_.number() < last_step_ ? ExitCode::preempted : ExitCode::done;
 }
@@ -127,10 +127,10 @@ void Trainer::evaluate_samples(int64_t samples) {
   const Task& task = step_.task();
   sharding::set_position(step_.number(), "evaluation");
   const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
-  bootstrap_.progress();
+  bootstrap_.heartbeat();
   step_.optimizer().exchange_averages();
   const auto [means, items] =
-      evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.progress(); });
+      evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
   tell_bad_samples();  // too many of them: then it does not count
   if (!metrics_) return;
@@ -155,7 +155,7 @@ void Trainer::save() {
   const int64_t step = step_.number();
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
-  bootstrap_.progress();
+  bootstrap_.heartbeat();
   const RunState state{step, step_.updates(), resolved_, data_fingerprint_,
                        weights_sha256(step_.model(), *step_.mesh().shard)};
   if (metrics_) metrics_->weights(step, state.weights_sha256);
@@ -167,7 +167,7 @@ void Trainer::finish_save(bool wait) {
   if (!checkpoints_->in_flight()) return;
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
   const std::optional<SaveOutcome> outcome =
-      wait ? checkpoints_->finish([this] { bootstrap_.progress(); }) : checkpoints_->try_finish();
+      wait ? checkpoints_->finish([this] { bootstrap_.heartbeat(); }) : checkpoints_->try_finish();
   if (!outcome) return;
   if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
   // While the run goes on there will be another save; the last one has to be there.

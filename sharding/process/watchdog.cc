@@ -80,14 +80,14 @@ void Watchdog::end(int64_t id) {
   watched_.erase(id);
 }
 
-void Watchdog::progress() {
+void Watchdog::heartbeat() {
   const std::lock_guard lock(mutex_);
-  since_progress_ = 0;
+  since_heartbeat_ = 0;
 }
 
-void Watchdog::rest() {
+void Watchdog::pause_watchdog() {
   const std::lock_guard lock(mutex_);
-  since_progress_ = -1;
+  since_heartbeat_ = -1;
 }
 
 void Watchdog::fail(const std::string& message, const std::string& hint) { end_run(message, hint, {}); }
@@ -134,9 +134,9 @@ void Watchdog::watch() {
         break;  // the map may have changed in the meantime
       }
     }
-    if (since_progress_ >= 0) since_progress_ += passed;
-    if (since_progress_ > timeout_ && watched_.empty()) {
-      const double seconds = since_progress_;
+    if (since_heartbeat_ >= 0) since_heartbeat_ += passed;
+    if (since_heartbeat_ > timeout_ && watched_.empty()) {
+      const double seconds = since_heartbeat_;
       lock.unlock();
       end_run("the training loop of this rank gave no sign of life for " + seconds_text(seconds),
               "see what this rank did last; raise run.timeout if it was only slow", {});

@@ -51,9 +51,9 @@ class Watchdog {
   void end(int64_t id);
 
   // A heartbeat of the training loop. After the first one, at most the timeout may pass until the next one or until
-  // rest().
-  void progress();
-  void rest();
+  // pause_watchdog().
+  void heartbeat();
+  void pause_watchdog();
 
   // Ends the run at once because of an error from which it cannot recover.
   [[noreturn]] void fail(const std::string& message, const std::string& hint);
@@ -81,7 +81,7 @@ class Watchdog {
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
   std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
-  double since_progress_ = -1;    // seconds; negative while paused
+  double since_heartbeat_ = -1;   // seconds; negative while paused
   bool stop_ = false;
   std::thread thread_;
 };

@@ -127,12 +127,12 @@ std::string CheckpointWriter::write_rank_file() {
   return to_text(report);
 }
 
-std::optional<SaveOutcome> CheckpointWriter::finish(const std::function<void()>& sign_of_life) {
+std::optional<SaveOutcome> CheckpointWriter::finish(const std::function<void()>& heartbeat) {
   std::optional<SaveOutcome> outcome;
   while (in_flight() && !outcome) {
     if (result_.empty()) task_.wait_for(kLook);
     outcome = try_finish();
-    sign_of_life();
+    heartbeat();
   }
   return outcome;
 }

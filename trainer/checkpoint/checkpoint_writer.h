@@ -47,9 +47,9 @@ class CheckpointWriter {
   // This is a collective. Returns the outcome if the save has ended, otherwise nothing. A failed save leaves older
   // checkpoints unchanged; the third failure in a row throws Error(storage) on all ranks.
   std::optional<SaveOutcome> try_finish();
-  // This is a collective. Waits for the save as long as the disk needs, and calls `sign_of_life` about every 100 ms.
+  // This is a collective. Waits for the save as long as the disk needs, and calls `heartbeat` about every 100 ms.
   // Returns nothing if no save is in progress.
-  std::optional<SaveOutcome> finish(const std::function<void()>& sign_of_life = [] {});
+  std::optional<SaveOutcome> finish(const std::function<void()>& heartbeat = [] {});
 
  private:
   enum class Phase { idle, writing, committing };
