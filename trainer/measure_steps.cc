@@ -36,7 +36,7 @@ Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t wa
     bootstrap.end_step();
   }
   look(/*all=*/true);
-  bootstrap.rest();
+  bootstrap.pause_watchdog();
   measured.peak_memory_bytes = memory_bytes(device);
   measured.captured = step.captured();
   if (step.profiler()) measured.profiled = step.profiler()->mean_times();

@@ -49,7 +49,7 @@ modules::Layer in_its_type(modules::Layer layer, FloatType own) {
 }
 
 // A layer of streams as the sharding sees it: tensors in, tensors out.
-modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::ShardedLayers& layers) {
+modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullyShardedLayers& layers) {
   return [layer = std::move(layer), index, &layers](const Stream& stream, const StepContext& context) {
     const auto outputs = layers.run(index, {stream.residual, stream.branch}, [&](const std::vector<Tensor>& inputs) {
       const Stream output = layer({inputs[0], inputs[1]}, context);
@@ -79,9 +79,9 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     if (table[i].role == Role::layer) in_slots.push_back(groups_[i]);
     if (table[i].role == Role::head) head_ = groups_[i];
   }
-  layers_ = std::make_unique<sharding::ShardedLayers>(
+  layers_ = std::make_unique<sharding::FullyShardedLayers>(
       std::move(in_slots),
-      sharding::ShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
+      sharding::FullyShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
   share_samples(task_, *mesh_.all);
   task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);

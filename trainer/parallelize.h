@@ -73,7 +73,7 @@ class ShardedModel {
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_;
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null where the table has none
-  std::unique_ptr<sharding::ShardedLayers> layers_;
+  std::unique_ptr<sharding::FullyShardedLayers> layers_;
   bool last_micro_batch_ = true, head_is_reduced_ = false;
 };
 

@@ -9,7 +9,7 @@
 
 namespace strata::sharding {
 
-std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& inputs, const Function& layer) {
+std::vector<Tensor> FullyShardedLayers::run(size_t index, const std::vector<Tensor>& inputs, const Function& layer) {
   ShardedParameterGroup& group = *groups_[index];
   group.start_unshard();
   const size_t ahead = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
@@ -25,24 +25,24 @@ std::vector<Tensor> ShardedLayers::run(size_t index, const std::vector<Tensor>& 
   return outputs;
 }
 
-void ShardedLayers::start_forward() {
+void FullyShardedLayers::start_forward() {
   if (!groups_.empty()) groups_.front()->start_unshard();
 }
 
-void ShardedLayers::before_backward(size_t index) {
+void FullyShardedLayers::before_backward(size_t index) {
   groups_[index]->start_unshard();
   const size_t ahead = std::min(index, static_cast<size_t>(options_.prefetch));
   for (size_t distance = 1; distance <= ahead; ++distance) groups_[index - distance]->start_unshard();
   groups_[index]->wait_for_unshard();
 }
 
-void ShardedLayers::after_backward(size_t index) {
+void FullyShardedLayers::after_backward(size_t index) {
   groups_[index]->reshard();
   groups_[index]->start_reduce(last_micro_batch_);
   reduced_[index] = true;
 }
 
-void ShardedLayers::finish_backward() {
+void FullyShardedLayers::finish_backward() {
   for (size_t index = groups_.size(); index-- > 0;) {
     if (!reduced_[index]) after_backward(index);
     reduced_[index] = false;

@@ -13,13 +13,13 @@
 namespace strata::sharding {
 
 // The layers of a model in the order in which they run, each with its parameter group.
-class ShardedLayers {
+class FullyShardedLayers {
  public:
   struct Options {
     bool reshard_after_forward = true;
     int64_t prefetch = 1;  // groups that are gathered ahead, in forward and in backward
   };
-  ShardedLayers(std::vector<ShardedParameterGroup*> groups, Options options)
+  FullyShardedLayers(std::vector<ShardedParameterGroup*> groups, Options options)
       : groups_(std::move(groups)), options_(options) {}
 
   // Runs layer `index` on tensors, of which undefined ones are passed on as they are. Do not call this inside

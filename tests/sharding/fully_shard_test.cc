@@ -55,7 +55,7 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
       });
     }
   }
-  ShardedLayers layers(in_order, {});
+  FullyShardedLayers layers(in_order, {});
   std::vector<Layer> model;
   for (int64_t i = 0; i < kLayers; ++i) {
     Layer layer = [group = in_order[static_cast<size_t>(i)]](const Stream& stream, const StepContext&) {
