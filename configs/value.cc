@@ -26,8 +26,7 @@ std::optional<bool> parse_boolean(const std::string& text) {
 }
 
 std::string listed(const std::vector<std::string>& words) {
-  if (words.size() == 1)
-    return "'" + words[0] + "'";  // unlike "text" as a kind of value
+  if (words.size() == 1) return "'" + words[0] + "'";  // unlike "text" as a kind of value
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {
     if (i > 0) text += i + 1 == words.size() ? " or " : ", ";

@@ -99,7 +99,7 @@ std::optional<FindsBadSamples::Limit> ImageClassification::bad_sample_limit() co
   char share[32];
   std::snprintf(share, sizeof(share), "%g", *images_.bad_share);
   return Limit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
-                        std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
+               std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
 }
 
 std::string ImageClassification::data_fingerprint() const {
