@@ -27,6 +27,7 @@ SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"[\w.{},*<>~:-]*/[\w.{},*<>/:-]*")
 FILE = re.compile(r"[\w.<>*-]+\.(?:h|cc|cuh?|py|sh|bzl|yaml|md|jsonl?|txt|bin|npz|svg)")
 KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)(?:[:=].*)?")
+PLACED = re.compile(r"`([\w:]+)` in `([\w./]+)`")  # a function in a file
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 
 
@@ -141,6 +142,14 @@ class Tree:
         with open(build, encoding="utf-8") as file:
             return f'"{name}"' in file.read()
 
+    def has_name(self, path, name):
+        """False only where a file does not have a name: whether there is a file is said elsewhere."""
+        path = os.path.join(self.root, path)
+        if not os.path.isfile(path):
+            return True
+        with open(path, encoding="utf-8") as file:
+            return bool(re.search(rf"\b{name}\b", file.read()))
+
     def has_file(self, name):
         return bool(fnmatch.filter(self.names, re.sub(r"<\w+>", "*", name)))
 
@@ -188,6 +197,9 @@ class Tree:
             yield f"{path} has {len(long)} sentences of more than {MAX_WORDS} words, the first is: {long[0]}"
         for span in spans(text):
             yield from (f"{path}: {found}" for found in self.complaints_about(span))
+        for name, file in PLACED.findall(" ".join(paragraphs(text))):
+            if not self.has_name(file, name.split("::")[-1]):
+                yield f"{path}: {file} has no {name}"
         for block in blocks(text):
             for command in re.findall(r"^(?:\w+='[^']*' )?tools/strata ([a-z-]+)", block, re.MULTILINE):
                 if command not in self.commands:

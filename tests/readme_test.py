@@ -194,6 +194,8 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_words(self):
         self.assert_one("`run_stop()`\n", "do not have the word run_stop")
+        self.assertEqual(self.complaints("`run_step` in `kernels/swiglu/swiglu.h`\n"), [])
+        self.assert_one("`run_step` in `configs/run.yaml`\n", "configs/run.yaml has no run_step")
 
     def test_sentences(self):
         self.assertEqual(self.complaints("a " * 35 + "\n"), [])
