@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Sources look as the formatter leaves them, scripts parse, and nobody's machine is named in them."""
+import glob
 import os
 import re
 import shutil
 import subprocess
 import unittest
 
+import pages
 import sources
 
 # Another version formats differently; Debian 12 and Ubuntu 24.04 both have this one.
@@ -17,6 +19,17 @@ def misformatted(folder, paths):
     result = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", "--style=file", *paths], cwd=folder, capture_output=True,
                             text=True, check=False)
     return sorted({line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
+
+
+def named_places(folder, paths):
+    """Hosts, and homes of somebody, that files name."""
+    pattern = re.compile(r"https?://|/root/|/home/|deb\.debian\.org|pypi\.org|--index-url")
+    found = []
+    for path in paths:
+        with open(os.path.join(folder, path), encoding="utf-8") as file:
+            lines = [(number, pattern.search(line)) for number, line in enumerate(file, 1) if "json-schema.org" not in line]
+        found += [f"{path}:{number}: {place.group()}" for number, place in lines if place]
+    return found
 
 
 class StyleTest(unittest.TestCase):
@@ -45,17 +58,17 @@ class StyleTest(unittest.TestCase):
                     self.assertTrue(shell.startswith("#!"), "an executable script without #!")
 
     def test_names_no_host_and_no_home(self):
-        """Packages come from the ordinary clients' own sources, and paths from the environment."""
-        pattern = re.compile(r"https?://|/root/|/home/|deb\.debian\.org|pypi\.org|--index-url")
+        """Packages come from the ordinary clients' own sources, and paths from the environment. Links of pages are relative."""
         root = sources.root()
-        for path in sources.files(root, (".h", ".cc", ".cu", ".py", ".sh", ".bzl", "strata", "BUILD", ".txt", ".yaml")):
-            if path == "tests/style_test.py":
-                continue
-            with open(os.path.join(root, path), encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    found = pattern.search(line)
-                    if found and "json-schema.org" not in line:
-                        self.fail(f"{path}:{number}: {found.group()}")
+        paths = list(sources.files(root, (".h", ".cc", ".cu", ".py", ".sh", ".bzl", "strata", "BUILD", ".txt", ".yaml"))) + pages.paths(root)
+        paths += [os.path.relpath(path, root) for path in glob.glob(root + "/.github/*/*")]
+        self.assertEqual(named_places(root, [path for path in paths if path != "tests/style_test.py"]), [])
+
+    def test_names_no_host_and_no_home_can_fail(self):
+        folder = os.environ["TEST_TMPDIR"]
+        with open(os.path.join(folder, "page.md"), "w", encoding="utf-8") as file:
+            file.write("[here](docs/running.md)\n[there](https://example.org)\n/root/.bashrc and ~/.bashrc\n")
+        self.assertEqual(named_places(folder, ["page.md"]), ["page.md:2: https://", "page.md:3: /root/"])
 
 
 if __name__ == "__main__":
