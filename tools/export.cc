@@ -173,5 +173,5 @@ int main(int count, char** arguments) {
   app.add_option("--file-bytes", request.file_bytes,
                  "above which the weights are spread over several files with an index")
       ->capture_default_str();
-  return run_program(app, count, arguments, [&] { strata::export_weights(request); });
+  return strata::run_program(app, count, arguments, [&] { strata::export_weights(request); });
 }

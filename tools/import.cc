@@ -159,5 +159,5 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--classes", request.classes, "of a vision transformer: other ones, the head starts as zeros")
       ->check(CLI::Range(2, 100'000'000));
-  return run_program(app, count, arguments, [&] { strata::import_weights(request); });
+  return strata::run_program(app, count, arguments, [&] { strata::import_weights(request); });
 }
