@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "trainer/config/graph_data.h"
 
 namespace strata::tools {
 namespace {
