@@ -9,7 +9,8 @@ def cross_entropy(
     logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, ignore_index: int, label_smoothing: float
 ) -> torch.Tensor:
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_p = wide - torch.logsumexp(wide, dim=1, keepdim=True)
+    shifted = wide - wide.detach().amax(1, keepdim=True)  # large logits and the logarithm of their sum would cancel
+    log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
     kept = targets != ignore_index
     picked = log_p.gather(1, torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)).squeeze(1)
     row_loss = -(1.0 - label_smoothing) * picked
@@ -23,7 +24,8 @@ def cross_entropy_gradient(
     logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, ignore_index: int, label_smoothing: float
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_p = wide - torch.logsumexp(wide, dim=1, keepdim=True)
+    shifted = wide - wide.amax(1, keepdim=True)
+    log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
     kept = targets != ignore_index
     target = torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)
     row_loss = (label_smoothing - 1.0) * log_p.gather(1, target).squeeze(1) - label_smoothing * log_p.mean(1)

@@ -8,7 +8,7 @@
 
 namespace strata::kernels {
 
-inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // Partial sums of a row. `exponentials` is the sum of exp(x - largest), which cannot overflow. `logits` is the sum of
 // x, which only label smoothing needs. `of_target` is the logit of the target, 0 if it is in another part.
@@ -20,14 +20,21 @@ struct alignas(16) Part {
   // bound avoids -infinity - -infinity, which is NaN; and from -1e9 on the rounding error of base * log2(e), an
   // exponent, could exceed 127.
   __device__ float base() const { return fmaxf(largest, -3e8f); }
+  // `exponentials` is the sum of 2^(x * log2(e) - exponent()). The exponent is rounded, for a base of 300 by up to
+  // 2^-16. All terms use the same rounded number, so the sum and its terms are off by the same factor, which cancels in
+  // a probability.
+  __device__ float exponent() const { return __fmul_rn(base(), kLog2E); }
 };
+
+// Returns x * log2(e) - exponent without rounding the product.
+__device__ inline float above(float x, float exponent) { return fmaf(x, kLog2E, -exponent); }
 
 __device__ inline Part warp_merge(const Part& part) {
   Part whole = part;
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     whole.largest = fmaxf(whole.largest, __shfl_xor_sync(0xffffffff, whole.largest, offset));
   }
-  whole.exponentials = warp_sum(part.exponentials * exp2f((part.largest - whole.base()) * kLog2E));
+  whole.exponentials = warp_sum(part.exponentials * exp2f(part.exponent() - whole.exponent()));
   whole.logits = warp_sum(part.logits);
   whole.of_target = warp_sum(part.of_target);
   return whole;
@@ -76,15 +83,16 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
   constexpr int N = kVectorWidth<T>, kChains = 4;
   const float largest = largest_of(x);
   if (largest > part.largest) {
-    part.exponentials *= exp2_of<T>((part.largest - largest) * kLog2E);
+    const float before = part.exponent();
     part.largest = largest;
+    part.exponentials *= exp2_of<T>(before - part.exponent());
   }
-  const float base = part.base() * kLog2E;
+  const float exponent = part.exponent();
   float sums[kChains] = {};  // independent of each other, so that additions do not wait
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
 #pragma unroll
-    for (int k = 0; k < N; ++k) sums[k % kChains] += exp2_of<T>(fmaf(x[i].at(k), kLog2E, -base));
+    for (int k = 0; k < N; ++k) sums[k % kChains] += exp2_of<T>(above(x[i].at(k), exponent));
   }
   part.exponentials += (sums[0] + sums[1]) + (sums[2] + sums[3]);
 #pragma unroll
@@ -98,21 +106,25 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
 // The loss of a row, and the numbers from which its gradient is computed.
 struct Row {
   float loss;
-  // gradient = factor * (exp2(x * log2(e) - offset) - everywhere), minus at_target for the target
-  float offset, factor;
+  // gradient = factor * 2^(x * log2(e) - exponent) - everywhere, minus at_target for the target
+  float exponent, factor;
   float everywhere, at_target;
 
   template <class T>
   __device__ float gradient(float x) const {
-    return factor * (exp2_of<T>(fmaf(x, kLog2E, -offset)) - everywhere);
+    return fmaf(factor, exp2_of<T>(above(x, exponent)), -everywhere);
   }
 };
 
 __device__ inline Row finish(const Part& part, float scale, const CrossEntropyArguments& a) {
-  const float log_total = part.largest + logf(part.exponentials);
-  const float everywhere = a.label_smoothing / static_cast<float>(a.classes), rest = 1.0f - a.label_smoothing;
-  return {log_total - rest * part.of_target - everywhere * part.logits, log_total * kLog2E, scale, everywhere,
-          scale * rest};
+  const float classes = static_cast<float>(a.classes), base = part.base(), exponent = part.exponent();
+  const float everywhere = a.label_smoothing / classes, rest = 1.0f - a.label_smoothing;
+  // The logarithm of the sum of exp(x - base), without the common factor by which the terms are off.
+  const float log_total = logf(part.exponentials) - above(base, exponent) * kLn2;
+  // The base is subtracted from the logits first: large logits and the logarithm of a sum of exp would cancel.
+  const float logits = a.label_smoothing != 0.0f ? part.logits - classes * base : 0.0f;
+  return {log_total - rest * (part.of_target - base) - everywhere * logits, exponent, scale / part.exponentials,
+          scale * everywhere, scale * rest};
 }
 
 __device__ inline void require_class(int64_t target, const CrossEntropyArguments& a) {

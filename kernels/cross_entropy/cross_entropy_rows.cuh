@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kFewThreads) few_classes_kernel(const CrossEnt
   for (int v = 0; v < kLaneClasses; ++v) {
     const int i = lane + v * kWarp;
     if (i >= a.classes) continue;
-    part.exponentials += exp2f((x[v] - part.base()) * kLog2E);
+    part.exponentials += exp2f(above(x[v], part.exponent()));
     part.logits += x[v];
     if (i == target) part.of_target = x[v];
   }
@@ -115,10 +115,11 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
   for (int64_t i = threadIdx.x; i < a.classes; i += blockDim.x) {
     const float x = to_float(logits[i]);
     if (x > part.largest) {
-      part.exponentials *= exp2f((part.largest - x) * kLog2E);
+      const float before = part.exponent();
       part.largest = x;
+      part.exponentials *= exp2f(before - part.exponent());
     }
-    part.exponentials += exp2f((x - part.base()) * kLog2E);
+    part.exponentials += exp2f(above(x, part.exponent()));
     if (a.label_smoothing != 0.0f) part.logits += x;
   }
   const Row result = finish(block_merge(part, 0), *a.scale, a);

@@ -30,10 +30,11 @@ def forward(logits, targets, scale, row_losses, width, ignore_index, label_smoot
         largest = tl.maximum(largest, x)
         plain += tl.where(column < width, x, 0.0)
     peak = tl.max(largest, 0)
-    log_sum = peak + tl.log(tl.sum(exponentials * tl.exp(largest - peak), 0))
+    # The largest logit is subtracted first: a large logit and the logarithm of a sum of exp would cancel.
+    log_sum = tl.log(tl.sum(exponentials * tl.exp(largest - peak), 0))
     in_range = kept & (target >= 0) & (target < width)
     picked = tl.load(start + tl.where(in_range, target, 0)).to(tl.float32)
-    loss = log_sum - (1.0 - label_smoothing) * picked - label_smoothing * (tl.sum(plain, 0) / width)
+    loss = log_sum - (1.0 - label_smoothing) * (picked - peak) - label_smoothing * (tl.sum(plain, 0) / width - peak)
     loss = tl.where(in_range, loss, float("nan"))  # the target is no class
     tl.store(row_losses + row, tl.where(kept, loss, 0.0))
     if with_gradient != 0:
@@ -42,7 +43,7 @@ def forward(logits, targets, scale, row_losses, width, ignore_index, label_smoot
         for first in range(0, width, SIZE):
             column = first + tl.arange(0, SIZE)
             x = tl.load(start + column, mask=column < width, other=0.0).to(tl.float32)
-            gradient = tl.exp(x - log_sum) - label_smoothing / width
+            gradient = tl.exp(x - peak - log_sum) - label_smoothing / width
             gradient -= tl.where(column == target, 1.0 - label_smoothing, 0.0)
             gradient = tl.where(kept, gradient * factor, 0.0)
             tl.store(start + column, gradient.to(logits.dtype.element_ty), mask=column < width)

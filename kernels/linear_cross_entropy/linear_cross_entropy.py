@@ -13,7 +13,8 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     logits = torch.mm(hidden, weight.t())
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_p = wide - torch.logsumexp(wide, dim=1, keepdim=True)
+    shifted = wide - wide.detach().amax(1, keepdim=True)
+    log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
     kept = targets != ignore_index
     picked = log_p.gather(1, torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)).squeeze(1)
     row_loss = -(1.0 - label_smoothing) * picked

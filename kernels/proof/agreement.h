@@ -8,7 +8,8 @@
 
 namespace strata::kernels {
 
-// An error is accepted up to max(c * error of aten in the same dtype, k * eps * largest value of the reference).
+// An error is accepted up to max(c * error of aten in the same dtype, k * eps * largest value of the reference), and up
+// to a few roundings of the numbers whose difference the result is.
 struct Tolerance {
   std::string_view op;
   double c, k;
@@ -31,6 +32,8 @@ struct Measured {
   double error;       // of the level: largest |value - reference|
   double aten_error;  // the same of aten in the same dtype; 0 for aten itself
   double scale;       // largest |reference|
+  // Largest of the numbers whose difference the result is, where they may cancel; 0 where nothing cancels.
+  double operands = 0.0;
 };
 
 double allowed_error(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured);

@@ -158,6 +158,7 @@ TEST_F(Packages, WithATextThatCannotBeRead) {
 }
 
 TEST(AotFunction, RefusesTensorsThatItWasNotMadeFor) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "not run: packages for CPUs need AVX2";
   const std::string formula = read("kernels/rms_norm/rms_norm.py");
   const AotFunction function("rms_norm", formula, "rms_norm_forward");
   const Tensor x = at::ones({3, 8}), weight = at::ones({8}), eps = host_number(1e-5);
@@ -175,6 +176,7 @@ TEST(AotFunction, RefusesTensorsThatItWasNotMadeFor) {
 
 // The package is looked for, read and loaded by whoever comes first.
 TEST(AotFunction, IsLoadedAndCalledByManyThreads) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "not run: packages for CPUs need AVX2";
   const std::string formula = read("kernels/rms_norm/rms_norm.py");
   const AotFunction function("rms_norm", formula, "rms_norm_forward");
   const Tensor x = at::ones({64, 40}), weight = at::ones({40});

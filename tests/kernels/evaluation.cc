@@ -9,6 +9,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
+#include "kernels/proof/agreement.h"
 #include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
@@ -41,8 +44,8 @@ std::vector<Tensor> leaves_of(const OpCase& op_case, const Setting& setting) {
   return leaves;
 }
 
-Value value(const std::string& name, const Tensor& tensor) {
-  return {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type()};
+Value value(const std::string& name, const Tensor& tensor, double operands) {
+  return {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type(), operands};
 }
 
 constexpr double kBefore = 1.0;  // what is in a buffer before a gradient is written or added
@@ -64,7 +67,10 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
 
   std::vector<Value> values;
   const std::vector<Tensor> outputs = op_case.run(leaves, level);
-  for (size_t i = 0; i < outputs.size(); ++i) values.push_back(value("output " + std::to_string(i), outputs[i]));
+  const auto operands = [&](size_t of) { return op_case.operands.empty() ? 0.0 : op_case.operands.at(of); };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    values.push_back(value("output " + std::to_string(i), outputs[i], operands(i)));
+  }
   if (!op_case.differentiable) return values;
 
   const std::vector<Tensor> gradients = output_gradients(outputs);
@@ -75,19 +81,22 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     root_gradients.push_back(laid_out(gradients[i].to(outputs[i].device(), outputs[i].scalar_type()), setting.layout));
   }
   if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+  double largest_gradient = 0.0;
+  for (const Tensor& gradient : root_gradients) largest_gradient = std::max(largest_gradient, largest(gradient));
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!leaves[i].requires_grad()) continue;
     const std::string name = "gradient of leaf " + std::to_string(i);
     const Tensor& gradient = leaves[i].grad();
+    const double of_leaf = largest_gradient * operands(outputs.size() + i);
     if (!buffers[i].defined()) {
       // No gradient is a gradient of zeros, where the only output that has one does not depend on the leaf.
       TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
-      values.push_back(value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i])));
+      values.push_back(value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), of_leaf));
       continue;
     }
     unroute_weight_gradient(leaves[i]);
     TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it was routed");
-    values.push_back(value(name, buffers[i]));
+    values.push_back(value(name, buffers[i], of_leaf));
     if (setting.routing.add) values.back().value.sub_(kBefore);
   }
   return values;

@@ -33,6 +33,7 @@ struct Value {
   std::string name;      // "output 0", "gradient of leaf 1"
   Tensor value;          // fp64 on the CPU
   at::ScalarType dtype;  // that it was made in
+  double operands;       // largest of the numbers whose difference it is; 0 where nothing cancels
 };
 
 std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& setting);

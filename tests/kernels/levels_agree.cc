@@ -64,6 +64,9 @@ class LevelsAgree : public testing::TestWithParam<Run> {
  protected:
   void SetUp() override {
     if (test_device() == c10::kCUDA && !at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+    if (test_device() == c10::kCPU && GetParam().level == Level::aot_inductor && !__builtin_cpu_supports("avx2")) {
+      GTEST_SKIP() << "not run: packages for CPUs need AVX2, which this processor lacks";
+    }
   }
   const OpCase& op_case() const { return cases()[GetParam().op_case]; }
 
@@ -104,11 +107,12 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       for (const auto& result : reference) shared_scale = std::max(shared_scale, largest(result.value));
     }
     for (size_t i = 0; i < values->size(); ++i) {
-      const auto& [name, value, dtype] = (*values)[i];
+      const auto& [name, value, dtype, operands] = (*values)[i];
       const Tensor& expected = reference[i].value;
       ASSERT_EQ(value.sizes(), expected.sizes()) << name;
       const double aten_error = GetParam().level == Level::aten ? 0.0 : largest(aten[i].value - expected);
-      const Measured measured{largest(value - expected), aten_error, std::max(largest(expected), shared_scale)};
+      const double scale = std::max(largest(expected), shared_scale);
+      const Measured measured{largest(value - expected), aten_error, scale, operands};
       double bound = allowed_error(allowed, dtype, measured);
       // Adding to a buffer rounds what is in it too.
       if (setting.routing.routed) {

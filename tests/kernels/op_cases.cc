@@ -19,17 +19,16 @@
 #include "kernels/activation/activation.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/attention/attention.h"
-#include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/linear/linear.h"
-#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/swiglu/swiglu.h"
+#include "tests/kernels/loss_cases.h"
 
 namespace strata::kernels {
 namespace {
@@ -233,34 +232,6 @@ std::vector<OpCase> vocabulary_cases() {
                        return {embedding(indices.to(leaves[0].device()), leaves[0], level)};
                      }});
   }
-  for (const Sizes& shape : {Sizes{9, 5}, Sizes{40, 257}, Sizes{1, 11}, Sizes{0, 7}}) {
-    for (const double smoothing : {0.0, 0.1}) {
-      const Tensor targets = at::randint(0, shape[1], {shape[0]}, at::kLong);
-      if (shape[0] > 2) targets[2].fill_(-100);
-      cases.push_back({"cross_entropy",
-                       "cross_entropy_" + text(shape) + (smoothing == 0 ? "" : "_smoothed"),
-                       {random(shape).mul_(3.0)},
-                       0,
-                       [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
-                         const auto device = leaves[0].device();
-                         const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
-                         return {cross_entropy(leaves[0], targets.to(device), scale, -100, smoothing, level)};
-                       }});
-      const int64_t width = shape[0] == 1 ? 7 : 24;  // with gradients of no whole vectors
-      cases.push_back({"linear_cross_entropy",
-                       "linear_cross_entropy_" + text(shape) + (smoothing == 0 ? "" : "_smoothed"),
-                       {random({shape[0], width}), random({shape[1], width}).mul_(0.5)},
-                       1,
-                       [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
-                         const auto device = leaves[0].device();
-                         const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
-                         const Tensor loss = linear_cross_entropy(leaves[0], leaves[1], targets.to(device), scale, -100,
-                                                                  smoothing, level);
-                         // Logits are rounded to the type of the inputs: the loss is no better.
-                         return {loss.to(leaves[0].scalar_type())};
-                       }});
-    }
-  }
   return cases;
 }
 
@@ -353,8 +324,8 @@ std::vector<OpCase> optimizer_cases() {
 std::vector<OpCase> op_cases() {
   at::manual_seed(1);  // the same numbers in every run and on every machine
   std::vector<OpCase> cases;
-  for (const auto& make :
-       {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, optimizer_cases, graph_cases}) {
+  for (const auto& make : {linear_cases, norm_cases, elementwise_cases, attention_cases, vocabulary_cases, loss_cases,
+                           optimizer_cases, graph_cases, large_logit_cases}) {
     for (OpCase& op_case : make()) cases.push_back(std::move(op_case));
   }
   return cases;

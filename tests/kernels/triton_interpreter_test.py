@@ -304,9 +304,9 @@ class CrossEntropyTest(KernelTest):
     def test_loss_and_gradient_in_place(self):
         scale = torch.tensor(0.125)
         for dtype in TOLERANCES:
-            for rows, width in ((6, 16), (5, 33), (3, 4097), (2, 8224)):
+            for rows, width, size in ((6, 16, 3.0), (5, 33, 3.0), (5, 33, 60.0), (3, 4097, 3.0), (2, 8224, 3.0)):
                 for smoothing in (0.0, 0.1):
-                    logits = torch.randn(rows, width).mul(3.0).to(dtype)
+                    logits = torch.randn(rows, width).mul(size).to(dtype)
                     targets = torch.randint(0, width, (rows,))
                     targets[1] = -100
                     outputs, gradients = self.gradients(

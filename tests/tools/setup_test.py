@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Set-up does what is needed once, and says in one sentence what is missing when it cannot."""
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
 NOBODY = 65534
+
+
+def processor_seconds():
+    """Of the programs that have ended. Time on the clock passes on a busy machine too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class SetupTest(unittest.TestCase):
@@ -65,9 +71,9 @@ class SetupTest(unittest.TestCase):
         self.assertIn("Python packages into", said)
         self.assertTrue(os.path.exists(os.path.join(self.environment_path(), ".complete")))
         self.assertTrue(self.environment_path().startswith(self.path("home/.cache/strata/python-")))
-        begin = time.monotonic()
+        begin = processor_seconds()
         code, said = self.setup()
-        self.assertLess(time.monotonic() - begin, 1)
+        self.assertLess(processor_seconds() - begin, 1)
         self.assertEqual(code, 0, said)
         self.assertNotIn("installing", said)
 

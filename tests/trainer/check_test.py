@@ -4,10 +4,10 @@ import glob
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 CHECK = "trainer/check"
@@ -17,6 +17,12 @@ QUICKSTART = "configs/quickstart.yaml"
 
 def check(*arguments, **options):
     return subprocess.run([CHECK, *arguments], capture_output=True, text=True, timeout=20, **options)
+
+
+def processor_seconds():
+    """Of the programs that have ended. Time on the clock passes on a busy machine too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class CheckTest(unittest.TestCase):
@@ -55,9 +61,9 @@ class CheckTest(unittest.TestCase):
         for path in [QUICKSTART, bad]:
             times = []
             for _ in range(5):
-                start = time.monotonic()
+                start = processor_seconds()
                 check(path)
-                times.append(time.monotonic() - start)
+                times.append(processor_seconds() - start)
             self.assertLess(sorted(times)[2], 0.2, path)
 
     def test_links_neither_mpi_nor_libtorch(self):

@@ -2,7 +2,6 @@
 // Texts that are no configuration at all: what YAML forbids, what it allows and we do not, hostile ones, random ones.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #include "configs/config_errors.h"
@@ -19,11 +18,11 @@ struct BadText {
 class BadTextTest : public testing::TestWithParam<BadText> {};
 
 TEST_P(BadTextTest, IsReported) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_milliseconds();
   const std::string report = report_of(GetParam().text);
-  const auto duration = std::chrono::steady_clock::now() - start;
+  const double duration = processor_milliseconds() - start;
   EXPECT_EQ(first_line(report), GetParam().message);
-  EXPECT_LT(duration, std::chrono::milliseconds(200));
+  EXPECT_LT(duration, 200);
 }
 
 std::string alias_bomb() {
@@ -106,9 +105,9 @@ TEST(BadConfigText, RandomEditsAreReadOrRefused) {
 TEST(BadConfigText, ThousandsOfErrorsAreCountedAndCutShort) {
   std::string text = config_with(0, "");
   for (int i = 0; i < 20'000; ++i) text += "unknown" + std::to_string(i) + ": 1\n";
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_milliseconds();
   const std::string report = report_of(text);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1000));
+  EXPECT_LT(processor_milliseconds() - start, 1000);
   EXPECT_NE(report.find("and 19900 more\n20000 errors in the configuration\n"), std::string::npos);
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// N rows, V classes
+#include "tests/kernels/loss_cases.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <string>
+
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/proof/agreement.h"
+
+namespace strata::kernels {
+namespace {
+
+using Leaves = std::vector<Tensor>;
+
+constexpr int64_t kIgnored = -100;
+constexpr double kLossScale = 0.125, kSmoothing = 0.1;
+
+struct Shape {
+  int64_t rows, classes;
+};
+
+std::string name_of(const Shape& shape, double smoothing) {
+  return std::to_string(shape.rows) + "x" + std::to_string(shape.classes) + (smoothing == 0 ? "" : "_smoothed");
+}
+
+// The loss of a row is the difference of logarithms near 0 where the target's probability is near 1, and the gradient
+// that of the probability and 1: neither is better than the rounding of 1.
+OpCase cross_entropy_case(const std::string& name, const Tensor& logits, const Tensor& targets, double smoothing) {
+  OpCase result{"cross_entropy",
+                "cross_entropy_" + name,
+                {logits},
+                0,
+                [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+                  const auto device = leaves[0].device();
+                  const Tensor scale = at::scalar_tensor(kLossScale, at::kFloat).to(device);
+                  return {cross_entropy(leaves[0], targets.to(device), scale, kIgnored, smoothing, level)};
+                }};
+  result.operands = {kLossScale, kLossScale};
+  return result;
+}
+
+OpCase linear_cross_entropy_case(const std::string& name, const Tensor& hidden, const Tensor& weight,
+                                 const Tensor& targets, double smoothing) {
+  OpCase result{"linear_cross_entropy",
+                "linear_cross_entropy_" + name,
+                {hidden, weight},
+                1,
+                [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+                  const auto device = leaves[0].device();
+                  const Tensor scale = at::scalar_tensor(kLossScale, at::kFloat).to(device);
+                  const Tensor loss =
+                      linear_cross_entropy(leaves[0], leaves[1], targets.to(device), scale, kIgnored, smoothing, level);
+                  // Logits are rounded to the type of the inputs: the loss is no better.
+                  return {loss.to(leaves[0].scalar_type())};
+                }};
+  result.operands = {kLossScale, kLossScale * largest(weight), kLossScale * largest(hidden)};
+  return result;
+}
+
+Tensor random_targets(const Shape& shape) {
+  const Tensor targets = at::randint(0, shape.classes, {shape.rows}, at::kLong);
+  if (shape.rows > 2) targets[2].fill_(kIgnored);
+  return targets;
+}
+
+// Half of them are the classes with the largest logits.
+Tensor likely_targets(const Shape& shape, const Tensor& logits) {
+  const Tensor targets = random_targets(shape);
+  targets.slice(0, 0, shape.rows, /*step=*/4).copy_(logits.argmax(1).slice(0, 0, shape.rows, /*step=*/4));
+  targets.slice(0, 1, shape.rows, /*step=*/4).copy_(logits.argmax(1).slice(0, 1, shape.rows, /*step=*/4));
+  return targets;
+}
+
+}  // namespace
+
+std::vector<OpCase> loss_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& shape : {Shape{9, 5}, Shape{40, 257}, Shape{1, 11}, Shape{0, 7}}) {
+    for (const double smoothing : {0.0, kSmoothing}) {
+      const std::string name = name_of(shape, smoothing);
+      const Tensor targets = random_targets(shape);
+      const Tensor logits = at::randn({shape.rows, shape.classes}, at::kDouble).mul_(3.0);
+      cases.push_back(cross_entropy_case(name, logits, targets, smoothing));
+      const int64_t width = shape.rows == 1 ? 7 : 24;  // with gradients of no whole vectors
+      const Tensor hidden = at::randn({shape.rows, width}, at::kDouble);
+      const Tensor weight = at::randn({shape.classes, width}, at::kDouble).mul_(0.5);
+      cases.push_back(linear_cross_entropy_case(name, hidden, weight, targets, smoothing));
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> large_logit_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& shape : {Shape{9, 5}, Shape{40, 257}, Shape{1, 11}}) {
+    for (const double smoothing : {0.0, kSmoothing}) {
+      const std::string name = "large_" + name_of(shape, smoothing);
+      const Tensor logits = at::randn({shape.rows, shape.classes}, at::kDouble).mul_(60.0);
+      cases.push_back(cross_entropy_case(name, logits, likely_targets(shape, logits), smoothing));
+      // The products are integers below 2^8, times 8: no type rounds them.
+      const Tensor hidden = at::randint(-2, 3, {shape.rows, 24}, at::kDouble);
+      const Tensor weight = at::randint(-2, 3, {shape.classes, 24}, at::kDouble).mul_(8.0);
+      const Tensor targets = likely_targets(shape, hidden.matmul(weight.t()));
+      cases.push_back(linear_cross_entropy_case(name, hidden, weight, targets, smoothing));
+    }
+  }
+  return cases;
+}
+
+}  // namespace strata::kernels

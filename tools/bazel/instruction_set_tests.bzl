@@ -1,0 +1,33 @@
+"""instruction_set_tests: a GoogleTest binary run again as if this processor were an older one."""
+
+# For each set: what the processor must have, and what holds ATen, oneDNN and MKL to it. They would take what is best for
+# the processor: other kernels, wider vectors and sums in another order.
+_SETS = {
+    "sse": (
+        ["sse4_2"],
+        ["ATEN_CPU_CAPABILITY=default", "ONEDNN_MAX_CPU_ISA=SSE41", "MKL_ENABLE_INSTRUCTIONS=SSE4_2"],
+    ),
+    "avx2": (
+        ["avx2", "fma"],
+        ["ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2", "MKL_ENABLE_INSTRUCTIONS=AVX2"],
+    ),
+    "avx512": (
+        ["avx512f", "avx512bw", "avx512dq", "avx512vl"],
+        ["ATEN_CPU_CAPABILITY=avx512", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"],
+    ),
+}
+
+def instruction_set_tests(name, binary, args = [], **kwargs):
+    """One test `<name>_<set>` per set of instructions; `<name>` is the suite of them. What the processor lacks is skipped."""
+    for (kind, (flags, variables)) in _SETS.items():
+        native.sh_test(
+            name = name + "_" + kind,
+            srcs = ["//tools/bazel:instruction_set_test.sh"],
+            args = [",".join(flags), ",".join(variables), "$(rootpath %s)" % binary] + args,
+            data = [binary],
+            **kwargs
+        )
+    native.test_suite(
+        name = name,
+        tests = [":%s_%s" % (name, kind) for kind in _SETS],
+    )
