@@ -108,7 +108,7 @@ class Tree:
     def __init__(self, root, reference):
         """`reference`: the page with all keys."""
         self.root = root
-        self.words, self.options, self.commands = set(FOREIGN), set(), set()
+        self.words, self.options, self.commands, self.lines = set(FOREIGN), set(), set(), set()
         self.names = {name for folder in ("", "docs") for name in os.listdir(os.path.join(root, folder))}
         for path in sources.files(root, TEXTS):
             self.names.add(os.path.basename(path))
@@ -117,6 +117,7 @@ class Tree:
             with open(os.path.join(root, path), encoding="utf-8") as file:
                 text = file.read()
             self.words.update(WORD.findall(text))
+            self.lines.update(line.strip() for line in text.split("\n"))
             self.options.update(re.findall(r"--[a-z][a-z-]*", text))
             self.names.update(FILE.findall(text))  # of what programs write too
             if path == "tools/strata":
@@ -200,7 +201,10 @@ class Tree:
         for name, file in PLACED.findall(" ".join(paragraphs(text))):
             if not self.has_name(file, name.split("::")[-1]):
                 yield f"{path}: {file} has no {name}"
-        for block in blocks(text):
+        for language, block in FENCE.findall(text):
+            for line in block.strip().split("\n") if language in ("cpp", "python") else []:
+                if line.strip() not in self.lines and not line.startswith("// kernels/"):
+                    yield f"{path}: no source has the line {line.strip()}"
             for command in re.findall(r"^(?:\w+='[^']*' )?tools/strata ([a-z-]+)", block, re.MULTILINE):
                 if command not in self.commands:
                     yield f"{path}: there is no command {command}"
