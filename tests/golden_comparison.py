@@ -24,12 +24,12 @@ MIXED_LEVELS = "kernels={default: aten, linear: torchscript, layers: [{only: 1, 
 MIXED_TYPES = "precision={compute: bfloat16, reduce: float32, layers: [{only: 1, compute: float32}]}"
 # One thing that differs from the default, for each family that has it.
 VARIANTS = {
-    "default": [], "torchscript": ["kernels.default=torchscript"], "aot_inductor": ["kernels.default=aot_inductor"], "mixed_levels": [MIXED_LEVELS],
+    "default": [], "torchscript": ["kernels={default: torchscript, cross_entropy: aten}"], "aot_inductor": ["kernels={default: aot_inductor, cross_entropy: aten}"], "mixed_levels": [MIXED_LEVELS],
     "none": ["sharding.strategy=none"], "kept": ["sharding.reshard_after_forward=false"], "accumulate_full": ["sharding.accumulate=full", "micro_batch=2"],
     "accumulate": ["micro_batch=2"], "checkpointing_full": ["gradient_checkpointing=full"], "checkpointing_selective": ["gradient_checkpointing=selective"],
     "checkpointing_mixed": ["gradient_checkpointing=[0 selective, 2]"], "bf16": ["precision={compute: bfloat16, reduce: float32}"],
     "bf16_reduce": ["precision={compute: bfloat16, reduce: bfloat16}", "micro_batch=2"], "mixed_types": [MIXED_TYPES],
-    "bf16_torchscript": ["precision={compute: bfloat16, reduce: float32}", "kernels.default=torchscript"],
+    "bf16_torchscript": ["precision={compute: bfloat16, reduce: float32}", "kernels={default: torchscript, cross_entropy: aten}"],
 }
 WHOLE_GRAPH = {"accumulate", "accumulate_full", "bf16_reduce"}  # one graph is one micro-batch
 NOT_OF_GRAPHS = {"torchscript", "aot_inductor", "mixed_levels", "bf16_torchscript"}  # levels that lack their ops; see AT_LEVELS
