@@ -11,10 +11,9 @@ def activation(x: torch.Tensor, kind: str) -> torch.Tensor:
         y = wide * 0.5 * (1.0 + torch.tanh(0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)))
     elif kind == "relu":
         y = torch.relu(wide)
-    elif kind == "silu":
-        y = wide * torch.sigmoid(wide)
     else:
-        raise ValueError("activation: unknown kind " + kind)
+        assert kind == "silu"
+        y = wide * torch.sigmoid(wide)
     return y.to(x.dtype)
 
 
@@ -29,9 +28,8 @@ def activation_backward(grad_y: torch.Tensor, x: torch.Tensor, kind: str) -> tor
         slope = 0.5 * (1.0 + t) + 0.5 * wide * (1.0 - t * t) * inner
     elif kind == "relu":
         slope = (wide > 0.0).to(wide.dtype)
-    elif kind == "silu":
+    else:
+        assert kind == "silu"
         gated = torch.sigmoid(wide)
         slope = gated * (1.0 + wide * (1.0 - gated))
-    else:
-        raise ValueError("activation: unknown kind " + kind)
     return (grad_y * slope).to(x.dtype)
