@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
 
 #include <array>
 #include <string>
@@ -40,7 +41,9 @@ struct TorchModule : torch::jit::BuiltinModule {
 
 struct FormulaResolver : torch::jit::Resolver {
   std::shared_ptr<SugaredValue> resolveValue(const std::string& name, GraphFunction&, const SourceRange&) override {
-    return name == "torch" ? std::make_shared<TorchModule>() : nullptr;
+    if (name == "torch") return std::make_shared<TorchModule>();
+    if (name == "AssertionError") return std::make_shared<torch::jit::ExceptionValue>(name);  // raised by `assert`
+    return nullptr;
   }
 };
 
