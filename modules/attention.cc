@@ -7,16 +7,21 @@
 
 namespace strata::modules {
 
-Attention::Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-                     const KernelsConfig& kernels)
-    : qkv_(parameter, name + ".qkv", config.biases, kernels::Activation::none, kernels),
-      output_(parameter, name + ".output", config.biases, kernels::Activation::none, kernels),
+Attention::Attention(const Scope& scope, const BlockConfig& config)
+    : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width(),
+                           .inputs = config.width,
+                           .has_bias = config.biases,
+                           .initialization = config.inner_initialization}),
+      output_(scope / "output", {.outputs = config.width,
+                                 .inputs = config.width,
+                                 .has_bias = config.biases,
+                                 .initialization = config.last_initialization}),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
       causal_(config.causal),
-      rotary_level_(kernels_for(kernels, name).rotary),
-      attention_level_(kernels_for(kernels, name).attention) {}
+      rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
+      attention_level_(scope.level("attention")) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);

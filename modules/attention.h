@@ -2,19 +2,18 @@
 // Self-attention with one projection for query, key and value, grouped heads and optional rotary positions.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "modules/config/block_config.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 class Attention {
  public:
-  Attention(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-            const KernelsConfig& kernels);
+  Attention(const Scope& scope, const BlockConfig& config);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 

@@ -5,14 +5,17 @@
 
 #include "kernels/dropout/dropout.h"
 #include "modules/layer.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 class Dropout {
  public:
   // `site` is a number that no other dropout of the model has.
-  Dropout(double probability, int64_t site, kernels::Level level)
-      : probability_(probability), site_(site), level_(level) {}
+  Dropout(const Scope& scope, double probability, int64_t site)
+      : probability_(probability),
+        site_(site),
+        level_(probability > 0 ? scope.level("dropout") : kernels::Level::aten) {}
 
   Tensor operator()(const Tensor& x, const StepContext& context) const {
     if (probability_ == 0 || !context.dropout_key.defined()) return x;

@@ -2,24 +2,26 @@
 // A linear layer with an optional bias and an optional activation as epilogue.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
-#include "modules/config/kernel_selection.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 // y = activation(x weight^T + bias), x [..., in], weight [out, in].
 class Linear {
  public:
-  Linear(const ParameterLookup& parameter, const std::string& name, bool has_bias, kernels::Activation activation,
-         const KernelsConfig& kernels)
-      : weight_(parameter(name + ".weight")),
-        bias_(has_bias ? parameter(name + ".bias") : Tensor()),
-        activation_(activation),
-        level_(kernels_for(kernels, name).linear) {}
+  struct Options {
+    int64_t outputs, inputs;
+    bool has_bias = true;
+    // First values of the weight; the bias starts at 0. uniform: between -1 / sqrt(inputs) and 1 / sqrt(inputs), the
+    // bias too, as torch.nn.Linear and PyG's Linear start.
+    Initialization initialization = Initialization::normal;
+    kernels::Activation activation = kernels::Activation::none;
+  };
+  Linear(const Scope& scope, const Options& options);
 
   at::ScalarType type() const { return weight_.scalar_type(); }
 

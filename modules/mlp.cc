@@ -6,13 +6,18 @@
 
 namespace strata::modules {
 
-Mlp::Mlp(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-         const KernelsConfig& kernels)
+Mlp::Mlp(const Scope& scope, const BlockConfig& config)
     : gated_(config.gated),
-      up_(parameter, name + (gated_ ? ".gate_up" : ".up"), config.biases,
-          gated_ ? kernels::Activation::none : config.activation, kernels),
-      down_(parameter, name + ".down", config.biases, kernels::Activation::none, kernels),
-      activation_level_(kernels_for(kernels, name).activation) {}
+      up_(scope / (gated_ ? "gate_up" : "up"), {.outputs = (gated_ ? 2 : 1) * config.feed_forward,
+                                                .inputs = config.width,
+                                                .has_bias = config.biases,
+                                                .initialization = config.inner_initialization,
+                                                .activation = gated_ ? kernels::Activation::none : config.activation}),
+      down_(scope / "down", {.outputs = config.width,
+                             .inputs = config.feed_forward,
+                             .has_bias = config.biases,
+                             .initialization = config.last_initialization}),
+      activation_level_(gated_ ? scope.level("activation") : kernels::Level::aten) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   if (context.find<MakeCheapAgain>() == nullptr)

@@ -6,13 +6,16 @@
 
 namespace strata::modules {
 
-Norm::Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-           const KernelsConfig& kernels)
-    : weight_(parameter(name + ".weight")),
-      bias_(config.root_mean_square ? Tensor() : parameter(name + ".bias")),
-      root_mean_square_(config.root_mean_square),
-      epsilon_(config.norm_epsilon),
-      level_(root_mean_square_ ? kernels_for(kernels, name).rms_norm : kernels_for(kernels, name).layer_norm) {}
+Norm::Norm(const Scope& scope, const Options& options)
+    : weight_(scope.parameter({"weight", {options.width}, Initialization::ones})),
+      bias_(options.root_mean_square ? Tensor() : scope.parameter({"bias", {options.width}, Initialization::zeros})),
+      root_mean_square_(options.root_mean_square),
+      epsilon_(options.epsilon),
+      level_(scope.level(options.root_mean_square ? "rms_norm" : "layer_norm")) {}
+
+Norm::Norm(const Scope& scope, const BlockConfig& config)
+    : Norm(scope,
+           {.width = config.width, .epsilon = config.norm_epsilon, .root_mean_square = config.root_mean_square}) {}
 
 Norm::Output Norm::operator()(const Stream& stream) const {
   const auto& [residual, branch] = stream;

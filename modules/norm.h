@@ -2,12 +2,11 @@
 // The norm in front of a branch: layer norm or rms norm, adding what is pending in the stream in the same pass.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "modules/config/block_config.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/layer.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
@@ -18,8 +17,13 @@ class Norm {
     Tensor residual;  // residual + branch
   };
 
-  Norm(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-       const KernelsConfig& kernels);
+  struct Options {
+    int64_t width;
+    double epsilon;
+    bool root_mean_square = false;  // rms norm, without a bias
+  };
+  Norm(const Scope& scope, const Options& options);
+  Norm(const Scope& scope, const BlockConfig& config);
 
   at::ScalarType type() const { return weight_.scalar_type(); }
 

@@ -5,10 +5,11 @@
 
 namespace strata::modules {
 
-PatchEmbedding::PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config,
-                               const KernelsConfig& kernels)
+PatchEmbedding::PatchEmbedding(const Scope& scope, const VisionTransformerConfig& config)
     : patch_(config.patch),
-      projection_(parameter, "patch_embedding", /*has_bias=*/true, kernels::Activation::none, kernels) {}
+      projection_(scope, {.outputs = config.width,
+                          .inputs = config.channels * config.patch * config.patch,
+                          .initialization = Initialization::by_inputs}) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const int64_t batch = images.size(0), channels = images.size(1), grid = images.size(2) / patch_;

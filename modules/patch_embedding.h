@@ -2,9 +2,9 @@
 // The first layer of a vision transformer: an image cut into square patches, each projected to a token.
 #pragma once
 
-#include "modules/config/kernel_selection.h"
 #include "modules/config/model_config.h"
 #include "modules/linear.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
@@ -12,7 +12,7 @@ namespace strata::modules {
 // patch_embed.proj.weight [D, C, P, P], flattened in this order.
 class PatchEmbedding {
  public:
-  PatchEmbedding(const ParameterLookup& parameter, const VisionTransformerConfig& config, const KernelsConfig& kernels);
+  PatchEmbedding(const Scope& scope, const VisionTransformerConfig& config);
 
   Tensor operator()(const Tensor& images) const;  // [B, C, H, W] -> [B, patches, D], row by row of the image
 

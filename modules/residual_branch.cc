@@ -8,14 +8,22 @@
 #include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {
+namespace {
 
-ResidualBranch::ResidualBranch(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config,
-                               int64_t layer, int64_t site, const KernelsConfig& kernels)
-    : scale_(config.layer_scale > 0 ? parameter(name + "_scale.weight") : Tensor()),
-      dropout_(config.dropout, site, kernels_for(kernels, name).dropout),
+Tensor layer_scale(const Scope& scope, const BlockConfig& config) {
+  if (config.layer_scale <= 0) return {};
+  return scope.parameter({"weight", {config.width}, Initialization::constant, config.layer_scale});
+}
+
+}  // namespace
+
+ResidualBranch::ResidualBranch(const Scope& block, const std::string& module, const BlockConfig& config, int64_t layer,
+                               int64_t site)
+    : scale_(layer_scale(block / (module + "_scale"), config)),
+      dropout_(block / module, config.dropout, site),
       left_out_(share_left_out(config, layer)),
       depth_site_(-site),
-      dropout_level_(kernels_for(kernels, name).dropout) {}
+      dropout_level_(left_out_ > 0 ? (block / module).level("dropout") : kernels::Level::aten) {}
 
 Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
   branch = dropout_(branch, context);

@@ -6,17 +6,15 @@
 #include <string>
 
 #include "modules/config/block_config.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/dropout.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 class ResidualBranch {
  public:
-  // `name`: of the module whose output it is; `site` numbers the branches of a model from 1.
-  ResidualBranch(const ParameterLookup& parameter, const std::string& name, const BlockConfig& config, int64_t layer,
-                 int64_t site, const KernelsConfig& kernels);
+  // `module`: part of the block whose output it is, attention or mlp; `site` numbers the branches of a model from 1.
+  ResidualBranch(const Scope& block, const std::string& module, const BlockConfig& config, int64_t layer, int64_t site);
 
   Tensor operator()(Tensor branch, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 

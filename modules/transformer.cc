@@ -5,22 +5,33 @@
 #include <ATen/ops/arange.h>
 
 #include "kernels/embedding/embedding.h"
+#include "kernels/linear/linear.h"
 
 namespace strata::modules {
+namespace {
 
-Transformer::Transformer(const TransformerConfig& config, const KernelsConfig& kernels,
-                         const ParameterLookup& parameter)
-    : token_embedding_(parameter("embedding.weight")),
-      position_embedding_(config.family == Family::llama ? Tensor() : parameter("position.weight")),
-      head_weight_(config.tied ? token_embedding_ : parameter("head.weight")),
-      embedding_level_(kernels_for(kernels, "embedding").embedding),
-      position_level_(kernels_for(kernels, "position").embedding),
-      embedding_dropout_(config.dropout, 0, kernels_for(kernels, "embedding").dropout),
-      norm_(parameter, "norm", block_config(config), kernels) {
-  for (int64_t i = 0; i < config.layers; ++i) {
-    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels));
-  }
+Tensor position_embedding(const TransformerConfig& config, const Scope& scope) {
+  if (config.family == Family::llama) return {};
+  return scope.parameter({"weight", {config.sequence, config.width}});
 }
+
+Scope head_of(const TransformerConfig& config, const Scope& model) {
+  return config.tied ? model / "head" : model.head("head");
+}
+
+}  // namespace
+
+Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one)
+    : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
+      position_embedding_(position_embedding(config, scope / "position")),
+      embedding_level_((scope / "embedding").level("embedding")),
+      position_level_(config.family == Family::llama ? kernels::Level::aten : (scope / "position").level("embedding")),
+      embedding_dropout_(scope / "embedding", config.dropout, /*site=*/0),
+      blocks_(transformer_blocks(scope, block_config(config))),
+      norm_(scope / "norm", block_config(config)),
+      head_weight_(config.tied ? token_embedding_
+                               : head_of(config, scope).parameter({"weight", {config.vocabulary, config.width}})),
+      head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
 void Transformer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) {
   for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
@@ -35,6 +46,10 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
   Stream stream{embedding_dropout_(x, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
   return norm_(in_type(stream, norm_.type())).y;
+}
+
+Tensor Transformer::logits(const Tensor& hidden) const {
+  return kernels::linear(hidden, head_weight_, /*bias=*/{}, kernels::Activation::none, head_level_);
 }
 
 }  // namespace strata::modules

@@ -5,33 +5,39 @@
 #include <functional>
 #include <vector>
 
-#include "modules/config/kernel_selection.h"
 #include "modules/config/model_config.h"
 #include "modules/dropout.h"
 #include "modules/layer.h"
 #include "modules/norm.h"
+#include "modules/scope.h"
 #include "modules/transformer_block.h"
 
 namespace strata::modules {
 
 class Transformer {
  public:
-  Transformer(const TransformerConfig& config, const KernelsConfig& kernels, const ParameterLookup& parameter);
+  // head_and_loss_are_one: the loss multiplies by head_weight() itself (linear_cross_entropy); nobody calls logits().
+  Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one = false);
 
   // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
 
-  // tokens int64 [B, T] -> hidden states [B, T, D] after the final norm; the head and the loss are the task's.
+  // tokens int64 [B, T] -> hidden states [B, T, D] after the final norm.
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;
+  // Hidden states [..., D] in the type of the head -> [..., V].
+  Tensor logits(const Tensor& hidden) const;
 
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied
 
  private:
-  Tensor token_embedding_, position_embedding_, head_weight_;  // position undefined: rotary
+  // In this order their parameters lie in the buffers of the root group; an untied head is a group of its own.
+  Tensor token_embedding_, position_embedding_;  // position undefined: rotary
   kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;
   std::vector<Layer> blocks_;
   Norm norm_;
+  Tensor head_weight_;
+  kernels::Level head_level_;
 };
 
 }  // namespace strata::modules

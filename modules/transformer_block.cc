@@ -6,14 +6,13 @@
 
 namespace strata::modules {
 
-TransformerBlock::TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
-                                   const KernelsConfig& kernels)
-    : norm1_(parameter, block_name(index) + ".norm1", config, kernels),
-      norm2_(parameter, block_name(index) + ".norm2", config, kernels),
-      attention_(parameter, block_name(index) + ".attention", config, kernels),
-      mlp_(parameter, block_name(index) + ".mlp", config, kernels),
-      attention_branch_(parameter, block_name(index) + ".attention", config, index, 2 * index + 1, kernels),
-      mlp_branch_(parameter, block_name(index) + ".mlp", config, index, 2 * index + 2, kernels) {}
+TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config)
+    : norm1_(scope / "norm1", config),
+      attention_(scope / "attention", config),
+      attention_branch_(scope, "attention", config, index, 2 * index + 1),
+      norm2_(scope / "norm2", config),
+      mlp_(scope / "mlp", config),
+      mlp_branch_(scope, "mlp", config, index, 2 * index + 2) {}
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
@@ -26,6 +25,14 @@ Stream TransformerBlock::operator()(const Stream& stream, const StepContext& con
   const Norm::Output second = norm2_({first.residual, attention_branch_(branch(norm1_, first, attend), context)});
   const auto feed = [&](const Tensor& x) { return mlp_(x, context); };
   return {second.residual, mlp_branch_(branch(norm2_, second, feed), context)};
+}
+
+std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config) {
+  std::vector<Layer> blocks;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    blocks.emplace_back(TransformerBlock(model.layer(block_name(i)), i, config));
+  }
+  return blocks;
 }
 
 }  // namespace strata::modules

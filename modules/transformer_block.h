@@ -2,26 +2,36 @@
 // A pre-norm transformer block, shared by language models and vision transformers.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "modules/attention.h"
+#include "modules/layer.h"
 #include "modules/mlp.h"
 #include "modules/norm.h"
 #include "modules/residual_branch.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 // residual += attention(norm1(residual)); residual += mlp(norm2(residual)), the last sum left pending in the stream.
 class TransformerBlock {
  public:
-  TransformerBlock(const ParameterLookup& parameter, int64_t index, const BlockConfig& config,
-                   const KernelsConfig& kernels);
+  TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config);
 
   Stream operator()(const Stream& stream, const StepContext& context) const;
 
  private:
-  Norm norm1_, norm2_;
+  // In this order their parameters lie in the buffers of the block.
+  Norm norm1_;
   Attention attention_;
+  ResidualBranch attention_branch_;
+  Norm norm2_;
   Mlp mlp_;
-  ResidualBranch attention_branch_, mlp_branch_;
+  ResidualBranch mlp_branch_;
 };
+
+// The blocks of a model, each a layer of its own.
+std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config);
 
 }  // namespace strata::modules

@@ -11,19 +11,29 @@
 // B images, T tokens, D width
 
 namespace strata::modules {
+namespace {
 
-VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const KernelsConfig& kernels,
-                                     const ParameterLookup& parameter)
-    : patch_embedding_(parameter, config, kernels),
-      class_token_(config.pooling == Pooling::class_token ? parameter("class_token.weight") : Tensor()),
-      position_(parameter("position.weight")),
-      embedding_dropout_(config.dropout, 0, kernels_for(kernels, "patch_embedding").dropout),
-      norm_(parameter, "norm", block_config(config), kernels),
-      head_(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels) {
-  for (int64_t i = 0; i < config.layers; ++i) {
-    blocks_.emplace_back(TransformerBlock(parameter, i, block_config(config), kernels));
-  }
+Tensor class_token(const VisionTransformerConfig& config, const Scope& scope) {
+  if (config.pooling != Pooling::class_token) return {};
+  return scope.parameter({"weight", {config.width}});
 }
+
+// Not decayed, as in timm.
+Tensor position(const VisionTransformerConfig& config, const Scope& scope) {
+  return scope.parameter({.name = "weight", .shape = {config.tokens(), config.width}, .never_decayed = true});
+}
+
+}  // namespace
+
+VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const Scope& scope)
+    : patch_embedding_(scope / "patch_embedding", config),
+      class_token_(class_token(config, scope / "class_token")),
+      position_(position(config, scope / "position")),
+      embedding_dropout_(scope / "patch_embedding", config.dropout, /*site=*/0),
+      blocks_(transformer_blocks(scope, block_config(config))),
+      norm_(scope / "norm", block_config(config)),
+      head_(scope.head("head"),
+            {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
 
 void VisionTransformer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) {
   for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));

@@ -5,20 +5,19 @@
 #include <functional>
 #include <vector>
 
-#include "modules/config/kernel_selection.h"
 #include "modules/config/model_config.h"
 #include "modules/dropout.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
 #include "modules/patch_embedding.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
 class VisionTransformer {
  public:
-  VisionTransformer(const VisionTransformerConfig& config, const KernelsConfig& kernels,
-                    const ParameterLookup& parameter);
+  VisionTransformer(const VisionTransformerConfig& config, const Scope& scope);
 
   // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
@@ -28,6 +27,7 @@ class VisionTransformer {
   Tensor operator()(const Tensor& images, const StepContext& context) const;
 
  private:
+  // In this order their parameters lie in the buffers of the root group; the head is a group of its own.
   PatchEmbedding patch_embedding_;
   Tensor class_token_, position_;  // [D], undefined: pooling is the mean; [T, D]
   Dropout embedding_dropout_;

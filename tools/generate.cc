@@ -19,8 +19,8 @@
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "base/run_program.h"
-#include "kernels/linear/linear.h"
 #include "modules/config/parameter_table.h"
+#include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 #include "sharding/process/visible_gpus.h"
@@ -76,6 +76,13 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
   return weights;
 }
 
+modules::Transformer model_of(const modules::TransformerConfig& config,
+                              const std::map<std::string, at::Tensor>& weights) {
+  const modules::KernelsConfig kernels{.default_level = kLevel};
+  modules::BindingSource source([&](const std::string& name) { return weights.at(name); });
+  return modules::Transformer(config, modules::Scope(source, kernels));
+}
+
 const modules::TransformerConfig& language_model(const modules::ModelConfig& any) {
   const auto* model = std::get_if<modules::TransformerConfig>(&any.type);
   if (model) return *model;
@@ -90,8 +97,7 @@ class Sampler {
       : device_(device),
         config_(language_model(model)),
         weights_(load_weights(config_, found, device)),
-        model_(config_, modules::KernelsConfig{.default_level = kLevel},
-               [this](const std::string& name) { return weights_.at(name); }) {
+        model_(model_of(config_, weights_)) {
     if (config_.family != modules::Family::llama) return;
     rotary_ = modules::rotary_tables(config_, config_.sequence);
     rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
@@ -107,8 +113,7 @@ class Sampler {
           modules::RotaryTables{rotary_.cosine.narrow(0, 0, length), rotary_.sine.narrow(0, 0, length)}));
     }
     const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
-    const at::Tensor logits =
-        kernels::linear(hidden, model_.head_weight(), {}, kernels::Activation::none, kLevel).squeeze(0).cpu();
+    const at::Tensor logits = model_.logits(hidden).squeeze(0).cpu();
     if (request.temperature == 0) return logits.argmax().item<int64_t>();
     const int64_t candidates = request.top_k > 0 ? std::min(request.top_k, logits.size(0)) : logits.size(0);
     const auto [values, indices] = at::topk(logits, candidates);

@@ -22,11 +22,11 @@
 #include "sharding/parameters/run_in_backward.h"
 #include "sharding/process/failure.h"
 #include "trainer/accumulate_gradients.h"
-#include "trainer/config/used_modules.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
 
@@ -52,7 +52,7 @@ std::vector<int64_t> representatives(const std::vector<modules::Module>& all, co
     if (!layer) continue;
     std::string& kind = kind_of.at(static_cast<size_t>(*layer));
     kind += std::to_string(static_cast<int>(precision.compute_of(module.group))) + " ";
-    modules::KernelSelection levels = modules::kernels_for(kernels, module.name);
+    const modules::KernelSelection levels = modules::kernels_for(kernels, module.name);
     levels.each([&](const char*, kernels::Level level) { kind += std::to_string(static_cast<int>(level)) + " "; });
   }
   std::map<std::string, std::vector<int64_t>> kinds;
@@ -130,7 +130,7 @@ int64_t standing_bytes(const TrainerConfig& config, const Task& task, const Micr
   int64_t of_batch = 0;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  return sum_of(standing_memory(config, task.parameter_table(), graph_sizes_of(task))) +
+  return sum_of(standing_memory(config, declared_model(config).groups, graph_sizes_of(task))) +
          copies * config.micro_batches() * of_batch;
 }
 
@@ -164,7 +164,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
   const auto world = bootstrap.communicator();
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, config.sharding);
   const auto task = make_task(config);
-  const auto table = task->parameter_table();
+  const auto table = declared_model(config).groups;
   const size_t layers = static_cast<size_t>(
       std::count_if(table.begin(), table.end(), [](const auto& group) { return group.role == modules::Role::layer; }));
   Trial trial(device, layers);
@@ -187,7 +187,8 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
           *task, model, {batch}, scale, dropout_key, [](Phase) { return 0; }, [&] { trial.end(); });
     };
     costs.layers.resize(layers);
-    const std::vector<int64_t> like = representatives(used_modules(config), config.precision, config.kernels, layers);
+    const std::vector<int64_t> like =
+        representatives(declared_model(config).modules, config.precision, config.kernels, layers);
     for (const Recompute how : {Recompute::full, Recompute::selective, Recompute::none}) {
       for (const int64_t layer : like) trial.set(static_cast<size_t>(layer), how);
       std::vector<LayerCost> best(layers, {0, 0, std::numeric_limits<double>::infinity()});

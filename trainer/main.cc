@@ -16,11 +16,11 @@
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/config/load_config.h"
-#include "trainer/config/used_modules.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/memory_choice.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/start_rank.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/trainer.h"
 
 namespace strata::trainer {
@@ -45,13 +45,12 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   if (decide_start(question, config.run.folder) == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
-  const std::string table = modules::level_table(config.kernels, used_modules(config));
+  const DeclaredModel model = declared_model(config);
+  const std::string table = modules::level_table(config.kernels, model.modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder);
   std::printf("%s", table.c_str());
-  const auto parameters =
-      std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
-  std::printf("bytes of tensors on a rank:\n%s", memory_table(config, parameters).c_str());
+  std::printf("bytes of tensors on a rank:\n%s", memory_table(config, model.groups).c_str());
   return folder;
 }
 

@@ -11,11 +11,11 @@
 #include <variant>
 
 #include "base/errors.h"
-#include "modules/config/parameter_table.h"
 #include "trainer/layer_trial.h"
 #include "trainer/memory/layer_costs.h"
 #include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/peak_memory.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -89,7 +89,7 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
 // earlier trial picked is refused by a trial alone.
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
-  const auto table = std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
+  const auto table = declared_model(config).groups;
   const auto predicted = [&](const TrainerConfig& of) { return sum_of(peak_memory(of, table)); };
   bool by_trial = !predicts_step_memory(config);
   int64_t bytes = predicted(config);

@@ -8,10 +8,12 @@
 #include "base/errors.h"
 #include "kernels/runtime/weight_gradient.h"
 #include "modules/initialization.h"
+#include "modules/model_sources.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/group_layout.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
@@ -63,9 +65,9 @@ modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullySh
 
 ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options)
     : task_(task), mesh_(mesh), options_(std::move(options)) {
-  const std::vector<modules::ParameterGroup> table = task_.parameter_table();
+  const std::vector<modules::ParameterGroup> table = declared_model(config).groups;
   const BufferRules rules = buffer_rules(config);
-  add_pools(rules);
+  add_pools(rules, table);
   std::vector<FloatType> types;  // of layers
   for (const auto& parameters : table) {
     add_group(rules, parameters);
@@ -84,7 +86,8 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
       sharding::FullyShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
   share_samples(task_, *mesh_.all);
-  task_.build_model([this](const std::string& name) { return parameter(name); }, options_.device);
+  modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
+  task_.build_model(modules::Scope(parameters, config.kernels), options_.device);
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
     const Recompute recompute = options_.recomputes ? config.gradient_checkpointing.of(index) : Recompute::none;
@@ -102,8 +105,8 @@ ShardedModel::~ShardedModel() {
   }
 }
 
-void ShardedModel::add_pools(const BufferRules& rules) {
-  const SlotPlan plan = slot_plan(rules, task_.parameter_table());
+void ShardedModel::add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
+  const SlotPlan plan = slot_plan(rules, table);
   for (const Slots& slots : plan.weights) {
     weight_slots_[slots.type] = add_weight_pool(slots.count, slots.elements, scalar_type(slots.type));
   }
@@ -173,7 +176,7 @@ Tensor ShardedModel::parameter(const std::string& name) const {
       if (entries[i].name == name) return group->parameters()[i];
     }
   }
-  throw Error(ExitCode::internal, "the model asks for a parameter '" + name + "' that its table does not have");
+  throw Error(ExitCode::internal, "the model asks for a parameter '" + name + "' that it has not declared");
 }
 
 void ShardedModel::begin_step() {

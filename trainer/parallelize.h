@@ -21,7 +21,7 @@
 
 namespace strata::trainer {
 
-// The parameters of a model in groups, as its table has them: the root (embedding, final norm, tied head) and an untied
+// The parameters of a model in groups, as it declares them: the root (embedding, final norm, tied head) and an untied
 // head are in full from the beginning of a step to its end, in buffers of their own; layers take turns in slots.
 class ShardedModel {
  public:
@@ -46,7 +46,7 @@ class ShardedModel {
   // Gives full parameters back: they are about to change, or a forward without backward is over.
   void reshard();
 
-  // One for each group of the task's parameter table, in its order.
+  // One for each group of declared_model(), in its order.
   const std::vector<sharding::ShardedParameterGroup*>& groups() const { return groups_; }
   // Called for each group when its gradients are complete on this rank and not yet reduced. Empty: nobody looks.
   void set_before_reduce(sharding::ShardedParameterGroup::BeforeReduce observe);
@@ -55,7 +55,7 @@ class ShardedModel {
   int64_t bytes() const;
 
  private:
-  void add_pools(const BufferRules& rules);
+  void add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
   sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
   void add_group(const BufferRules& rules, const modules::ParameterGroup& parameters);

@@ -27,6 +27,7 @@
 #include "trainer/nonfinite_gradient.h"
 #include "trainer/profile/call_work.h"
 #include "trainer/strict_step.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
@@ -139,7 +140,7 @@ void Step::run_or_replay() {
     const std::string request = error.what_without_backtrace();
     throw Error(
         ExitCode::out_of_memory,
-        out_of_memory_report(config_, standing_memory(config_, task_->parameter_table(), graph_sizes_of(*task_)),
+        out_of_memory_report(config_, standing_memory(config_, declared_model(config_).groups, graph_sizes_of(*task_)),
                              device_memory(device_), request.substr(0, request.find(". GPU "))));
   }
   results_.push(number_);

@@ -29,7 +29,9 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .norm_epsilon = model.norm_epsilon,
           .biases = true,
           .activation = kernels::Activation::gelu,
-          .initialized_by_inputs = true,
+          // 0.02 would be far too little for the narrow models of small images.
+          .inner_initialization = Initialization::by_inputs,
+          .last_initialization = Initialization::by_inputs,
           .dropout = model.dropout,
           .stochastic_depth = model.stochastic_depth,
           .layer_scale = model.layer_scale};

@@ -6,6 +6,7 @@
 
 #include "kernels/activation/activation_kind.h"
 #include "modules/config/model_config.h"
+#include "modules/config/parameter.h"
 
 namespace strata::modules {
 
@@ -22,7 +23,9 @@ struct BlockConfig {
   bool causal = false;
   bool gated = false;  // swiglu, or `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
-  bool initialized_by_inputs = false;  // 0.02 would be far too little for the narrow models of small images
+  // First values of projections: of those that start a residual branch, and of those that end it.
+  Initialization inner_initialization = Initialization::normal;
+  Initialization last_initialization = Initialization::residual;
   double dropout = 0;
   double stochastic_depth = 0;  // of the last block
   double layer_scale = 0;       // first value; 0: none

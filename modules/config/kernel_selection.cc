@@ -3,50 +3,33 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
+#include <string>
 
 #include "base/errors.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
-namespace {
 
-using kernels::Level;
-
-// In the order of the ops.
-std::vector<std::optional<Level>> listed(OpLevels levels) {
-  std::vector<std::optional<Level>> list;
-  levels.each([&](const char*, std::optional<Level>& level) { list.push_back(level); });
-  return list;
-}
-
-// Absent: nobody asks for the op.
-OpLevels levels_for(const KernelsConfig& config, std::string_view module) {
+kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op) {
   if (!config.default_level && !config.planned) {
     throw Error(ExitCode::configuration, "kernels.default: best needs a measured plan, and none was read");
   }
-  OpLevels result;
-  result.each([&](const char*, std::optional<Level>& level) { level = config.default_level; });
-  // Not a level of head and loss but another way to compute them: only a line of its own asks for it.
-  result.linear_cross_entropy.reset();
+  if (config.levels.find(op) == nullptr) {
+    throw Error(ExitCode::internal, "a module asks for the level of '" + std::string(op) + "', which is no op");
+  }
+  // linear_cross_entropy is not a level of head and loss but another way to compute them: only a line of its own asks
+  // for it, and no default.
+  std::optional<kernels::Level> found;
+  if (op != "linear_cross_entropy") found = config.default_level;
   for_each_line(config, module, [&](const std::string&, const OpLevels& levels) {
-    const std::vector<std::optional<Level>> chosen = listed(levels);
-    auto next = chosen.begin();
-    result.each([&](const char*, std::optional<Level>& level) {
-      if (*next) level = *next;
-      ++next;
-    });
+    if (const auto& level = *levels.find(op)) found = level;
   });
-  return result;
+  return found.value_or(kernels::Level::aten);
 }
 
-}  // namespace
-
 KernelSelection kernels_for(const KernelsConfig& config, std::string_view module) {
-  const std::vector<std::optional<Level>> levels = listed(levels_for(config, module));
   KernelSelection selection;
-  auto next = levels.begin();
-  selection.each([&](const char*, Level& level) { level = (next++)->value_or(Level::aten); });
+  selection.each([&](const char* op, kernels::Level& level) { level = level_for(config, module, op); });
   return selection;
 }
 

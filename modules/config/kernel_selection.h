@@ -13,6 +13,9 @@ namespace strata::modules {
 
 using KernelSelection = PerOp<kernels::Level>;
 
+// The level of one op, by its key in `kernels:`, for one module. Throws for a key that no op has.
+kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op);
+
 // `module`: its full name; empty for what belongs to none, loss and optimizer. Ops that nobody asks for are at aten.
 KernelSelection kernels_for(const KernelsConfig& config, std::string_view module);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "configs/range.h"
@@ -27,19 +28,38 @@ struct PerOp {
   // visit(name, member) for each op.
   template <class Visit>
   void each(Visit&& visit) {
-    visit("linear", linear);
-    visit("layer_norm", layer_norm);
-    visit("rms_norm", rms_norm);
-    visit("activation", activation);
-    visit("rotary", rotary);
-    visit("attention", attention);
-    visit("embedding", embedding);
-    visit("dropout", dropout);
-    visit("cross_entropy", cross_entropy);
-    visit("linear_cross_entropy", linear_cross_entropy);
-    visit("neighbor_aggregate", neighbor_aggregate);
-    visit("adamw", adamw);
-    visit("global_norm", global_norm);
+    each_of(*this, visit);
+  }
+  template <class Visit>
+  void each(Visit&& visit) const {
+    each_of(*this, visit);
+  }
+
+  // Null: there is no op of this name.
+  const T* find(std::string_view op) const {
+    const T* found = nullptr;
+    each([&](std::string_view name, const T& member) {
+      if (name == op) found = &member;
+    });
+    return found;
+  }
+
+ private:
+  template <class Self, class Visit>
+  static void each_of(Self& self, Visit&& visit) {
+    visit("linear", self.linear);
+    visit("layer_norm", self.layer_norm);
+    visit("rms_norm", self.rms_norm);
+    visit("activation", self.activation);
+    visit("rotary", self.rotary);
+    visit("attention", self.attention);
+    visit("embedding", self.embedding);
+    visit("dropout", self.dropout);
+    visit("cross_entropy", self.cross_entropy);
+    visit("linear_cross_entropy", self.linear_cross_entropy);
+    visit("neighbor_aggregate", self.neighbor_aggregate);
+    visit("adamw", self.adamw);
+    visit("global_norm", self.global_norm);
   }
 };
 

@@ -43,10 +43,10 @@ std::vector<Column> columns_of(const KernelsConfig& config, const std::vector<Mo
   for (const Module& module : modules) {
     const std::optional<int64_t> layer = layer_of(module.name);
     std::vector<Cell>& cells = layer ? layers[*layer] : root.cells;
-    kernels_for(config, module.name).each([&](const std::string& op, kernels::Level level) {
-      if (std::find(module.ops.begin(), module.ops.end(), op) == module.ops.end()) return;
-      cells.push_back({op, std::string(name_in_layer(module.name)), kernels::name(level)});
-    });
+    for (const std::string_view op : module.ops) {
+      const kernels::Level level = level_for(config, module.name, op);
+      cells.push_back({std::string(op), std::string(name_in_layer(module.name)), kernels::name(level)});
+    }
   }
   std::vector<Column> columns = {root};
   for (auto next = layers.begin(); next != layers.end();) {

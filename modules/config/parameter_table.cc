@@ -71,21 +71,18 @@ ParameterGroup block(const BlockConfig& config, int64_t index) {
   const int64_t width = config.width;
   const int64_t inner = config.feed_forward;
   const int64_t heads_in_qkv = config.heads + 2 * config.key_value_heads;
-  const bool by_inputs = config.initialized_by_inputs;
-  const Initialization inner_start = by_inputs ? Initialization::by_inputs : Initialization::normal;
-  const Initialization last_start = by_inputs ? Initialization::by_inputs : Initialization::residual;
   GroupBuilder group(Role::layer, name, name + ".", config.biases);
   group.norm("norm1", width);
-  group.linear("attention.qkv", heads_in_qkv * config.head_width(), width, inner_start);
-  group.linear("attention.output", width, width, last_start);
+  group.linear("attention.qkv", heads_in_qkv * config.head_width(), width, config.inner_initialization);
+  group.linear("attention.output", width, width, config.last_initialization);
   if (config.layer_scale > 0) group.constant("attention_scale.weight", width, config.layer_scale);
   group.norm("norm2", width);
   if (config.gated) {
-    group.linear("mlp.gate_up", 2 * inner, width, inner_start);
+    group.linear("mlp.gate_up", 2 * inner, width, config.inner_initialization);
   } else {
-    group.linear("mlp.up", inner, width, inner_start);
+    group.linear("mlp.up", inner, width, config.inner_initialization);
   }
-  group.linear("mlp.down", width, inner, last_start);
+  group.linear("mlp.down", width, inner, config.last_initialization);
   if (config.layer_scale > 0) group.constant("mlp_scale.weight", width, config.layer_scale);
   return group.take();
 }
@@ -129,12 +126,6 @@ double elements_in_matrices_of_blocks(const BlockConfig& config) {
 }
 
 }  // namespace
-
-int64_t Parameter::elements() const {
-  int64_t product = 1;
-  for (int64_t size : shape) product *= size;
-  return product;
-}
 
 int64_t ParameterGroup::elements() const {
   int64_t sum = 0;

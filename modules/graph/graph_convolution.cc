@@ -9,13 +9,13 @@
 #include <ATen/ops/mv.h>
 #include <ATen/ops/neg.h>
 
+#include <cmath>
 #include <vector>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/runtime/weight_gradient.h"
 #include "modules/config/graph_products.h"
-#include "modules/config/module_name.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of a head
 
@@ -44,10 +44,18 @@ Tensor by_heads(const Tensor& weight_HF) {
   return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
+// First values of torch.nn.Linear and PyG's Linear lie between -bound and bound.
+double bound_of_linear(int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); }
+
+// Glorot and Bengio 2010.
+Parameter glorot(const char* name, int64_t rows, int64_t columns) {
+  return {name, {rows, columns}, Initialization::uniform, std::sqrt(6.0 / static_cast<double>(rows + columns))};
+}
+
 }  // namespace
 
-GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::string& name,
-                                   const GraphNetworkConfig& config, int64_t layer, const KernelsConfig& kernels)
+GraphConvolution::GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer,
+                                   bool gathered_once)
     : layer_(layer),
       takes_features_(!config.is_activated(layer)),
       kind_(config.convolution),
@@ -55,22 +63,58 @@ GraphConvolution::GraphConvolution(const ParameterLookup& parameter, const std::
       multiplies_first_(multiplies_first(config, layer)),
       activation_(config.ends_in_relu(layer) ? Activation::relu : Activation::none),
       averages_heads_(config.gives_classes(layer)),
-      heads_(config.heads),
-      neighbor_level_(kernels_for(kernels, name + ".neighbor").linear),
-      scores_level_(kernels_for(kernels, name + ".attention").linear),
-      up_level_(kernels_for(kernels, name + ".mlp.up").linear),
-      down_level_(kernels_for(kernels, name + ".mlp.down").linear),
-      aggregate_level_(kernels_for(kernels, joined_name(name, part_that_aggregates(kind_))).neighbor_aggregate),
-      activation_level_(kernels_for(kernels, name).activation) {
-  const auto find = [&](const char* part) { return parameter(name + "." + part); };
+      heads_(config.heads) {
   if (kind_ == GraphConvolutionKind::gin) {
-    up_weight_ = find("mlp.up.weight"), up_bias_ = find("mlp.up.bias");
-    down_weight_ = find("mlp.down.weight"), down_bias_ = find("mlp.down.bias");
-    return;
+    declare_mlp(scope, config);
+  } else {
+    declare_products(scope, config);
   }
-  neighbor_weight_ = find("neighbor.weight"), neighbor_bias_ = find("neighbor.bias");
-  if (kind_ == GraphConvolutionKind::sage) self_weight_ = find("self.weight");
-  if (kind_ == GraphConvolutionKind::gat) source_ = find("attention.source"), target_ = find("attention.target");
+  aggregate_level_ = (scope / part_that_aggregates(kind_)).level("neighbor_aggregate");
+  // After the last product a relu is its epilogue; after anything else it is an op of the layer.
+  const bool is_last_product = kind_ != GraphConvolutionKind::gat &&
+                               (!multiplies_first_ || takes_gathered_features(config, layer, gathered_once));
+  if (activation_ != Activation::none && !is_last_product) activation_level_ = scope.level("activation");
+}
+
+void GraphConvolution::declare_mlp(const Scope& scope, const GraphNetworkConfig& config) {
+  const auto declare = [](const Scope& part, int64_t outputs, int64_t inputs, Tensor& weight, Tensor& bias) {
+    const double bound = bound_of_linear(inputs);
+    weight = part.parameter({"weight", {outputs, inputs}, Initialization::uniform, bound});
+    bias = part.parameter({"bias", {outputs}, Initialization::uniform, bound});
+    return part.level("linear");
+  };
+  const Scope mlp = scope / "mlp";
+  up_level_ = declare(mlp / "up", config.width, config.inputs_of(layer_), up_weight_, up_bias_);
+  down_level_ = declare(mlp / "down", config.outputs_of(layer_), config.width, down_weight_, down_bias_);
+}
+
+void GraphConvolution::declare_products(const Scope& scope, const GraphNetworkConfig& config) {
+  const Scope neighbor = scope / "neighbor";
+  const int64_t inputs = config.inputs_of(layer_), outputs = config.outputs_of(layer_);
+  neighbor_level_ = neighbor.level("linear");
+  switch (kind_) {
+    case GraphConvolutionKind::sage: {
+      const double bound = bound_of_linear(inputs);
+      neighbor_weight_ = neighbor.parameter({"weight", {outputs, inputs}, Initialization::uniform, bound});
+      neighbor_bias_ = neighbor.parameter({"bias", {outputs}, Initialization::uniform, bound});
+      self_weight_ = (scope / "self").parameter({"weight", {outputs, inputs}, Initialization::uniform, bound});
+      return;
+    }
+    case GraphConvolutionKind::gat: {
+      const int64_t of_head = outputs_of_head(config, layer_);
+      neighbor_weight_ = neighbor.parameter(glorot("weight", heads_ * of_head, inputs));
+      source_ = (scope / "attention").parameter(glorot("source", heads_, of_head));
+      target_ = (scope / "attention").parameter(glorot("target", heads_, of_head));
+      scores_level_ = (scope / "attention").level("linear");
+      break;
+    }
+    case GraphConvolutionKind::gcn:
+      neighbor_weight_ = neighbor.parameter(glorot("weight", outputs, inputs));
+      break;
+    case GraphConvolutionKind::gin:
+      break;
+  }
+  neighbor_bias_ = neighbor.parameter({"bias", {outputs}, Initialization::zeros});
 }
 
 Tensor GraphConvolution::operator()(const Tensor& x, const GraphStep& step) const {

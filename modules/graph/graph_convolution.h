@@ -2,14 +2,13 @@
 // One graph convolution: what a node becomes from itself and its neighbors.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "kernels/activation/activation_kind.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "modules/config/graph_network_config.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/graph/graph_step.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
@@ -21,8 +20,8 @@ namespace strata::modules {
 //         head, t among its own neighbors; heads side by side, for classes their mean
 class GraphConvolution {
  public:
-  GraphConvolution(const ParameterLookup& parameter, const std::string& name, const GraphNetworkConfig& config,
-                   int64_t layer, const KernelsConfig& kernels);
+  // `scope`: of the layer. gathered_once: see takes_gathered_features().
+  GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool gathered_once);
 
   // x [S, D] -> [T, outputs]. Where the graph is spread over ranks, x has the own nodes only, but for features, of
   // which every rank has those that it needs.
@@ -33,6 +32,8 @@ class GraphConvolution {
   Tensor gathered(const Tensor& x, const GraphStep& step) const;
 
  private:
+  void declare_mlp(const Scope& scope, const GraphNetworkConfig& config);
+  void declare_products(const Scope& scope, const GraphNetworkConfig& config);
   Tensor product_of(const Tensor& gathered) const;
   Tensor sum_of_products(const Tensor& x, const GraphStep& step) const;
   Tensor gat(const Tensor& x, const GraphStep& step) const;
@@ -53,8 +54,9 @@ class GraphConvolution {
   Tensor neighbor_weight_, neighbor_bias_, self_weight_;
   Tensor source_, target_;  // [H, outputs of a head]
   Tensor up_weight_, up_bias_, down_weight_, down_bias_;
-  kernels::Level neighbor_level_;  // of the product with it, and with self
-  kernels::Level scores_level_, up_level_, down_level_, aggregate_level_, activation_level_;
+  // aten where a convolution of this kind does not compute the op.
+  kernels::Level neighbor_level_ = {};  // of the product with it, and with self
+  kernels::Level scores_level_ = {}, up_level_ = {}, down_level_ = {}, aggregate_level_ = {}, activation_level_ = {};
 };
 
 }  // namespace strata::modules

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/add.h>
 
+#include <cmath>
 #include <optional>
 
 #include "kernels/activation/activation.h"
@@ -26,18 +27,13 @@ Tensor sum_of(const Stream& stream) {
 // both orders give the same numbers. A relu alone is the end of the convolution before.
 class GraphLayer {
  public:
-  GraphLayer(const ParameterLookup& parameter, int64_t index, const GraphNetworkConfig& config,
-             const KernelsConfig& kernels)
+  GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool gathered_once)
       : starts_with_relu_(config.starts_with_relu(index)),
         adds_input_(config.adds_input(index)),
-        dropout_(config.dropout, index + 1, kernels_for(kernels, graph_layer_name(index)).dropout),
-        convolution_(parameter, graph_layer_name(index), config, index, kernels),
-        activation_level_(kernels_for(kernels, graph_layer_name(index)).activation) {
-    if (starts_with_relu_ && config.norm) {
-      norm_.emplace(parameter, graph_layer_name(index) + ".norm", BlockConfig{.norm_epsilon = config.norm_epsilon},
-                    kernels);
-    }
-  }
+        norm_(norm(scope / "norm", index, config)),
+        dropout_(scope, starts_with_relu_ ? config.dropout : 0, index + 1),
+        activation_level_(starts_with_relu_ ? scope.level("activation") : kernels::Level::aten),
+        convolution_(scope, config, index, gathered_once) {}
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
     const auto convolve = [&](const Tensor& x) { return convolution_(x, context.get<GraphStep>()); };
@@ -60,6 +56,11 @@ class GraphLayer {
   const GraphConvolution& convolution() const { return convolution_; }
 
  private:
+  static std::optional<Norm> norm(const Scope& scope, int64_t index, const GraphNetworkConfig& config) {
+    if (!config.norm || !config.starts_with_relu(index)) return {};
+    return Norm(scope, {.width = config.inputs_of(index), .epsilon = config.norm_epsilon});
+  }
+
   static Norm::Output without_norm(const Stream& stream) {
     const Tensor sum = sum_of(stream);
     return {sum, sum};
@@ -70,29 +71,37 @@ class GraphLayer {
   }
 
   bool starts_with_relu_, adds_input_;
+  // Their parameters lie in this order in the buffers of the layer.
   std::optional<Norm> norm_;
   Dropout dropout_;
-  GraphConvolution convolution_;
   kernels::Level activation_level_;
+  GraphConvolution convolution_;
 };
 
 }  // namespace
 
-GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const KernelsConfig& kernels,
-                           const ParameterLookup& parameter)
-    : projection_(config.projection),
-      projection_weight_(config.has_projection() ? parameter("projection.weight") : Tensor()),
-      projection_bias_(config.has_projection() ? parameter("projection.bias") : Tensor()),
-      linear_level_(kernels_for(kernels, "projection").linear),
-      aggregate_level_(kernels_for(kernels, "projection").neighbor_aggregate) {
+GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_gathered_once)
+    : projection_(config.projection) {
+  if (config.has_projection()) declare_projection(config, scope / "projection");
   for (int64_t i = 0; i < config.layers; ++i) {
-    GraphLayer layer(parameter, i, config, kernels);
+    GraphLayer layer(scope.layer(graph_layer_name(i)), i, config, features_are_gathered_once);
     if (!config.is_activated(i)) first_ = layer.convolution();
     layers_.emplace_back(std::move(layer));
   }
   if (!config.has_pooling()) return;
-  pooling_.emplace(parameter, config, kernels);
-  head_.emplace(parameter, "head", /*has_bias=*/true, kernels::Activation::none, kernels);
+  pooling_.emplace(scope.head("pooling"), config);
+  head_.emplace(
+      scope.head("head"),
+      Linear::Options{.outputs = config.classes, .inputs = config.width, .initialization = Initialization::uniform});
+}
+
+void GraphNetwork::declare_projection(const GraphNetworkConfig& config, const Scope& scope) {
+  const bool sparse = projection_ == InputProjection::sparse;
+  const int64_t rows = sparse ? config.features : config.width, columns = sparse ? config.width : config.features;
+  const double bound = 1 / std::sqrt(static_cast<double>(config.features));
+  projection_weight_ = scope.parameter({"weight", {rows, columns}, Initialization::uniform, bound});
+  projection_bias_ = scope.parameter({"bias", {config.width}, Initialization::uniform, bound});
+  projection_level_ = scope.level(sparse ? "neighbor_aggregate" : "linear");
 }
 
 void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
@@ -115,13 +124,14 @@ Tensor GraphNetwork::projected(const Tensor& features, const StepContext& contex
     case InputProjection::none:
       return features;
     case InputProjection::dense:
-      return kernels::linear(features, projection_weight_, projection_bias_, kernels::Activation::none, linear_level_);
+      return kernels::linear(features, projection_weight_, projection_bias_, kernels::Activation::none,
+                             projection_level_);
     case InputProjection::sparse:
       break;
   }
   const auto& [graph, values] = context.get<GraphStep>().features;
   return at::add(
-      kernels::neighbor_aggregate(projection_weight_, graph, values, kernels::Reduction::sum, aggregate_level_),
+      kernels::neighbor_aggregate(projection_weight_, graph, values, kernels::Reduction::sum, projection_level_),
       kernels::deliver_weight_gradient(projection_bias_));
 }
 

@@ -7,12 +7,12 @@
 
 namespace strata::modules {
 
-GraphPooling::GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config,
-                           const KernelsConfig& kernels)
+GraphPooling::GraphPooling(const Scope& scope, const GraphNetworkConfig& config)
     : reduction_(config.pooling == NodePooling::mean ? kernels::Reduction::mean : kernels::Reduction::sum),
-      level_(kernels_for(kernels, "pooling").neighbor_aggregate) {
+      level_(scope.level("neighbor_aggregate")) {
   if (config.pooling != NodePooling::attention) return;
-  gate_.emplace(parameter, "pooling.gate", /*has_bias=*/true, kernels::Activation::none, kernels);
+  gate_.emplace(scope / "gate",
+                Linear::Options{.outputs = 1, .inputs = config.width, .initialization = Initialization::uniform});
 }
 
 Tensor GraphPooling::operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const {

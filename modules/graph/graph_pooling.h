@@ -6,10 +6,9 @@
 
 #include "kernels/neighbor_aggregate/reduction.h"
 #include "modules/config/graph_network_config.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/graph/graph_step.h"
 #include "modules/linear.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
@@ -19,7 +18,7 @@ namespace strata::modules {
 class GraphPooling {
  public:
   // The pooling of the configuration is not none.
-  GraphPooling(const ParameterLookup& parameter, const GraphNetworkConfig& config, const KernelsConfig& kernels);
+  GraphPooling(const Scope& scope, const GraphNetworkConfig& config);
 
   // x [nodes, D] -> [graphs, D]
   Tensor operator()(const Tensor& x, const WeightedGraph& nodes_of_graphs) const;

@@ -18,6 +18,7 @@
 
 #include "modules/config/parameter_table.h"
 #include "modules/initialization.h"
+#include "modules/model_sources.h"
 #include "tests/modules/pyg_reference.h"
 #include "trainer/data/graphs/graph_rows.h"
 
@@ -82,8 +83,10 @@ TEST(GraphConvolution, IsThatOfPyG) {
         EXPECT_LT(relative_error(parameter.grad(), tensor_of(gradient, parameter.sizes().vec())), 2e-6) << name;
       }
     };
-    const GraphConvolution convolution([&](const std::string& name) { return parameters.at(name); }, "layers.0", config,
-                                       /*layer=*/0, KernelsConfig());
+    BindingSource source([&](const std::string& name) { return parameters.at(name); });
+    const KernelsConfig kernels;
+    const GraphConvolution convolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
+                                       /*gathered_once=*/false);
     const int64_t nodes = reference()["nodes"];
     const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
     GraphStep step = step_for(config);
@@ -123,7 +126,10 @@ TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
           ADD_FAILURE() << name;
           return Tensor();
         };
-        return GraphConvolution(parameter, "layers.0", config, /*layer=*/0, KernelsConfig());
+        BindingSource source(parameter);
+        const KernelsConfig kernels;
+        return GraphConvolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
+                                /*gathered_once=*/false);
       };
       const GraphStep step = step_for(config);
       const Tensor x = at::randn({reference()["nodes"], 5});

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/model_sources.h"
 #include "tests/modules/pyg_reference.h"
 
 namespace strata::modules {
@@ -35,7 +36,8 @@ void compare(const Json& json, kernels::Level level) {
   const GraphNetworkConfig config{.pooling = kind_of(json["pooling"]), .width = width};
   KernelsConfig kernels;
   kernels.levels.neighbor_aggregate = level;
-  const GraphPooling pooling([&](const std::string& name) { return parameters.at(name); }, config, kernels);
+  BindingSource source([&](const std::string& name) { return parameters.at(name); });
+  const GraphPooling pooling(Scope(source, kernels).head("pooling"), config);
 
   const Tensor sizes = at::tensor(json["sizes"].get<std::vector<int64_t>>(), at::kLong);
   const int64_t graphs = sizes.numel(), nodes = sizes.sum().item<int64_t>();

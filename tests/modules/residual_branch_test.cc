@@ -12,14 +12,17 @@
 #include <cmath>
 #include <vector>
 
+#include "modules/model_sources.h"
+
 namespace strata::modules {
 namespace {
 
 constexpr int64_t kLayers = 5, kSamples = 4000, kTokens = 3, kWidth = 2;
 
 ResidualBranch branch(const BlockConfig& config, int64_t layer, int64_t site, const Tensor& scale = {}) {
-  return ResidualBranch([scale](const std::string&) { return scale; }, "blocks.0.mlp", config, layer, site,
-                        /*kernels=*/{});
+  BindingSource source([scale](const std::string&) { return scale; });
+  const KernelsConfig kernels;
+  return ResidualBranch(Scope(source, kernels).layer("blocks.0"), "mlp", config, layer, site);
 }
 
 StepContext step(int64_t key, int64_t first_sample = 0) {
@@ -33,7 +36,7 @@ Tensor ones(int64_t samples = kSamples) { return at::ones({samples, kTokens, kWi
 
 TEST(ResidualBranch, IsMultipliedByLayerScale) {
   const Tensor scale = at::arange(1, kWidth + 1, at::kFloat) / 4;
-  const Tensor seen = branch({.layers = kLayers, .layer_scale = 0.5}, 0, 1, scale)(ones(7), {});
+  const Tensor seen = branch({.layers = kLayers, .width = kWidth, .layer_scale = 0.5}, 0, 1, scale)(ones(7), {});
   EXPECT_TRUE(at::equal(seen, ones(7) * scale));
   EXPECT_TRUE(at::equal(branch({.layers = kLayers}, 0, 1)(ones(7), {}), ones(7)));
 }

@@ -7,14 +7,23 @@
 
 namespace strata::trainer {
 
-std::vector<modules::Module> used_modules(const TrainerConfig& config) {
-  const bool fused = config.kernels.levels.linear_cross_entropy.has_value();
+modules::ModuleUse module_use(const TrainerConfig& config) {
+  return {.head_and_loss_are_one = config.kernels.levels.linear_cross_entropy.has_value(),
+          .features_are_gathered_once = shares_samples(config.model, config.data)};
+}
+
+modules::Module outside_of_modules(const TrainerConfig& config) {
+  const bool fused = module_use(config).head_and_loss_are_one;
   modules::Module none{"", "", {fused ? "linear_cross_entropy" : "cross_entropy", "adamw", "global_norm"}};
-  const bool whole_graph = shares_samples(config.model, config.data);
-  if (whole_graph && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
-  std::vector<modules::Module> all = {none};
-  const modules::ModuleUse use{.head_and_loss_are_one = fused, .features_are_gathered_once = whole_graph};
-  for (modules::Module& module : modules::module_table(config.model, use)) all.push_back(std::move(module));
+  if (shares_samples(config.model, config.data) && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
+  return none;
+}
+
+std::vector<modules::Module> used_modules(const TrainerConfig& config) {
+  std::vector<modules::Module> all = {outside_of_modules(config)};
+  for (modules::Module& module : modules::module_table(config.model, module_use(config))) {
+    all.push_back(std::move(module));
+  }
   return all;
 }
 

@@ -9,7 +9,12 @@
 
 namespace strata::trainer {
 
-// First one without a name: the loss, the optimizer, and sums over what parts of a graph exchange.
+modules::ModuleUse module_use(const TrainerConfig& config);
+
+// One without a name: the loss, the optimizer, and sums over what parts of a graph exchange.
+modules::Module outside_of_modules(const TrainerConfig& config);
+
+// That one first. For programs without LibTorch; the others have declared_model(), which the model itself declares.
 std::vector<modules::Module> used_modules(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -11,9 +11,9 @@
 #include "base/errors.h"
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/config/used_modules.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
@@ -49,13 +49,9 @@ GraphTask::GraphTask(const modules::GraphNetworkConfig& model, const GraphData& 
   fingerprint_ = fingerprint_of(graph);
 }
 
-std::vector<modules::ParameterGroup> GraphTask::parameter_table() const {
-  return modules::parameter_table(model_config_);
-}
-
-void GraphTask::build_model(const modules::ParameterLookup& parameter, at::Device /*device*/) {
-  model_ = std::make_unique<modules::GraphNetwork>(model_config_, settings_.kernels, parameter);
-  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
+void GraphTask::build_model(const modules::Scope& scope, at::Device /*device*/) {
+  model_ = std::make_unique<modules::GraphNetwork>(model_config_, scope, settings_.use.features_are_gathered_once);
+  loss_level_ = scope.level("cross_entropy");
 }
 
 GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {

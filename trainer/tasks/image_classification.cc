@@ -16,7 +16,6 @@
 
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/config/kernel_selection.h"
 #include "trainer/config/image_data.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_mixing.h"
@@ -36,13 +35,9 @@ ImageClassification::ImageClassification(const modules::VisionTransformerConfig&
                                          const TaskSettings& settings)
     : settings_(settings), model_config_(model), images_(open_images(model, data)), mixing_(image_mixing(data)) {}
 
-std::vector<modules::ParameterGroup> ImageClassification::parameter_table() const {
-  return modules::parameter_table(model_config_);
-}
-
-void ImageClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  model_ = std::make_unique<modules::VisionTransformer>(model_config_, settings_.kernels, parameter);
-  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
+void ImageClassification::build_model(const modules::Scope& scope, at::Device device) {
+  model_ = std::make_unique<modules::VisionTransformer>(model_config_, scope);
+  loss_level_ = scope.level("cross_entropy");
   std::vector<double> factors, offsets;
   for (const Normalization& normalization : images_.normalization) {
     factors.push_back(1 / (255 * normalization.deviation));

@@ -28,8 +28,7 @@ class ImageClassification : public Task, public FindsBadSamples {
   ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
                       const TaskSettings& settings);
 
-  std::vector<modules::ParameterGroup> parameter_table() const override;
-  void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
+  void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <numbers>
+#include <optional>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "modules/config/kernel_selection.h"
+#include "trainer/config/used_modules.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
@@ -18,18 +18,12 @@ LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, cons
                                    const TaskSettings& settings)
     : settings_(settings),
       model_config_(model),
-      head_and_loss_level_(settings.kernels.levels.linear_cross_entropy),
       train_(data.train, model.sequence, model.vocabulary),
       validation_(data.validation, model.sequence, model.vocabulary) {}
 
-std::vector<modules::ParameterGroup> LanguageModeling::parameter_table() const {
-  return modules::parameter_table(model_config_);
-}
-
-void LanguageModeling::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  model_ = std::make_unique<modules::Transformer>(model_config_, settings_.kernels, parameter);
-  head_level_ = modules::kernels_for(settings_.kernels, "head").linear;
-  loss_level_ = modules::kernels_for(settings_.kernels, "").cross_entropy;
+void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
+  model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.use.head_and_loss_are_one);
+  loss_level_ = scope.level(settings_.use.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy");
   if (model_config_.family == modules::Family::llama) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
@@ -68,13 +62,12 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
   const auto& [tokens, labels] = batch.as<TokenBatch>();
   const Tensor targets = labels.flatten();
   const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
-  if (head_and_loss_level_) {
+  if (settings_.use.head_and_loss_are_one) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
-                                         /*label_smoothing=*/0, *head_and_loss_level_);
+                                         /*label_smoothing=*/0, loss_level_);
   }
-  const Tensor logits =
-      kernels::linear(hidden, model_->head_weight(), /*bias=*/{}, kernels::Activation::none, head_level_);
-  return kernels::cross_entropy(logits, targets, scale, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
+  return kernels::cross_entropy(model_->logits(hidden), targets, scale, kIgnoredLabel, /*label_smoothing=*/0,
+                                loss_level_);
 }
 
 }  // namespace strata::trainer

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -23,8 +22,7 @@ class LanguageModeling : public Task {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
 
-  std::vector<modules::ParameterGroup> parameter_table() const override;
-  void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
+  void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
@@ -43,9 +41,7 @@ class LanguageModeling : public Task {
  private:
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
-  kernels::Level head_level_ = {}, loss_level_ = {};  // from build_model on
-  // Asked for by name in `kernels:`, head and loss are one op, and the logits never exist as a whole.
-  std::optional<kernels::Level> head_and_loss_level_;
+  kernels::Level loss_level_ = {};  // from build_model on
   TokenCorpus train_, validation_;
   std::unique_ptr<modules::Transformer> model_;
   std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions

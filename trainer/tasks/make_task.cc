@@ -3,6 +3,7 @@
 
 #include "base/errors.h"
 #include "trainer/config/graph_data.h"
+#include "trainer/config/used_modules.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -71,7 +72,7 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
                                  .ranks = config.run.ranks,
                                  .batch = config.batch,
                                  .micro_batch = config.micro_batch,
-                                 .kernels = config.kernels,
+                                 .use = module_use(config),
                                  .precision = config.precision};
   const auto make = [&]<class Model, class Data>(const Model& model, const Data& data) -> std::unique_ptr<Task> {
     if constexpr (kFits<Model, Data>) return task_for(settings, model, config.data, data);

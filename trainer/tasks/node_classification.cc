@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/permutation.h"
-#include "modules/config/kernel_selection.h"
 #include "trainer/data/graphs/graph_rows.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/tasks/halo_exchange.h"
@@ -37,14 +36,14 @@ NodeClassification::NodeClassification(const modules::GraphNetworkConfig& model,
                        .fan_outs = fan_outs, .has_self_loops = model_config_.wants_self_loops(), .scales_sums = sums});
 }
 
-void NodeClassification::build_model(const modules::ParameterLookup& parameter, at::Device device) {
-  GraphTask::build_model(parameter, device);
+void NodeClassification::build_model(const modules::Scope& scope, at::Device device) {
+  GraphTask::build_model(scope, device);
   part_ = part_of_rank(world_->rank(), world_->size());
   auto step = std::make_shared<modules::GraphStep>();
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));
   if (world_->size() > 1) {
-    step->with_halo = HaloExchange(part_, *world_, modules::kernels_for(settings_.kernels, "").neighbor_aggregate);
+    step->with_halo = HaloExchange(part_, *world_, scope.level("neighbor_aggregate"));
   }
   if (graph_.is_sparse()) {
     step->features =

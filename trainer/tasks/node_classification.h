@@ -21,7 +21,7 @@ class NodeClassification : public GraphTask, public SharesSamples {
                      const std::vector<int64_t>& fan_outs, const TaskSettings& settings);
 
   void share_samples(sharding::Communicator& world) override { world_ = &world; }
-  void build_model(const modules::ParameterLookup& parameter, at::Device device) override;
+  void build_model(const modules::Scope& scope, at::Device device) override;
 
   // Nothing, where the graph is on the device already; or what the sampler found.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;

@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/parameter_table.h"
 #include "modules/layer.h"
-#include "modules/parameters.h"
+#include "modules/scope.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/tasks/micro_batch.h"
 
@@ -26,9 +25,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  virtual std::vector<modules::ParameterGroup> parameter_table() const = 0;
-  // Called once, before anything below.
-  virtual void build_model(const modules::ParameterLookup& parameter, at::Device device) = 0;
+  // Constructs the model of declared_model() in the scope of a whole model. Called once, before anything below.
+  virtual void build_model(const modules::Scope& scope, at::Device device) = 0;
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
 

@@ -9,10 +9,11 @@
 #include <map>
 #include <string>
 
-#include "modules/config/parameter_table.h"
+#include "modules/model_sources.h"
 #include "sharding/communication/local_communicator.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
 
@@ -59,12 +60,13 @@ Counts calls_of(const TrainerConfig& config, Task& task) {
   sharding::LocalCommunicator alone(at::kCPU);
   share_samples(task, alone);
   std::map<std::string, Tensor> parameters;
-  for (const modules::ParameterGroup& group : task.parameter_table()) {
+  for (const modules::ParameterGroup& group : declared_model(config).groups) {
     for (const modules::Parameter& parameter : group.parameters) {
       parameters[parameter.name] = at::full(parameter.shape, 0.1).requires_grad_();
     }
   }
-  task.build_model([&](const std::string& name) { return parameters.at(name); }, at::kCPU);
+  modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
+  task.build_model(modules::Scope(source, config.kernels), at::kCPU);
   if (!shares_samples(config.model, config.data)) called().clear();
   task.loss(task.training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
   at::removeCallback(handle);

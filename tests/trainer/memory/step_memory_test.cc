@@ -27,6 +27,7 @@
 #include "trainer/memory/layer_costs.h"
 #include "trainer/memory/peak_memory.h"
 #include "trainer/parallelize.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
 
@@ -373,7 +374,7 @@ TEST(LayerTrial, CountsWhatStands) {
     const std::optional<StepMemory> step = step_memory(config, sizes);
     ASSERT_TRUE(step.has_value()) << name;
     EXPECT_EQ(step->standing > 0, !sizes.layers.empty()) << name;
-    const int64_t own = sum_of(standing_memory(config, make_task(config)->parameter_table(), sizes)) + step->batches;
+    const int64_t own = sum_of(standing_memory(config, declared_model(config).groups, sizes)) + step->batches;
     int64_t most = 0;
     for (const std::string& text : bootstrap().gather(std::to_string(own))) {
       most = std::max<int64_t>(most, std::stoll(text));

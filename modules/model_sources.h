@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Sources of models: one declares what a model is made of, one finds its parameters by name.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "modules/config/module_table.h"
+#include "modules/config/parameter_table.h"
+#include "modules/scope.h"
+
+namespace strata::modules {
+
+// Keeps what constructors ask for and gives them undefined tensors: such a model computes nothing.
+class DeclaringSource : public ModelSource {
+ public:
+  Tensor parameter(const Group& group, const Parameter& parameter) override;
+  void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) override;
+
+  // In the order of construction, which is that of the flat buffers.
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  // A module stands before its parts.
+  const std::vector<Module>& modules() const { return modules_; }
+
+ private:
+  Module& module(const Group& group, const std::string& name);
+
+  std::vector<ParameterGroup> groups_;
+  std::vector<Module> modules_;
+  std::map<std::string, size_t> place_of_group_, place_of_module_;
+};
+
+// Parameters that somebody else owns. Throws where the shape of one is not that which the model asks for.
+class BindingSource : public ModelSource {
+ public:
+  explicit BindingSource(std::function<Tensor(const std::string& name)> find) : find_(std::move(find)) {}
+
+  Tensor parameter(const Group& group, const Parameter& parameter) override;
+  void op(const Group&, const std::string&, std::string_view, kernels::Level) override {}
+
+ private:
+  std::function<Tensor(const std::string& name)> find_;
+};
+
+}  // namespace strata::modules

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "modules/scope.h"
+
+#include <utility>
+
+#include "modules/config/kernel_selection.h"
+#include "modules/config/module_name.h"
+
+namespace strata::modules {
+
+Scope Scope::operator/(std::string_view part) const {
+  Scope result = *this;
+  result.name_ = joined_name(name_, part);
+  return result;
+}
+
+Scope Scope::layer(std::string_view part) const {
+  Scope result = *this / part;
+  result.group_ = {result.name_, Role::layer};
+  return result;
+}
+
+Scope Scope::head(std::string_view part) const {
+  Scope result = *this / part;
+  result.group_ = {"head", Role::head};
+  return result;
+}
+
+Tensor Scope::parameter(Parameter parameter) const {
+  parameter.name = joined_name(name_, parameter.name);
+  return source_->parameter(group_, parameter);
+}
+
+kernels::Level Scope::level(std::string_view op) const {
+  const kernels::Level level = level_for(*kernels_, name_, op);
+  source_->op(group_, name_, op, level);
+  return level;
+}
+
+}  // namespace strata::modules

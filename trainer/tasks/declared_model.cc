@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/tasks/declared_model.h"
+
+#include <variant>
+
+#include "modules/graph/graph_network.h"
+#include "modules/model_sources.h"
+#include "modules/transformer.h"
+#include "modules/vision_transformer.h"
+#include "trainer/config/used_modules.h"
+
+namespace strata::trainer {
+namespace {
+
+using modules::Scope;
+
+// As the tasks construct them.
+void construct(const modules::TransformerConfig& model, const TrainerConfig& config, const Scope& scope) {
+  modules::Transformer(model, scope, module_use(config).head_and_loss_are_one);
+}
+
+void construct(const modules::VisionTransformerConfig& model, const TrainerConfig&, const Scope& scope) {
+  modules::VisionTransformer(model, scope);
+}
+
+void construct(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const Scope& scope) {
+  modules::GraphNetwork(model, scope, module_use(config).features_are_gathered_once);
+}
+
+}  // namespace
+
+DeclaredModel declared_model(const TrainerConfig& config) {
+  const modules::KernelsConfig any_levels;  // parameters and ops are the same at all levels
+  modules::DeclaringSource source;
+  std::visit([&](const auto& model) { construct(model, config, Scope(source, any_levels)); }, config.model.type);
+  DeclaredModel declared{source.groups(), {outside_of_modules(config)}};
+  declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());
+  return declared;
+}
+
+}  // namespace strata::trainer
