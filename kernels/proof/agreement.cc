@@ -35,8 +35,9 @@ constexpr std::array kTolerances = {
     Tolerance{"layer_norm_gelu_tanh", 4, 8},
 };
 
-// exp, the sum of the row, the division by it and the subtraction round once each.
-constexpr double kRoundingsOfOperands = 4;
+// exp, the sum of the row, its logarithm, the subtractions and the products of autograd round once each. Level
+// torchscript needed 3.5 roundings on an Intel Xeon with AVX-512, and other processors round differently.
+constexpr double kRoundingsOfOperands = 8;
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "kernels/cross_entropy/cross_entropy.h"
@@ -29,8 +31,8 @@ std::string name_of(const Shape& shape, double smoothing) {
   return std::to_string(shape.rows) + "x" + std::to_string(shape.classes) + (smoothing == 0 ? "" : "_smoothed");
 }
 
-// The loss of a row is the difference of logarithms near 0 where the target's probability is near 1, and the gradient
-// that of the probability and 1: neither is better than the rounding of 1.
+// Where the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
+// logarithm of a number near 1. Neither can be more exact than the rounding of 1.
 OpCase cross_entropy_case(const std::string& name, const Tensor& logits, const Tensor& targets, double smoothing) {
   OpCase result{"cross_entropy",
                 "cross_entropy_" + name,
@@ -59,7 +61,11 @@ OpCase linear_cross_entropy_case(const std::string& name, const Tensor& hidden, 
                   // Logits are rounded to the type of the inputs: the loss is no better.
                   return {loss.to(leaves[0].scalar_type())};
                 }};
-  result.operands = {kLossScale, kLossScale * largest(weight), kLossScale * largest(hidden)};
+  // A gradient of linear_cross_entropy is a sum of such differences times weights or inputs. A sum of n terms, added
+  // one after another, is off by about sqrt(n) / 4 roundings. Up to sqrt(n) roundings are allowed, and at least 8.
+  const auto of_sum = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
+  result.operands = {kLossScale, kLossScale * largest(weight) * of_sum(weight.size(0)),
+                     kLossScale * largest(hidden) * of_sum(hidden.size(0))};
   return result;
 }
 
