@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/linear/linear.h"
 #include "modules/config/parameter_table.h"
+#include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 #include "modules/vision_transformer.h"
@@ -48,21 +48,21 @@ struct Results {
 
 Results run(const modules::TransformerConfig& config, const trainer::TrainerConfig& all, const Parameters& parameters,
             const std::string& ids_path) {
-  const modules::Transformer model(config, all.kernels, [&](const std::string& name) { return parameters.at(name); });
+  modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
+  const modules::Transformer model(config, modules::Scope(source, all.kernels));
   modules::StepContext context;
   if (config.family == modules::Family::llama) {
     context.put(std::make_shared<const modules::RotaryTables>(modules::rotary_tables(config, config.sequence)));
   }
   const Tensor ids = read_rows(ids_path, config.sequence + 1, at::kLong);
   const Tensor hidden = model(ids.narrow(1, 0, config.sequence).contiguous(), context);
-  return {kernels::linear(hidden, model.head_weight(), {}, kernels::Activation::none, kernels::Level::aten),
-          ids.narrow(1, 1, config.sequence).reshape({-1})};
+  return {model.logits(hidden), ids.narrow(1, 1, config.sequence).reshape({-1})};
 }
 
 Results run(const modules::VisionTransformerConfig& config, const trainer::TrainerConfig& all,
             const Parameters& parameters, const std::string& images_path) {
-  const modules::VisionTransformer model(config, all.kernels,
-                                         [&](const std::string& name) { return parameters.at(name); });
+  modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
+  const modules::VisionTransformer model(config, modules::Scope(source, all.kernels));
   const int64_t side = config.image_size;
   const Tensor images = read_rows(images_path, config.channels * side * side, at::kFloat);
   return {model(images.view({-1, config.channels, side, side}), {}),
