@@ -107,7 +107,7 @@ class LauncherTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.archive.path("run")))
 
     def test_packages_that_were_complete_are_looked_at_again_when_something_changed(self):
-        package = "made/swiglu.txt"
+        package = "own/swiglu.txt"
         for path in ("kernels/swiglu/swiglu.py", package):
             self.archive.write(path, "")
         both, one = ["check", "make_for_config"], ["check"]
@@ -119,10 +119,10 @@ class LauncherTest(unittest.TestCase):
             if act:
                 act(what)
             ops = "all" if act else what
-            code, errors, _ = self.train_with_packages(f"packages.ops: {ops}", folder=self.archive.path("made"))
+            code, errors, _ = self.train_with_packages(f"packages.ops: {ops}", folder=self.archive.path("own"))
             self.assertEqual((code, self.archive.programs()), (0, programs), errors)
         for lines, code in ((["model.width: 64"], 70), (["model.width: 64"], 0)):  # a failure leaves no record
-            found, errors, _ = self.train_with_packages("packages.ops: all", *lines, folder=self.archive.path("made"), code=code and 1)
+            found, errors, _ = self.train_with_packages("packages.ops: all", *lines, folder=self.archive.path("own"), code=code and 1)
             self.assertEqual((found, self.archive.programs()), (code, both), errors)
 
     def test_starts_one_program_before_the_ranks(self):

@@ -12,7 +12,7 @@ command_packages() {
 
 # make_packages OPS: compiles what is missing of the packages that the configuration in `facts` needs for OPS. These are
 # `all`, keys of `kernels:` with commas between, or nothing. A record of the state in which nothing was missing saves
-# the 0.4 s of looking for it again.
+# the 2 s of looking for it again.
 make_packages() {
   local command ops state
   [[ -n $1 ]] || return 0
