@@ -11,7 +11,7 @@ from archive import SMALL, Archive
 
 
 def can_trace():
-    return shutil.which("strace") is not None and subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], check=False).returncode == 0
+    return shutil.which("strace") is not None and subprocess.run(["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=none", "true"], check=False).returncode == 0
 
 
 class DistTest(unittest.TestCase):
@@ -47,20 +47,25 @@ class DistTest(unittest.TestCase):
         expected = {"aten": [["check"]], "aot_inductor": [["check", "make_for_config.py"], ["check"]], "best": [None, best, best]}
         for level, runs in expected.items():
             for programs in runs:
-                found = self.programs_before_ranks(f"kernels.default={level}", "run.overwrite=true")
+                found = self.programs_before_ranks(f"kernels.default={level}")
                 if programs is not None:  # the first run with `best` measures a plan
                     self.assertEqual(found, programs, level)
 
     def programs_before_ranks(self, *arguments):
-        """Those of the archive that `train` starts before mpirun."""
+        """Those of the archive that `train` starts before mpirun, for which a script stands that does nothing."""
+        os.makedirs(self.archive.path("fake"), exist_ok=True)
+        with open(self.archive.path("fake/mpirun"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(self.archive.path("fake/mpirun"), 0o755)
         trace = self.archive.path("trace")
-        strace = ["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-s", "4096", "-o", trace]
-        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=1", "run.folder=runs/traced", "--ranks", "1", *arguments,
-                                       before=strace, environment={"STRATA_PACKAGES": self.archive.path("made")})
+        strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=execve", "-e", "signal=none", "-s", "4096", "-o", trace]
+        environment = {"PATH": f"{self.archive.path('fake')}:{self.archive.environment['PATH']}", "STRATA_PACKAGES": self.archive.path("made")}
+        words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "--ranks", "1", *arguments, before=strace, environment=environment)
         self.assertEqual(code, 0, words)
         with open(trace, encoding="utf-8") as file:
-            before = file.read().split("/mpirun")[0]
-        return [os.path.basename(path) for path in re.findall(r'(?:execve\(|, \[.*?, )"([^"]*(?:/strata/bin/\w+|make_for_config\.py))"', before)]
+            before = re.split(r'[/"]mpirun"', file.read())[0]
+        programs = re.findall(r'execve\("(?:[^"]*/strata/bin/(\w+)"|[^"]*", \["[^"]*", "[^"]*/(make_for_config\.py)")', before)
+        return [binary or script for binary, script in programs]
 
     def test_byte_pairs_become_text_again(self):
         words, code = self.archive.run("prepare", "text", "--input", "text", "--output", "data/pairs", "--tokenizer", "bpe", "--vocabulary", "300")
