@@ -168,10 +168,22 @@ void expect_layers(const std::vector<int64_t>& counted, const std::vector<int64_
   }
 }
 
+// On a CPU without instructions for bfloat16, oneDNN computes the gradient of a bfloat16 weight in fp32 scratch memory
+// of that size, and converts it afterwards. An Ice Lake Xeon takes it, an EPYC with AVX512_BF16 does not.
+double one_matrix_of_scratch(const TrainerConfig& config) {
+  if (config.precision.compute == FloatType::float32 || __builtin_cpu_supports("avx512bf16")) return 0;
+  int64_t largest = 0;
+  for (const modules::ParameterGroup& group : declared_model(config).groups) {
+    if (group.role != modules::Role::layer) continue;
+    for (const modules::Parameter& parameter : group.parameters) largest = std::max(largest, parameter.elements());
+  }
+  return 4.0 * static_cast<double>(largest);
+}
+
 // Of graphs on GPUs the workspaces of cuBLASLt, which splits products of many short rows; of vision transformers there
 // one tensor of the stream in 16 bits more than is predicted at level cuda (H200), why is not known.
 double more_than_predicted(const TrainerConfig& config) {
-  if (!on_gpu()) return 0;
+  if (!on_gpu()) return one_matrix_of_scratch(config);
   if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return 1 << 25;
   const auto* vision = std::get_if<modules::VisionTransformerConfig>(&config.model.type);
   return vision ? 2.0 * static_cast<double>(config.micro_batch * vision->tokens() * vision->width) : 0;
