@@ -172,12 +172,9 @@ void expect_layers(const std::vector<int64_t>& counted, const std::vector<int64_
 // of that size, and converts it afterwards. An Ice Lake Xeon takes it, an EPYC with AVX512_BF16 does not.
 double one_matrix_of_scratch(const TrainerConfig& config) {
   if (config.precision.compute == FloatType::float32 || __builtin_cpu_supports("avx512bf16")) return 0;
-  int64_t largest = 0;
-  for (const modules::ParameterGroup& group : declared_model(config).groups) {
-    if (group.role != modules::Role::layer) continue;
-    for (const modules::Parameter& parameter : group.parameters) largest = std::max(largest, parameter.elements());
-  }
-  return 4.0 * static_cast<double>(largest);
+  const modules::ParameterGroup layer = declared_model(config).groups.at(1);
+  const auto is_smaller = [](const auto& a, const auto& b) { return a.elements() < b.elements(); };
+  return 4.0 * static_cast<double>(std::ranges::max(layer.parameters, is_smaller).elements());
 }
 
 // Of graphs on GPUs the workspaces of cuBLASLt, which splits products of many short rows; of vision transformers there
