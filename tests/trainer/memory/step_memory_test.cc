@@ -177,8 +177,7 @@ double one_matrix_of_scratch(const TrainerConfig& config) {
   return 4.0 * static_cast<double>(std::ranges::max(layer.parameters, is_smaller).elements());
 }
 
-// Of graphs on GPUs the workspaces of cuBLASLt, which splits products of many short rows; of vision transformers there
-// one tensor of the stream in 16 bits more than is predicted at level cuda (H200), why is not known.
+// On GPUs: workspaces of cuBLASLt for graphs, and one 16-bit tensor of the stream for images (H200; cause unknown).
 double more_than_predicted(const TrainerConfig& config) {
   if (!on_gpu()) return one_matrix_of_scratch(config);
   if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return 1 << 25;
