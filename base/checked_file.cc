@@ -142,7 +142,7 @@ void rename_path(const std::string& from, const std::string& to) {
 }
 
 void replace_file(const std::string& path, std::string_view text) {
-  // Of this process alone: two of them may write the same file at once, and the last one wins as a whole.
+  // The name belongs to this process: if two processes write the same file at once, the last one replaces it whole.
   const std::string unfinished = path + "." + std::to_string(::getpid()) + ".tmp";
   ::unlink(unfinished.c_str());  // left by a crash of an earlier process of this number
   OutputFile file(unfinished);

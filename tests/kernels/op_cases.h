@@ -24,7 +24,7 @@ struct OpCase {
   std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
   bool differentiable = true;
   size_t outputs = 1;
-  // Of each output, then of each leaf's gradient by a gradient of 1: the largest of the numbers whose difference it is.
+  // The largest operand of the difference that a result is: for each output, then for the gradient of each leaf.
   // Empty where no difference may cancel.
   std::vector<double> operands = {};
 };

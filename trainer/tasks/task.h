@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is learnt: a model, its batches, its loss and its metric. One task per kind of work; the loop knows only this,
-// and what some tasks can besides (task_powers.h).
+// A task: a model, its batches, its loss and its metric. There is one task per kind of work. The loop knows only this
+// class and the optional powers in task_powers.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -39,21 +39,21 @@ class FindsBadSamples {
 class HasGraphSizes {
  public:
   virtual ~HasGraphSizes() = default;
-  // Of a training step on one rank, also before build_model.
+  // Returns the sizes of a training step on one rank. It may be called before build_model.
   virtual GraphSizes graph_sizes() const = 0;
 };
 
-// Where it does.
+// Tells the task of its communicator if the task shares samples.
 inline void share_samples(Task& task, sharding::Communicator& world) {
   if (auto* shares = dynamic_cast<SharesSamples*>(&task)) shares->share_samples(world);
 }
 
-// Nothing where the task is not one on graphs.
+// Returns empty sizes if the task is not one on graphs.
 inline GraphSizes graph_sizes_of(const Task& task) {
   const auto* graphs = dynamic_cast<const HasGraphSizes*>(&task);
   return graphs != nullptr ? graphs->graph_sizes() : GraphSizes{};
 }
-// Those of the task of a configuration: graphs are read for it. Nothing where its model is not one of graphs.
+// Reads the graphs of a configuration and returns their sizes. They are empty unless the model is a graph network.
 GraphSizes graph_sizes(const TrainerConfig& config);
 
 }  // namespace strata::trainer

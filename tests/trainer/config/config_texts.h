@@ -65,7 +65,7 @@ inline std::string report_of(const std::string& text, const std::vector<std::str
 
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Of this process. Time on the clock passes on a busy machine too.
+// Processor time of this process, because wall-clock time also passes while others compute.
 inline double processor_milliseconds() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 struct BadLine {
