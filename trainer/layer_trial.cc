@@ -126,15 +126,15 @@ class Trial {
 
 // Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
 // batches, which are there.
-int64_t standing_bytes(const TrainerConfig& config, const Task& task, const MicroBatch& batch, bool on_gpu) {
+int64_t standing_bytes(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table, const Task& task,
+                       const MicroBatch& batch, bool on_gpu) {
   int64_t of_batch = 0;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  return sum_of(standing_memory(config, declared_model(config).groups, graph_sizes_of(task))) +
-         copies * config.micro_batches() * of_batch;
+  return sum_of(standing_memory(config, table, graph_sizes_of(task))) + copies * config.micro_batches() * of_batch;
 }
 
-// Of each cost the most: ranks have other batches and other parts of a graph.
+// The largest of each cost: ranks have other batches and other parts of a graph.
 StepCosts most_of(const std::vector<std::string>& of_ranks) {
   StepCosts most;
   for (const std::string& text : of_ranks) {
@@ -164,9 +164,9 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
   const auto world = bootstrap.communicator();
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(*world, config.sharding);
   const auto task = make_task(config);
-  const auto table = declared_model(config).groups;
-  const size_t layers = static_cast<size_t>(
-      std::count_if(table.begin(), table.end(), [](const auto& group) { return group.role == modules::Role::layer; }));
+  const DeclaredModel declared = declared_model(config);
+  const size_t layers =
+      static_cast<size_t>(std::ranges::count(declared.groups, modules::Role::layer, &modules::ParameterGroup::role));
   Trial trial(device, layers);
   StepCosts costs;
   {
@@ -187,8 +187,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
           *task, model, {batch}, scale, dropout_key, [](Phase) { return 0; }, [&] { trial.end(); });
     };
     costs.layers.resize(layers);
-    const std::vector<int64_t> like =
-        representatives(declared_model(config).modules, config.precision, config.kernels, layers);
+    const std::vector<int64_t> like = representatives(declared.modules, config.precision, config.kernels, layers);
     for (const Recompute how : {Recompute::full, Recompute::selective, Recompute::none}) {
       for (const int64_t layer : like) trial.set(static_cast<size_t>(layer), how);
       std::vector<LayerCost> best(layers, {0, 0, std::numeric_limits<double>::infinity()});
@@ -210,7 +209,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    costs.standing = standing_bytes(config, *task, batch, device.is_cuda());
+    costs.standing = standing_bytes(config, declared.groups, *task, batch, device.is_cuda());
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
   return most_of(bootstrap.gather(costs.text()));
