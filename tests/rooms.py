@@ -33,6 +33,10 @@ MAY_INCLUDE = {
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
     "trainer/report": "base sharding/communication",
+    "trainer/model": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
+                     "trainer/memory trainer/tasks trainer/report",
+    "trainer/trace": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
+                     "trainer/memory trainer/tasks trainer/report trainer/model",
     "trainer/profile": "base configs modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
 }
 # These stand above all others: each may include everything but those after it.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sharding/communication/communicator.h"
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
-#include "trainer/parallelize.h"
 
 namespace strata::trainer {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sharding/communication/communicator.h"
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 
 namespace strata::trainer {
 

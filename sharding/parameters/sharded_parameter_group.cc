@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/Storage.h>
 #include <c10/util/Exception.h>
 
@@ -11,11 +12,13 @@
 namespace strata::sharding {
 namespace {
 
-// A flat tensor whose storage owns no memory: its data pointer is set to a slot and later reset.
+// A flat tensor whose storage owns no memory: its data pointer is set to a slot and later reset. LibTorch takes tensors
+// of device meta only if their storage has an allocator and is resizable.
 Tensor tensor_without_data(int64_t elements, at::TensorOptions options) {
   const size_t bytes = static_cast<size_t>(elements) * options.dtype().itemsize();
+  const bool is_meta = options.device().is_meta();
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, options.device()),
-                       /*allocator=*/nullptr, /*resizable=*/false);
+                       is_meta ? c10::GetAllocator(c10::kMeta) : nullptr, /*resizable=*/is_meta);
   return at::empty({0}, options).set_(std::move(storage), 0, {elements}, {1});
 }
 

@@ -19,7 +19,7 @@
 #include "trainer/data/images/image_mixing.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/memory/memory_estimate.h"
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/task.h"

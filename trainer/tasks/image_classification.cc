@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -33,7 +34,15 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 
 ImageClassification::ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
                                          const TaskSettings& settings)
-    : settings_(settings), model_config_(model), images_(open_images(model, data)), mixing_(image_mixing(data)) {}
+    : ImageClassification(settings, model, data) {
+  images_ = open_images(model, data);
+}
+
+ImageClassification::ImageClassification(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
+                                         const DataConfig& data)
+    : settings_(settings), model_config_(model), mixing_(image_mixing(data)), lies_by_pixels_(lie_by_pixels(data)) {
+  images_.normalization.resize(static_cast<size_t>(model.channels));
+}
 
 void ImageClassification::build_model(const modules::Scope& scope, at::Device device) {
   model_ = std::make_unique<modules::VisionTransformer>(model_config_, scope);
@@ -50,10 +59,20 @@ void ImageClassification::build_model(const modules::Scope& scope, at::Device de
 MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t count) const {
   const auto [images, labels] = images_.training->training_batch(settings_.seed, first_sample, count);
   const int64_t in_step = first_sample % settings_.batch;
-  if (mixing_.mixup == 0 && mixing_.cutmix == 0) return {MixedImages{images, labels}, in_step};
+  if (!mixes()) return {MixedImages{images, labels}, in_step};
   const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(first_sample / settings_.batch));  // of the step
   const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, model_config_.image_size);
   return {MixedImages{images, labels, share_of_pixels(drawn, model_config_.image_size)}, in_step};
+}
+
+MicroBatch ImageClassification::example_batch(int64_t count) const {
+  const auto options = at::TensorOptions(at::kMeta);
+  const int64_t size = model_config_.image_size, channels = model_config_.channels;
+  const auto pixels = options.dtype(at::kByte);
+  return MixedImages{lies_by_pixels_ ? at::empty({count, size, size, channels}, pixels).permute({0, 3, 1, 2})
+                                     : at::empty({count, channels, size, size}, pixels),
+                     at::empty({count}, options.dtype(at::kLong)),
+                     mixes() ? at::empty({size, size}, options.dtype(at::kFloat)) : Tensor()};
 }
 
 MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {

@@ -27,11 +27,15 @@ class ImageClassification : public Task, public FindsBadSamples {
   // Throws Error (data), see open_images.
   ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
                       const TaskSettings& settings);
+  // Without images, see make_task_without_data.
+  ImageClassification(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
+                      const DataConfig& data);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
+  MicroBatch example_batch(int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "images"; }
 
@@ -49,13 +53,15 @@ class ImageClassification : public Task, public FindsBadSamples {
   std::string data_fingerprint() const override;
 
  private:
+  bool mixes() const { return mixing_.mixup > 0 || mixing_.cutmix > 0; }
   Tensor logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const;
 
   const TaskSettings settings_;
   const modules::VisionTransformerConfig model_config_;
   kernels::Level loss_level_ = {};  // from build_model on
-  ImageSets images_;
+  ImageSets images_;                // without images if the task is without data
   ImageMixingConfig mixing_;
+  bool lies_by_pixels_;
   Tensor factor_, offset_;  // fp32 [C, 1, 1]: what a pixel is multiplied by, and what is added then
   std::unique_ptr<modules::VisionTransformer> model_;
 };

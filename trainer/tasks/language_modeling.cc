@@ -2,6 +2,8 @@
 #include "trainer/tasks/language_modeling.h"
 
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
@@ -16,10 +18,13 @@
 namespace strata::trainer {
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
                                    const TaskSettings& settings)
-    : settings_(settings),
-      model_config_(model),
-      train_(data.train, model.sequence, model.vocabulary),
-      validation_(data.validation, model.sequence, model.vocabulary) {}
+    : LanguageModeling(model, settings) {
+  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary},
+                           .validation = {data.validation, model.sequence, model.vocabulary}});
+}
+
+LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TaskSettings& settings)
+    : settings_(settings), model_config_(model) {}
 
 void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.use.head_and_loss_are_one);
@@ -31,13 +36,18 @@ void LanguageModeling::build_model(const modules::Scope& scope, at::Device devic
 }
 
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  return {train_.training_batch(settings_.seed, first_sample, count), first_sample % settings_.batch};
+  return {corpora_->train.training_batch(settings_.seed, first_sample, count), first_sample % settings_.batch};
+}
+
+MicroBatch LanguageModeling::example_batch(int64_t count) const {
+  const Tensor tokens = at::empty({count, model_config_.sequence}, at::device(at::kMeta).dtype(at::kLong));
+  return TokenBatch{tokens, at::empty_like(tokens)};
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
   const int64_t missing = count - there;
-  const auto [inputs, targets] = validation_.evaluation_batch(std::min(first_sample, end), there);
+  const auto [inputs, targets] = corpora_->validation.evaluation_batch(std::min(first_sample, end), there);
   if (missing == 0) return TokenBatch{inputs, targets};
   return TokenBatch{at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
                     at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnoredLabel)};
@@ -49,7 +59,7 @@ Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
 }
 
 std::map<std::string, double> LanguageModeling::metrics(const std::vector<double>& means) const {
-  const std::optional<double> bytes = validation_.bytes_per_token();
+  const std::optional<double> bytes = corpora_->validation.bytes_per_token();
   if (!bytes) return {};
   return {{"bits_per_byte", means.at(0) / std::numbers::ln2 / *bytes}};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -21,28 +22,37 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
 class LanguageModeling : public Task {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
+  // Without data, see make_task_without_data.
+  LanguageModeling(const modules::TransformerConfig& model, const TaskSettings& settings);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
+  MicroBatch example_batch(int64_t count) const override;
   int64_t items_per_sample() const override { return model_config_.sequence; }
   std::string item_name() const override { return "tokens"; }
 
-  int64_t evaluation_samples() const override { return validation_.windows(); }
+  int64_t evaluation_samples() const override { return corpora_->validation.windows(); }
   int64_t evaluation_items(int64_t samples) const override { return samples * items_per_sample(); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  std::string data_fingerprint() const override { return train_.fingerprint() + " " + validation_.fingerprint(); }
+  std::string data_fingerprint() const override {
+    return corpora_->train.fingerprint() + " " + corpora_->validation.fingerprint();
+  }
 
  private:
+  struct Corpora {
+    TokenCorpus train, validation;
+  };
+
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
   kernels::Level loss_level_ = {};  // from build_model on
-  TokenCorpus train_, validation_;
+  std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;
   std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions
 };

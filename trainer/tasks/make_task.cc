@@ -65,20 +65,39 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Grap
   return std::make_unique<NodeClassification>(model, graph, order_of_file(graph), fan_outs(all), settings);
 }
 
+TaskSettings settings_of(const TrainerConfig& config) {
+  return {.seed = static_cast<uint64_t>(config.run.seed),
+          .ranks = config.run.ranks,
+          .batch = config.batch,
+          .micro_batch = config.micro_batch,
+          .use = module_use(config),
+          .precision = config.precision};
+}
+
+// A random graph of more edges takes longer to make than a user wants to wait for a prediction (0.2 s per million).
+constexpr int64_t kMostEdges = 4'000'000;
+
 }  // namespace
 
 std::unique_ptr<Task> make_task(const TrainerConfig& config) {
-  const TaskSettings settings = {.seed = static_cast<uint64_t>(config.run.seed),
-                                 .ranks = config.run.ranks,
-                                 .batch = config.batch,
-                                 .micro_batch = config.micro_batch,
-                                 .use = module_use(config),
-                                 .precision = config.precision};
+  const TaskSettings settings = settings_of(config);
   const auto make = [&]<class Model, class Data>(const Model& model, const Data& data) -> std::unique_ptr<Task> {
     if constexpr (kFits<Model, Data>) return task_for(settings, model, config.data, data);
     throw Error(ExitCode::internal, "a configuration was not checked: no task is made of its model and data");
   };
   return std::visit(make, config.model.type, config.data.type);
+}
+
+std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config) {
+  const TaskSettings settings = settings_of(config);
+  if (const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type)) {
+    return std::make_unique<LanguageModeling>(*model, settings);
+  }
+  if (const auto* model = std::get_if<modules::VisionTransformerConfig>(&config.model.type)) {
+    return std::make_unique<ImageClassification>(settings, *model, config.data);
+  }
+  const auto* random = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
+  return random != nullptr && random->edges <= kMostEdges ? make_task(config) : nullptr;
 }
 
 GraphSizes graph_sizes(const TrainerConfig& config) {

@@ -25,13 +25,16 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // Constructs the model of declared_model() in the scope of a whole model. Called once, before anything below.
+  // Constructs the model of declared_model() in the scope of a whole model, before anything below is called. A second
+  // call replaces the model.
   virtual void build_model(const modules::Scope& scope, at::Device device) = 0;
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
 
   // The `count` samples from `first_sample` on of the endless training order.
   virtual MicroBatch training_batch(int64_t first_sample, int64_t count) const = 0;
+  // A batch of the same shapes and types. A task without data returns tensors of device meta.
+  virtual MicroBatch example_batch(int64_t count) const { return training_batch(0, count); }
   // Tokens, images, nodes: what the loss is a mean over, and what throughput counts.
   virtual int64_t items_per_sample() const = 0;
   virtual std::string item_name() const = 0;
@@ -56,5 +59,9 @@ class Task {
 
 // The task for a configuration.
 std::unique_ptr<Task> make_task(const TrainerConfig& config);
+
+// The task for a configuration whose data are not read: only build_model, wrap_layers, example_batch and loss may be
+// called. Returns null if the sizes of its batches are known from the data alone, as those of graphs are.
+std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -26,7 +26,7 @@
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/layer_costs.h"
 #include "trainer/memory/peak_memory.h"
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"

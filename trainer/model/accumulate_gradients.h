@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/tasks/task.h"
 

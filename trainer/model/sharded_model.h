@@ -53,6 +53,8 @@ class ShardedModel {
 
   // Bytes that were allocated for parameters and gradients: shards and slots.
   int64_t bytes() const;
+  // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
+  int64_t bytes_of_task() const { return bytes_of_task_; }
 
  private:
   void add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
@@ -75,6 +77,7 @@ class ShardedModel {
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null where the table has none
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
   bool last_micro_batch_ = true, head_is_reduced_ = false;
+  int64_t bytes_of_task_ = 0;
 };
 
 }  // namespace strata::trainer

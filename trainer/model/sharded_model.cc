@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/parallelize.h"
+#include "trainer/model/sharded_model.h"
 
 #include <algorithm>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/group_layout.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
@@ -87,7 +88,11 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   share_samples(task_, *mesh_.all);
   modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
-  task_.build_model(modules::Scope(parameters, config.kernels), options_.device);
+  {
+    const AllocationMeter meter(options_.device);
+    task_.build_model(modules::Scope(parameters, config.kernels), options_.device);
+    bytes_of_task_ = meter.now();
+  }
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
     const Recompute recompute = options_.recomputes ? config.gradient_checkpointing.of(index) : Recompute::none;

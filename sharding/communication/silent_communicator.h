@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The communicator of a rank that is alone and behaves as one of several: all tensors are there and nothing is sent.
+#pragma once
+
+#include <ATen/ops/zeros.h>
+
+#include <memory>
+
+#include "sharding/communication/communicator.h"
+
+namespace strata::sharding {
+
+// Rank 0 of `size`. Collectives end at once and change no tensor, so it suits tensors without values (device meta).
+class SilentCommunicator : public Communicator {
+ public:
+  SilentCommunicator(int size, at::Device device) : size_(size), device_(device) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  at::Device device() const override { return device_; }
+  PendingCollective all_gather(Tensor, const Tensor&, std::string_view) override { return {}; }
+  PendingCollective reduce_scatter(Tensor, const Tensor&, std::string_view) override { return {}; }
+  PendingCollective all_reduce(Tensor, std::string_view) override { return {}; }
+  PendingCollective broadcast(Tensor, int, std::string_view) override { return {}; }
+  PendingCollective all_to_all(Tensor, const std::vector<int64_t>&, const Tensor&, const std::vector<int64_t>&,
+                               std::string_view) override {
+    return {};
+  }
+  Tensor gather_buffer(int64_t elements, at::TensorOptions options) override { return at::zeros({elements}, options); }
+  // No other rank says its color: the mesh of a trace is made without split.
+  std::unique_ptr<Communicator> split(int) override { return nullptr; }
+
+ private:
+  int size_;
+  at::Device device_;
+};
+
+}  // namespace strata::sharding
