@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `model: {type: graph_network}`: a classifier of nodes, or of graphs, by graph convolutions, which are those of PyG by
-// the same names.
+// `model: {type: graph_network}`: a classifier of nodes or of graphs. Its graph convolutions have the names that they
+// have in PyG.
 #pragma once
 
 #include <array>
@@ -12,20 +12,21 @@
 
 namespace strata::modules {
 
-// PyG's SAGEConv, GCNConv, GINConv (of two linear layers with relu in between) and GATConv.
+// The kinds are PyG's SAGEConv, GCNConv, GINConv and GATConv. The mlp of gin is two linear layers with a relu between
+// them.
 enum class GraphConvolutionKind { sage, gcn, gin, gat };
 constexpr std::array<std::string_view, 4> names(GraphConvolutionKind) { return {"sage", "gcn", "gin", "gat"}; }
 
-// What sage makes of the neighbors of a node.
+// How sage reduces the neighbors of a node.
 enum class SageReduction { mean, max };
 constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean", "max"}; }
 
-// What stands between the features of the nodes and the first layer.
+// The layer between the node features and the first convolution.
 enum class InputProjection { none, dense, sparse };
 constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none", "dense", "sparse"}; }
 
-// What makes a graph of its nodes, in front of a linear head: PyG's global_mean_pool, global_add_pool and
-// AttentionalAggregation with a linear gate. none: nodes are classified, by the last convolution.
+// How the nodes of a graph are pooled before a linear head: as PyG's global_mean_pool, global_add_pool, or
+// AttentionalAggregation with a linear gate. none: nodes are classified, and the last convolution returns the logits.
 enum class NodePooling { none, mean, sum, attention };
 constexpr std::array<std::string_view, 4> names(NodePooling) { return {"none", "mean", "sum", "attention"}; }
 
@@ -52,13 +53,13 @@ struct GraphNetworkConfig {
   bool gives_classes(int64_t layer) const { return layer + 1 == layers && !has_pooling(); }
   int64_t inputs_of(int64_t layer) const { return layer == 0 && !has_projection() ? features : width; }
   int64_t outputs_of(int64_t layer) const { return gives_classes(layer) ? classes : width; }
-  // Norm, dropout and relu stand in front of a convolution: not where the features are its input.
+  // Norm, dropout and relu stand before a convolution, except before one whose input is the features.
   bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
-  // Where nothing else stands between a convolution and the next relu, that is the end of the convolution.
+  // If nothing else stands between a convolution and the next relu, the relu is the epilogue of that convolution.
   bool ends_in_relu(int64_t layer) const { return layer + 1 < layers && !norm && !residual && dropout == 0; }
   bool starts_with_relu(int64_t layer) const { return is_activated(layer) && !(layer > 0 && ends_in_relu(layer - 1)); }
   bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !gives_classes(layer); }
-  // Convolutions over a node and its neighbors alike.
+  // True for convolutions that treat a node as one of its own neighbors.
   bool wants_self_loops() const {
     return convolution == GraphConvolutionKind::gcn || convolution == GraphConvolutionKind::gat;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `model:` section: what is trained.
+// The `model:` section: the model to train.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama
 enum class RotaryScalingType { none, llama3 };
 constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
 
-// How rotary frequencies are stretched for contexts longer than `original_sequence`, as Llama 3.1 does it.
+// How rotary frequencies are scaled for contexts longer than `original_sequence`, as in Llama 3.1.
 struct RotaryScaling {
   RotaryScalingType type = RotaryScalingType::none;
   double factor = 32;
@@ -43,7 +43,7 @@ struct RotaryScaling {
 };
 
 struct TransformerConfig {
-  static constexpr std::string_view kItem = "token";  // what the loss is a mean over, and what FLOPs are counted by
+  static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
 
   Family family = Family::llama;
   int64_t layers = 0;
@@ -86,7 +86,7 @@ struct TransformerConfig {
 };
 
 // Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
-// flops_per_item(): whoever asks for them visits `type`.
+// flops_per_item(). Callers use std::visit on `type`.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 3> kTypes = {"transformer", "vision_transformer", "graph_network"};
@@ -97,7 +97,7 @@ struct ModelConfig {
   }
 };
 
-// Rules between fields, for a section found at `checks`' own place.
+// Checks rules between fields. `checks` must stand at the section of the model.
 void check(const TransformerConfig& model, configs::Checks& checks);
 
 }  // namespace strata::modules

@@ -11,7 +11,7 @@
 
 namespace strata::modules {
 
-// timm's names; custom: every size is written.
+// Sizes by timm's names. custom: the configuration gives every size.
 enum class VisionSize {
   custom,
   vit_tiny_patch16_224,
@@ -27,9 +27,9 @@ struct VisionSizes {
   int64_t layers, width, heads;
   static constexpr int64_t kImageSize = 224, kPatch = 16;
 };
-VisionSizes sizes_of(VisionSize size);  // zeros of custom
+VisionSizes sizes_of(VisionSize size);  // zeros for custom
 
-// What becomes the input of the head: the last state of a token of its own, or the mean over those of all patches.
+// The input of the head: the last state of a class token, or the mean over the last states of all patches.
 enum class Pooling { class_token, mean };
 constexpr std::array<std::string_view, 2> names(Pooling) { return {"class_token", "mean"}; }
 
