@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `data:` section: what a model is trained on.
+// The `data:` section: the training and validation data.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 6> names(Fault) {
   return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
 }
 
-// A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
+// A fault to inject in a test. It is refused unless STRATA_FAULTS=1 is in the environment.
 struct FaultConfig {
   std::string at = {};
   Fault kind = Fault::none;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The `precision:` section: the type in which each group of parameters computes, and in which its gradients travel.
+// The `precision:` section: the types in which each group of parameters computes and in which its gradients are
+// reduced.
 #pragma once
 
 #include <array>
@@ -43,18 +44,18 @@ struct ModulePrecision {
   }
 };
 
-// A type is that of a group, because its weights are gathered as one buffer.
+// A type belongs to a whole group, because the weights of a group are gathered as one buffer.
 struct PrecisionConfig {
   FloatType compute = FloatType::float32;
   FloatType reduce = FloatType::float32;
   std::vector<LayerPrecision> layers = {};
-  std::vector<ModulePrecision> modules = {};  // these win over layers, and later lines over earlier ones
+  std::vector<ModulePrecision> modules = {};  // they win over `layers`; later entries win over earlier ones
 
-  // `group`: as the parameter table has it.
+  // `group` is a name in the parameter table.
   FloatType compute_of(const std::string& group) const;
-  // Gradients that were made in float32 travel in float32.
+  // Gradients that were computed in float32 are reduced in float32.
   FloatType reduce_of(const std::string& group) const;
-  // Groups may have to turn what they are given into a type of their own.
+  // True if groups may have different types, so that layers must cast their inputs.
   bool is_mixed() const { return !layers.empty() || !modules.empty(); }
 
   template <class Fields>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `profile:` section: which steps are timed.
+// The `profile:` section: the steps to profile.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `schedule:` section: the course of the learning rate.
+// The `schedule:` section: the learning rate over the steps.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct LinearSchedule {
   }
 };
 
-// Warmup, stable, decay: the peak is held until the last `decay` steps.
+// Warmup, stable, decay: the rate stays at the peak until the last `decay` steps.
 struct WsdSchedule {
   double final = 0;
   int64_t decay = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A whole run, as its YAML file says it.
+// The configuration of a whole run, as its YAML file describes it.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ namespace strata::trainer {
 
 using configs::Range;
 
-// stop: run the step again with checks, name tensor, layer and rank, exit 5. skip: leave the update out and count.
+// stop: run the step again with checks, report tensor, layer and rank, exit with code 5. skip: skip the update and
+// count it.
 enum class OnNonfinite { stop, skip };
 constexpr std::array<std::string_view, 2> names(OnNonfinite) { return {"stop", "skip"}; }
 
@@ -63,8 +64,8 @@ struct RunConfig {
   }
 };
 
-// What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
-// all but its inputs.
+// What a layer recomputes in the backward instead of saving it. selective: outputs of norms and activations. full:
+// everything but its inputs.
 enum class Recompute { none, selective, full };
 constexpr std::array<std::string_view, 3> names(Recompute) { return {"none", "selective", "full"}; }
 
@@ -82,7 +83,7 @@ struct GradientCheckpointing {
   }
 };
 
-// automatic: on, on GPUs, where nothing stands in the way; what does is printed.
+// automatic: on for GPUs, unless something prevents it; the reason is then printed.
 enum class CudaGraph { automatic, on, off };
 constexpr std::array<std::string_view, 3> names(CudaGraph) { return {"auto", "on", "off"}; }
 
@@ -119,7 +120,7 @@ struct TrainerConfig {
   PrecisionConfig precision = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
-  std::optional<double> memory = {};  // absent: as much as there is
+  std::optional<double> memory = {};  // absent: no budget
   CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
@@ -128,9 +129,9 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
-  // Of one micro-batch, over all ranks.
+  // Returns the samples of one micro-batch over all ranks.
   int64_t samples_at_once() const;
-  // Micro-batches of one step on one rank.
+  // Returns the number of micro-batches per step and rank.
   int64_t micro_batches() const { return batch / samples_at_once(); }
 
   template <class Fields>
@@ -166,7 +167,7 @@ struct TrainerConfig {
   }
 };
 
-// Which model is trained on which data: there is a task for each such pair, made in make_task.cc.
+// True if there is a task for this pair of model and data. make_task.cc constructs them.
 template <class Model, class Data>
 constexpr bool kFits = false;
 template <>
