@@ -1,7 +1,7 @@
 """instruction_set_tests: a GoogleTest binary run again as if this processor were an older one."""
 
-# For each set: what the processor must have, and what holds ATen, oneDNN and MKL to it. They would take what is best for
-# the processor: other kernels, wider vectors and sums in another order.
+# For each set: the required flags of the processor, and the variables that limit ATen, oneDNN and MKL to it. Without
+# them the libraries use the best kernels of the processor, with wider vectors and sums in another order.
 _SETS = {
     "sse": (
         ["sse4_2"],
