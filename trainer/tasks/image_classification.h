@@ -13,10 +13,9 @@
 namespace strata::trainer {
 
 struct MixedImages {
-  Tensor images;  // uint8 [B, C, H, W]: pixels, which are normalized and mixed on the device
-  Tensor labels;  // int64 [B]
-  Tensor share =
-      {};  // fp32 [H, W]: share of the own pixel in a mixed pair, see data/images/image_mixing.h; undefined: no mixing
+  Tensor images;      // uint8 [B, C, H, W]: pixels, which are normalized and mixed on the device
+  Tensor labels;      // int64 [B]
+  Tensor share = {};  // fp32 [H, W]: weight of an image against its partner; undefined: images are not mixed
 };
 inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& replaced) {
   const auto& [images, labels, share] = batch;
