@@ -66,22 +66,28 @@ struct GraphNetworkConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("convolution", convolution, "sage, gcn, gin or gat, as PyG defines SAGEConv, GCNConv, ...");
-    fields.add("reduction", reduction, "of the neighbors of a node (sage): mean or max");
+    fields.require("convolution", convolution,
+                   "graph convolution: sage, gcn, gin or gat, as SAGEConv, GCNConv, GINConv and GATConv of PyG");
+    fields.add("reduction", reduction, "reduction over the neighbors of a node (sage only): mean or max");
     fields.add("projection", projection,
-               "a linear layer in front of the first convolution: none; dense; sparse: of features in a sparse matrix");
+               "linear layer before the first convolution: none; dense, for dense features; sparse, for features in a "
+               "sparse matrix");
     fields.add("pooling", pooling,
-               "of the nodes of a graph, where graphs are classified: mean, sum or attention; none: nodes are");
-    fields.require("features", features, "of a node, as the data have them", configs::between(1, 1e8));
-    fields.require("layers", layers, "graph convolutions", configs::between(1, 1000));
-    fields.require("width", width, "of a node between convolutions", configs::between(1, 1e6));
-    fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
-    fields.add("heads", heads, "attention heads (gat); they divide the width, and a layer of classes takes their mean",
+               "pooling of the nodes of a graph, if graphs are classified: mean, sum or attention; none: nodes are "
+               "classified");
+    fields.require("features", features, "number of features of a node in the data", configs::between(1, 1e8));
+    fields.require("layers", layers, "number of graph convolutions", configs::between(1, 1000));
+    fields.require("width", width, "width of a node's hidden state", configs::between(1, 1e6));
+    fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
+    fields.add("heads", heads,
+               "number of attention heads (gat only); it must divide width; heads are concatenated, in the last layer "
+               "averaged",
                configs::between(1, 1e5));
-    fields.add("norm", norm, "layer norm in front of each relu");
-    fields.add("residual", residual, "convolutions between layers of the same width add to their input");
-    fields.add("dropout", dropout, "in front of each relu", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+    fields.add("norm", norm, "LayerNorm before each ReLU");
+    fields.add("residual", residual,
+               "residual connection around each convolution whose input and output have the same width");
+    fields.add("dropout", dropout, "dropout probability before each ReLU; 0: no dropout", configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
   }
 };
 

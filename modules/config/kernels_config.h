@@ -69,12 +69,13 @@ template <class Fields>
 void describe(OpLevels& levels, Fields& fields) {
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     const bool is_two = &level == &levels.linear_cross_entropy;
-    fields.add_optional(op, level, std::string("level of ") + op + (is_two ? ", the head and the loss as one op" : ""));
+    fields.add_optional(op, level,
+                        std::string("level of ") + op + (is_two ? ", which fuses output layer and loss" : ""));
   });
 }
 
 // Description of `only` in an entry for some layers.
-inline constexpr const char* kOnlyLayers = "layers that this line is for: 3 or 0-3, counted from 0, inclusive";
+inline constexpr const char* kOnlyLayers = "layers for which this entry holds: 3, or 0-3 inclusive, counted from 0";
 
 struct LayerKernels {
   configs::Range only = {};
@@ -93,10 +94,9 @@ struct ModuleKernels {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require(
-        "only", only,
-        "module that this line is for, with what is inside of it, as parameters are called: head, mlp (of all "
-        "layers), blocks.3.mlp or blocks.0-3.attention.qkv");
+    fields.require("only", only,
+                   "module for which this entry holds, including its parts; named as in parameter names: head, mlp (in "
+                   "all layers), blocks.3.mlp or blocks.0-3.attention.qkv");
     modules::describe(levels, fields);
   }
 };
@@ -113,12 +113,15 @@ struct KernelsConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add_or_word("default", default_level, "best",
-                       "level of every op that no other line names, but for linear_cross_entropy; best: the fastest of "
-                       "a measured plan");
-    fields.add("plan", plan, "file with the plan of best, made by tools/strata plan CONFIG");
+                       "level of every op that no other key sets, except linear_cross_entropy; best: the fastest level "
+                       "of each op in a measured plan");
+    fields.add("plan", plan,
+               "file with the measured plan for default: best, written by tools/strata plan CONFIG; empty: "
+               "tools/strata train finds or measures it");
     modules::describe(levels, fields);
-    fields.sections("layers", layers, "levels for some layers; later lines win");
-    fields.sections("modules", modules, "levels for modules by name; these win over layers, and later lines win");
+    fields.sections("layers", layers, "levels of ops in some layers; later entries win");
+    fields.sections("modules", modules,
+                    "levels of ops in modules by name; they win over layers, and later entries win");
   }
 };
 

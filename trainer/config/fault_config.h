@@ -20,8 +20,8 @@ struct FaultConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("at", at, "where: 'step 7 rank 1'");
-    fields.add("do", kind, "what happens there");
+    fields.add("at", at, "step and rank of the fault, such as 'step 7 rank 1'");
+    fields.add("do", kind, "the fault");
   }
 };
 

@@ -27,7 +27,7 @@ struct LayerPrecision {
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("only", only, modules::kOnlyLayers);
-    fields.require("compute", compute, "of their activations and of the weights that they read");
+    fields.require("compute", compute, "type of their activations and of the weights that they read");
   }
 };
 
@@ -40,7 +40,7 @@ struct ModulePrecision {
     fields.require("only", only,
                    "group of parameters that are gathered together: root (embedding, last norm, tied head), head, "
                    "blocks.3 or blocks.0-3");
-    fields.require("compute", compute, "of its activations and of the weights that it reads");
+    fields.require("compute", compute, "type of its activations and of the weights that it reads");
   }
 };
 
@@ -60,11 +60,15 @@ struct PrecisionConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
-    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
-    fields.sections("layers", layers, "another type for some layers; later lines win");
-    fields.sections("modules", modules,
-                    "another type for some groups by name; these win over layers, and later lines win");
+    fields.add("compute", compute,
+               "type of activations and of the weights that layers read; master weights are always float32");
+    fields.add(
+        "reduce", reduce,
+        "type in which gradients are reduced between ranks; gradients of float32 layers are always reduced in float32");
+    fields.sections("layers", layers, "another compute type for some layers; later entries win");
+    fields.sections(
+        "modules", modules,
+        "another compute type for some parameter groups by name; they win over layers, and later entries win");
   }
 };
 

@@ -14,7 +14,7 @@ struct CosineSchedule {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
   }
 };
 
@@ -23,7 +23,7 @@ struct LinearSchedule {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
   }
 };
 
@@ -34,8 +34,8 @@ struct WsdSchedule {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
-    fields.require("decay", decay, "length of the linear decay at the end", configs::kPositive, "steps");
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
+    fields.require("decay", decay, "steps of linear decay at the end", configs::kPositive, "steps");
   }
 };
 
@@ -50,8 +50,10 @@ struct ScheduleConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"}, "course of the learning rate");
-    fields.add("warmup", warmup, "linear rise from 0 to the peak", configs::kNonNegative, "steps");
+    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"},
+                  "schedule of the learning rate; wsd: warmup, stable, decay");
+    fields.add("warmup", warmup, "steps of linear warmup: step s of them has s / warmup of the peak; 0: no warmup",
+               configs::kNonNegative, "steps");
   }
 };
 
