@@ -26,9 +26,9 @@ inline Stream in_type(const Stream& stream, at::ScalarType type) {
   return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
 }
 
-// What layers read in every step besides their inputs: two values for all layers, and a bag with one value per type for
-// some of them. The task fills it once per micro-batch. Layers ask by type, as in context.get<RotaryTables>(). Copies
-// share the values.
+// The values that layers read in every step, apart from their inputs: two for all layers, and a bag with one value per
+// type for some of them. The task fills it once per micro-batch. Layers ask by type, as in context.get<RotaryTables>().
+// Copies share the values.
 class StepContext {
  public:
   Tensor dropout_key;     // int64 [1] on the device, made from run.seed and the step; undefined: no dropout

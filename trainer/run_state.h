@@ -12,7 +12,8 @@
 
 namespace strata::trainer {
 
-// The state besides tensors. The position in the data is the step, because samples are a function of (seed, step).
+// The part of the state that is not tensors. The position in the data is the step, because samples are a function of
+// (seed, step).
 struct RunState {
   int64_t step = 0;
   int64_t updates = 0;        // steps whose update was not skipped

@@ -189,7 +189,7 @@ void Step::update(const Tensor& local_loss) {
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
 // are checked before they are reduced, while each still belongs to one rank.
 void Step::explain_skipped_update(int64_t number) {
-  if (graph_) graph_->release();  // releases memory: the eager step needs more besides than many GPUs have free
+  if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   const int rank = bootstrap_.rank();
   std::vector<std::string> found(1);

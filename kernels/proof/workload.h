@@ -45,8 +45,9 @@ Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device de
 // Returns a copy of the inputs. Its leaves require gradients if the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
-// In its scope, LibTorch and the levels use deterministic algorithms if the shape asks for it, or they throw. Products
-// of torchscript may be an exception, because LibTorch refuses them without an environment variable.
+// In its scope, ops use deterministic algorithms if the shape asks for it, and an op without one throws. Level
+// torchscript only warns, because LibTorch refuses its products without CUBLAS_WORKSPACE_CONFIG. New tensors are not
+// filled with NaN.
 class DeterministicScope {
  public:
   DeterministicScope(const OpShape& shape, Level level);

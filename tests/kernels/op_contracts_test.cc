@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks promises of single ops besides their numbers, such as masks that do not depend on ranks.
+// Checks promises of single ops apart from their numbers, such as masks that do not depend on ranks.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>

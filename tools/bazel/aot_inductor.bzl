@@ -1,4 +1,4 @@
-"""aot_inductor_packages: formulas compiled ahead of time by Inductor, for CPUs or for GPUs that need not be there."""
+"""aot_inductor_packages: Inductor compiles formulas ahead of time, for CPUs or GPUs. No GPU is needed for it."""
 
 load("@wheels//:site.bzl", "PYTHON")
 

@@ -68,8 +68,8 @@ struct RunConfig {
   }
 };
 
-// What a layer recomputes in the backward instead of saving it. selective: outputs of norms and activations. full:
-// everything but its inputs.
+// The recomputation of a layer in the backward. none: all activations are saved. selective: outputs of norms and
+// activations are recomputed. full: everything but the inputs is recomputed.
 enum class Recompute { none, selective, full };
 constexpr std::array<std::string_view, 3> names(Recompute) { return {"none", "selective", "full"}; }
 

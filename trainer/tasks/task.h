@@ -46,7 +46,7 @@ class Task {
   // Returns fp64 [n], sums over the items of the batch: first the losses in nats, then the values whose means metrics()
   // needs. No gradients are computed.
   virtual Tensor evaluation_sums(const MicroBatch& batch) const = 0;
-  // Returns the metrics besides the mean loss. `means` are the sums above divided by the number of items.
+  // Returns the metrics other than the mean loss. `means` are the sums above divided by the number of items.
   virtual std::map<std::string, double> metrics(const std::vector<double>& means) const = 0;
 
   // Returns scale * sum of the losses of the items. `dropout_key` undefined: no dropout.

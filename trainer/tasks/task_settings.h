@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The values of a run that a task reads besides its model and its data.
+// The values of a run that a task reads, apart from its model and its data.
 #pragma once
 
 #include <cstdint>
