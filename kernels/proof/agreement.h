@@ -8,8 +8,8 @@
 
 namespace strata::kernels {
 
-// The allowed error is the largest of three: c * error of aten in the same dtype; k * eps * largest value of the
-// reference; and a few roundings of the operands, if the result is a difference.
+// The allowed error is the largest of three bounds: c * error of aten in the same dtype, and k * eps * largest value of
+// the reference. The third bound is a few roundings of the operands if the result is a difference.
 struct Tolerance {
   std::string_view op;
   double c, k;
