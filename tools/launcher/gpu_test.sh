@@ -11,7 +11,7 @@ readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_
   tests/kernels/aot_inductor_capture_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
-readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for profile_test
+readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
 readonly LEVELS_PARTS=8  # parts of levels_agree_gpu_test, one process each
 readonly HUGE_TEST_MIB=112640  # GPU memory that huge_gpu_test needs
 readonly GPU_TEST_SECONDS=300  # limit for one test
