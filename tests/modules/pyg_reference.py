@@ -53,7 +53,7 @@ def case(kind, inputs, outputs, width, heads=1, last=False, reduction="mean"):
 
 
 def pooling(kind, width):
-    """Graphs of 1 to 5 nodes."""
+    """Returns the inputs, outputs and gradients of a pooling over graphs of 1 to 5 nodes."""
     sizes = torch.tensor([3, 1, 5, 2])
     graph_of_node = torch.arange(len(sizes)).repeat_interleave(sizes)
     gate = torch.nn.Linear(width, 1)

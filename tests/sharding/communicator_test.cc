@@ -91,7 +91,7 @@ TEST_P(CommunicatorTest, AllGather) {
   }
 }
 
-// Checks each kind of gather next to a running reduction, with and without memory of its own, and again after a split.
+// Checks each kind of gather next to a running reduction, from and into its gather buffers, and again after a split.
 TEST_P(CommunicatorTest, EveryWayToGatherGivesTheSame) {
   const bool copies = tests::device().is_cuda();
   const std::vector<Gather> ways =

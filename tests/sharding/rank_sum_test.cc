@@ -47,7 +47,8 @@ TYPED_TEST(RankSumTest, AddsInRankOrder) {
 }
 
 TEST(RankSum, BFloat16IsRoundedOnce) {
-  // 257 is not a bfloat16, because their distance is 2 there. If each addition rounded, the ones would be lost.
+  // 257 is not a bfloat16, because bfloat16 numbers near 256 are 2 apart. If each addition rounded, the ones would be
+  // lost.
   const c10::BFloat16 parts[3] = {256, 1, 1};
   c10::BFloat16 sum;
   sum_in_rank_order(c10::ScalarType::BFloat16, {&parts[0], &parts[1], &parts[2]}, &sum, 1);

@@ -82,7 +82,7 @@ class LauncherTest(unittest.TestCase):
             folder = self.archive.path("packages")
             shutil.rmtree(folder, ignore_errors=True)
         config = self.archive.config(ranks=1, more=["run.device: cpu", "model.width: 128", *lines])
-        # If the run's folder exists, ranks have started already, which is too late.
+        # Packages must be compiled before ranks start. So the compiler fails if ranks have created the run's folder.
         python = self.archive.write("fake/python", f"#!/bin/sh\n[ -e {self.archive.path('run')} ] && exit 3\necho make_for_config >>programs\n"
                                     f"echo \"$@\" >>{compiled}\nexit {code}\n", 0o755)
         code, _, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": python, "STRATA_PACKAGES": folder})

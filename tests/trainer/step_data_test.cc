@@ -146,9 +146,8 @@ TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
   const at::Device device = tests::device();
   const auto options = at::dtype(at::kByte).device(device);
   const Tensor one = at::full({}, 1, options);
-  const auto new_memory = [&] {
-    return at::empty({int64_t{1} << 27}, options);
-  };  // more than the cache has, and freed at once
+  // 128 MiB, more than the cache holds of freed memory.
+  const auto new_memory = [&] { return at::empty({int64_t{1} << 27}, options); };
   setenv("STRATA_STRICT_STEPS", "1", /*overwrite=*/1);
   if (device.is_cuda()) {
     const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);

@@ -91,7 +91,7 @@ def write_data(folder):
     write_graph(folder + "/graph.npz")
     write_graphs(folder + "/graphs")
     write_images(folder + "/train", 0, 500)
-    write_images(folder + "/validation", 500, 101)  # not a round number
+    write_images(folder + "/validation", 500, 101)  # a prime, so no batch divides it
 
 
 def rank_processes(mpirun):
