@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The values for backward that are not tensors.
+// The layer and the context that backward needs, apart from saved tensors.
 struct Recipe : torch::CustomClassHolder {
   Recipe(std::shared_ptr<const Layer> layer, StepContext context)
       : layer(std::move(layer)), context(std::move(context)) {}

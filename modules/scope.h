@@ -28,8 +28,7 @@ class ModelSource {
   // Returns a leaf that requires gradients. Its data may be absent until the layer that uses it runs, and a declaring
   // source returns an undefined tensor. So constructors keep the tensor and never read or copy it.
   virtual Tensor parameter(const Group& group, const Parameter& parameter) = 0;
-  // `op` is a key in `kernels:`, as a literal. It is called for each op that a module computes, possibly more than
-  // once.
+  // Declares an op that a module computes, possibly more than once. `op` is a key in `kernels:`, as a literal.
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace strata::trainer {
 
 // Returns SHA-256 over the sorted parameters: name, shape and an order-independent sum over (element, bits of the fp32
-// master). Collective; the result is the same on all ranks.
+// master). Collective over `shard_group`; the result is the same on all ranks.
 std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group);
 
 }  // namespace strata::trainer

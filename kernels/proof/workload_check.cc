@@ -145,8 +145,7 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
   std::vector<Deviation> found;
   try {
     found = deviations(workload, level);
-  } catch (const std::exception&
-               error) {  // refusals, launch errors and lack of memory are failures too: the level did not agree
+  } catch (const std::exception& error) {  // refusals, launch errors, lack of memory: the level did not agree
     verdict.words = sentence_of(error);
     return verdict;
   }
@@ -158,7 +157,7 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
     if (level == Level::aten && dtype == at::kFloat) bound = std::max(bound, error_of_row_by_row(terms, scale));
     const double share = error == 0 ? 0 : error / bound;
     verdict.share = worse(verdict.share, share);
-    if (error <= bound) continue;  // also continues below if the error is NaN
+    if (error <= bound) continue;  // false for a NaN, which is reported below
     verdict.agreed = false;
     verdict.words += (verdict.words.empty() ? "" : "; ") + name + " is off by " + std::to_string(error) +
                      ", allowed are " + std::to_string(bound);

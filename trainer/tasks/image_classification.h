@@ -15,7 +15,7 @@ namespace strata::trainer {
 struct MixedImages {
   Tensor images;      // uint8 [B, C, H, W]: pixels, which are normalized and mixed on the device
   Tensor labels;      // int64 [B]
-  Tensor share = {};  // fp32 [H, W]: weight of an image against its partner; undefined: images are not mixed
+  Tensor share = {};  // fp32 [H, W]: weight of an image in its pair, see image_mixing.h; undefined: no mixing
 };
 inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& replaced) {
   const auto& [images, labels, share] = batch;
