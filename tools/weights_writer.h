@@ -14,8 +14,8 @@ namespace strata::tools {
 struct Weight {
   std::string name;
   std::vector<int64_t> shape;
-  std::function<at::Tensor()>
-      values;  // returns fp32, contiguous; called one weight at a time, so that only one is in memory
+  // Returns fp32, contiguous. It is called for one weight at a time, so that only one is in memory.
+  std::function<at::Tensor()> values;
 };
 
 inline constexpr uint64_t kDefaultFileBytes = 5'000'000'000;

@@ -7,8 +7,8 @@
 namespace strata::kernels {
 namespace {
 
-constexpr double kIndex = 8,
-                 kStatistic = 4;  // bytes of an int64 index; bytes of an fp32 mean, rstd or logsumexp per row
+// Bytes of an int64 index; bytes of an fp32 mean, rstd or logsumexp per row.
+constexpr double kIndex = 8, kStatistic = 4;
 
 // Work of the forward and of the backward.
 struct Both {

@@ -14,11 +14,11 @@ namespace strata::kernels {
 struct OpShape {
   std::string op;
   int64_t rows = 0;  // attention and rotary: batch x positions
-  int64_t width =
-      0;  // elements of a row: of the output (swiglu), of the table (embedding), of the vocabulary (cross_entropy), of
-          // a head (attention, rotary, neighbor_attention), of the whole tensor (adamw, global_norm; rows is 1)
-  int64_t outputs =
-      0;  // linear: elements of a row of the output; embedding: rows of the table; linear_cross_entropy: classes
+  // Elements of a row: of the output (swiglu), of the table (embedding), of the vocabulary (cross_entropy), of a head
+  // (attention, rotary, neighbor_attention), of the whole tensor (adamw, global_norm; rows is 1).
+  int64_t width = 0;
+  // linear: elements of a row of the output. embedding: rows of the table. linear_cross_entropy: classes.
+  int64_t outputs = 0;
   int64_t positions = 0;  // attention, rotary
   int64_t heads = 0, key_value_heads = 0;
   int64_t edges = 0;                     // neighbor_aggregate, neighbor_attention: edges of a graph with `rows` targets
@@ -46,7 +46,8 @@ struct Work {
 Work forward_work(const OpShape& shape, double element);
 Work backward_work(const OpShape& shape, double element);
 // An update reads and writes the master weights and two moments in fp32, reads the gradient and writes the compute
-// copy. The arguments are sizes of an element; compute_copy 0: there is none. As a shape, adamw has both in the dtype.
+// copy. `gradient` and `compute_copy` are bytes of an element; compute_copy 0: there is none. As a shape, adamw has
+// both in the dtype.
 Work adamw_work(double elements, double gradient, double compute_copy);
 
 }  // namespace strata::kernels

@@ -28,9 +28,8 @@ struct Workload {
   // whole. Whole results and gradients are sums over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
   bool differentiable = true;
-  bool overwrites = false;  // the op may overwrite its leaves
-  bool timed_whole =
-      false;  // forward and backward are timed together, because some levels compute gradients in the forward
+  bool overwrites = false;   // the op may overwrite its leaves
+  bool timed_whole = false;  // forward and backward are timed together: some levels compute gradients in the forward
   std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run;
 
   // For ops whose backward overwrites the gradient if nothing else holds it. In a model nothing does, but a caller who

@@ -30,8 +30,8 @@ struct WeightedGraph {
 
 struct GraphStep {
   WeightedGraph features;  // nodes x features, if they are sparse
-  std::vector<WeightedGraph>
-      layers;             // one graph for all layers, or one for each layer; the first sources are the targets
+  // One graph for all layers, or one for each layer. The first sources of a graph are its targets.
+  std::vector<WeightedGraph> layers;
   WeightedGraph pooling;  // graphs x their nodes, if graphs are classified
   int64_t first_row = 0;  // number of the first node over all ranks and micro-batches: see StepContext
 

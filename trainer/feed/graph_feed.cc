@@ -36,8 +36,7 @@ void GraphFeed::read(int64_t first, int64_t last) {
   for (int64_t next = reading_.empty() ? first : reading_.back().step + 1; next <= last; ++next) {
     reading_.push_back({next, std::async(std::launch::async, [this, next] {
                           const c10::ParallelGuard one_thread(true);
-                          const c10::cuda::CUDAGuard on_device(
-                              device_);  // pinned memory belongs to this device's context
+                          const c10::cuda::CUDAGuard on_device(device_);  // its context owns the pinned memory
                           return PackedBatches(read_(next), /*pinned=*/true);
                         })});
   }

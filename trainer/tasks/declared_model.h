@@ -11,8 +11,8 @@
 namespace strata::trainer {
 
 struct DeclaredModel {
-  std::vector<modules::ParameterGroup>
-      groups;                            // in the order of the model; parameters in the order of their flat buffer
+  // Groups are in the order of the model, parameters in the order of their flat buffer.
+  std::vector<modules::ParameterGroup> groups;
   std::vector<modules::Module> modules;  // as in used_modules(): the first one has no name
 };
 

@@ -16,8 +16,8 @@ namespace strata::trainer {
 struct ImageSets {
   std::unique_ptr<ImageSet> training, validation;
   std::vector<Normalization> normalization;  // of each channel, the same for both sets
-  std::optional<double> bad_share =
-      {};  // share of all images that may be unreadable; nothing: the files were checked as a whole
+  // Share of all images that may be unreadable. Nothing: the files were checked as a whole, so every image is readable.
+  std::optional<double> bad_share = {};
 };
 
 // Throws Error (data) if the data as a whole cannot be used.
