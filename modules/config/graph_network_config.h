@@ -80,12 +80,11 @@ struct GraphNetworkConfig {
     fields.require("width", width, "width of a node's hidden state", configs::between(1, 1e6));
     fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
     fields.add("heads", heads,
-               "number of attention heads (gat only); it must divide width; heads are concatenated, in the last layer "
-               "averaged",
+               "number of attention heads (gat only); it must divide width; heads are concatenated, but averaged in a "
+               "layer that gives the classes (pooling: none)",
                configs::between(1, 1e5));
     fields.add("norm", norm, "LayerNorm before each ReLU");
-    fields.add("residual", residual,
-               "residual connection around each convolution whose input and output have the same width");
+    fields.add("residual", residual, "residual connection around each convolution from hidden states to hidden states");
     fields.add("dropout", dropout, "dropout probability before each ReLU; 0: no dropout", configs::kBelowOne);
     fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
   }

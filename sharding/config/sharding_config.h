@@ -51,8 +51,8 @@ struct ShardingConfig {
     fields.add("prefetch", prefetch, "number of layers that are gathered ahead of the one that computes",
                configs::between(0, 1000), "layers");
     fields.add("accumulate", accumulate,
-               "reduced: reduce-scatter the gradients of layers after each micro-batch; full: accumulate full "
-               "gradients and reduce once per step");
+               "reduced: reduce the gradients of layers after each micro-batch; full: accumulate full gradients and "
+               "reduce once per step");
     fields.add("gather", gather,
                "shared: all-gathers use the queue of the reductions; separate: a communicator of their own; "
                "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");

@@ -21,7 +21,7 @@ struct FaultConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("at", at, "step and rank of the fault, such as 'step 7 rank 1'");
-    fields.add("do", kind, "the fault");
+    fields.add("do", kind, "the fault to inject there; none: no fault");
   }
 };
 

@@ -99,7 +99,7 @@ struct EvaluationConfig {
   void describe(Fields& fields) {
     fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step", configs::kNonNegative,
                "steps");
-    fields.add("tokens", tokens, "size of the validation data of an evaluation; 0: all; after the last step always all",
+    fields.add("tokens", tokens, "number of validation tokens in an evaluation; 0: all; after the last step always all",
                configs::kNonNegative, "tokens");
   }
 };
@@ -146,7 +146,7 @@ struct TrainerConfig {
     fields.require("batch", batch, "samples per step, over all ranks", configs::between(1, 1e9), "samples");
     fields.require(
         "micro_batch", micro_batch,
-        "samples per rank and forward; gradients are accumulated over batch / (micro_batch x run.ranks) micro-batches",
+        "samples per rank and forward; a step accumulates gradients over as many micro-batches as batch needs",
         configs::between(1, 1e9), "samples");
     fields.section("model", model, "the model to train");
     fields.section("data", data, "the data to train on");
@@ -158,10 +158,11 @@ struct TrainerConfig {
                "what layers recompute in the backward instead of saving it: none; selective: outputs of norms and "
                "activations; full: everything but their inputs; or a list of layers such as [0-3, 7, 8-11 selective]: "
                "later entries win, and an entry without a word means full");
-    fields.add_or_word("memory", memory, "none",
-                       "limit for the tensors of a rank; if gradient_checkpointing is none, a trial at the start "
-                       "chooses the fastest one that fits; any other gradient_checkpointing must fit; none: no limit",
-                       "GiB", configs::kPositive);
+    fields.add_or_word(
+        "memory", memory, "none",
+        "limit for the tensors of a rank; if gradient_checkpointing is none, a trial at the start "
+        "replaces it by the fastest choice that fits; any other gradient_checkpointing must fit; none: no limit",
+        "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "capture a whole step as a CUDA graph and replay it, with the same results (GPUs only); auto: on if "
                "nothing prevents it");

@@ -23,8 +23,9 @@ struct ImageMixingConfig {
                "per step; 0: no mixup",
                configs::between(0, 100));
     fields.add("cutmix", cutmix,
-               "alpha of cutmix: a box of another training image is pasted, with a share from Beta(cutmix, cutmix); if "
-               "mixup is set too, each step uses one of the two; 0: no cutmix",
+               "alpha of cutmix: a box of another image is pasted into each training image, with a share from "
+               "Beta(cutmix, cutmix), drawn once per step; if mixup is set too, each step uses one of the two; 0: no "
+               "cutmix",
                configs::between(0, 100));
   }
 };
@@ -89,14 +90,16 @@ struct EncodedImagesConfig : ImageMixingConfig {
         configs::kPositive);
     fields.add(
         "area", area,
-        "smallest and largest area of a random crop of a training image, as scale of torchvision's RandomResizedCrop",
+        "smallest and largest area of a random crop, as a share of the training image, like scale of torchvision's "
+        "RandomResizedCrop",
         configs::between(1e-3, 1));
     describe_mixing(fields);
     fields.add("crop", crop, "side of the center crop in evaluations, as a share of the shorter side",
                configs::between(0.1, 1));
     fields.add("bad_share", bad_share, "share of the images that may be unreadable; each is reported and skipped",
                configs::between(0, 1));
-    fields.add("threads", threads, "threads per rank that read and decode images; 0: as many as run.threads",
+    fields.add("threads", threads,
+               "threads per rank that read and decode images; 0: as many as compute (see run.threads)",
                configs::between(0, 1024));
   }
 };
