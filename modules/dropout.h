@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dropout whose mask is a function of (seed, step, place, global row, column): any split over ranks drops the same
+// Dropout. Its mask is a function of (seed, step, site, global row, column), so every split over ranks drops the same
 // elements.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace strata::modules {
 
 class Dropout {
  public:
-  // `site` is a number that no other dropout of the model has.
+  // `site` numbers the dropouts of a model; each has a number of its own.
   Dropout(const Scope& scope, double probability, int64_t site)
       : probability_(probability),
         site_(site),

@@ -14,17 +14,17 @@ namespace {
 
 constexpr double kDeviation = 0.02;
 
-// FNV-1a, 64 bits.
+// The FNV-1a hash, 64 bits.
 uint64_t hash_of(std::string_view text) {
   uint64_t hash = 14695981039346656037ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   return hash;
 }
 
-// (0, 1]: the logarithm below stays finite.
+// Returns a number in (0, 1], so that the logarithm below is finite.
 double uniform(uint32_t bits) { return (static_cast<double>(bits) + 1.0) / 4294967296.0; }
 
-// The four normals that belong to elements 4 * quad ... 4 * quad + 3.
+// Returns the four normal values of elements 4 * quad ... 4 * quad + 3.
 std::array<float, 4> normals(uint64_t seed, uint64_t stream, uint64_t quad, double deviation) {
   at::Philox4_32 engine(seed, stream, quad);
   std::array<float, 4> result;
@@ -37,7 +37,7 @@ std::array<float, 4> normals(uint64_t seed, uint64_t stream, uint64_t quad, doub
   return result;
 }
 
-// The four numbers between -bound and bound that belong to elements 4 * quad ... 4 * quad + 3.
+// Returns the four values between -bound and bound of elements 4 * quad ... 4 * quad + 3.
 std::array<float, 4> uniforms(uint64_t seed, uint64_t stream, uint64_t quad, double bound) {
   at::Philox4_32 engine(seed, stream, quad);
   std::array<float, 4> result;

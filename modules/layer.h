@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What flows between layers, what a layer may need besides, and what a layer is.
+// The data between layers, the context of a step, and the type of a layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,23 +16,23 @@ namespace strata::modules {
 
 using at::Tensor;
 
-// The activation is residual + branch. A pending branch is added by the next layer's norm in one pass.
+// The activation is residual + branch. The next layer's norm adds a pending branch in the same pass.
 struct Stream {
-  Tensor residual, branch;  // [B, T, D], of graphs [nodes, D]; branch undefined: nothing pending
+  Tensor residual, branch;  // [B, T, D], in graph networks [nodes, D]; branch undefined: nothing is pending
 };
 
-// What a module is given, in the type of its own parameters.
+// Casts the inputs of a module to the type of its parameters.
 inline Stream in_type(const Stream& stream, at::ScalarType type) {
   return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
 }
 
-// What layers need in every step besides: what all of them may use, and a bag of what some of them use, one value of
-// each type. The task fills it once per micro-batch; layers ask by type, as in context.get<RotaryTables>(). Copies
-// share the values.
+// The values that layers read in every step, apart from their inputs: two for all layers, and a bag with one value per
+// type for some of them. The task fills it once per micro-batch. Layers ask by type, as in context.get<RotaryTables>().
+// Copies share the values.
 class StepContext {
  public:
-  Tensor dropout_key;     // int64 [1] on the device: mixes run.seed and the step; undefined: no dropout
-  int64_t first_row = 0;  // global row (sequence x position) of this micro-batch: masks do not depend on ranks
+  Tensor dropout_key;     // int64 [1] on the device, made from run.seed and the step; undefined: no dropout
+  int64_t first_row = 0;  // global row (sequence x position) of this micro-batch, so that masks do not depend on ranks
 
   template <class Value>
   void put(std::shared_ptr<const Value> value) {
@@ -45,7 +45,7 @@ class StepContext {
     TORCH_CHECK(false, "the context of a step has no place for another value; raise kMostValues");
   }
 
-  // Null: the task did not put it in.
+  // Returns null if the task put in no value of this type.
   template <class Value>
   const Value* find() const {
     for (const auto& [type, held] : bag_) {

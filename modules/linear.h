@@ -16,8 +16,8 @@ class Linear {
   struct Options {
     int64_t outputs, inputs;
     bool has_bias = true;
-    // First values of the weight; the bias starts at 0. uniform: between -1 / sqrt(inputs) and 1 / sqrt(inputs), the
-    // bias too, as torch.nn.Linear and PyG's Linear start.
+    // Initialization of the weight; the bias starts at 0. uniform: weight and bias are between -1 / sqrt(inputs) and 1
+    // / sqrt(inputs), as in torch.nn.Linear and PyG's Linear.
     Initialization initialization = Initialization::normal;
     kernels::Activation activation = kernels::Activation::none;
   };
@@ -29,7 +29,8 @@ class Linear {
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {
     return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
   }
-  // y of a pre_activation, bit for bit where the activation is not taken of an unrounded sum.
+  // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
+  // unrounded sum.
   Tensor activated(const Tensor& pre_activation) const {
     return kernels::activation(pre_activation, activation_, level_);
   }

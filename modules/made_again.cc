@@ -27,12 +27,12 @@ struct Recipe : torch::CustomClassHolder {
   std::function<Tensor(const Tensor&)> make;
 };
 
-// Identity on what was made of `made`; its backward runs before that of everything in between.
+// Identity on the result of `use(made)`. Its backward runs before the backward of `use`, and recomputes `made`.
 class MakeAgain : public torch::autograd::Function<MakeAgain> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& result, const Tensor& made, const Tensor& source,
                         const c10::intrusive_ptr<Recipe>& recipe) {
-    // Saved and not captured: saved tensors are released as soon as this backward is over.
+    // Tensors are saved and not captured, because autograd releases saved tensors right after this backward.
     context->save_for_backward({made, source});
     context->saved_data["recipe"] = c10::IValue::make_capsule(recipe);
     return result.view_as(result);

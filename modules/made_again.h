@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A tensor that is cheap to make and not kept from the forward to the backward: it is made again when it is needed.
+// Recomputation of a cheap tensor: its memory is released after the forward, and the backward recomputes it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,18 +10,18 @@ namespace strata::modules {
 
 using at::Tensor;
 
-// In the context of a step: outputs of norms and activations are not kept for the backward.
+// A mark in the step's context: outputs of norms and activations are recomputed, not saved for backward.
 struct MakeCheapAgain {};
 
 struct MadeAgain {
   Tensor made;
-  Tensor source;                                          // what it was made of; kept by somebody in any case
-  std::function<Tensor(const Tensor& source)> make = {};  // equals `made` bit for bit, and is laid out alike
+  Tensor source;                                          // the input of `make`, which stays in memory in any case
+  std::function<Tensor(const Tensor& source)> make = {};  // must return the same bits and layout as `made`
 };
 
-// use(made), whose backward needs `made`. The memory of `made` is given back afterwards and filled again in front of
-// that backward: nobody else may read it in between. `made` and whatever `use` saved of it share a storage, whose data
-// pointer goes and comes; autograd sees nothing of it.
+// Returns use(made), whose backward needs `made`. The memory of `made` is released after the forward and filled again
+// before that backward, so nothing else may read it in between. `made` and what `use` saved of it share a storage. Only
+// the data pointer of the storage changes, so autograd does not notice.
 Tensor use_without_keeping(const MadeAgain& cheap, const std::function<Tensor(const Tensor& made)>& use);
 
 }  // namespace strata::modules

@@ -17,8 +17,8 @@ class Mlp {
 
  private:
   bool gated_;
-  Linear up_, down_;                 // up: [2F, D] with the gate first when gated
-  kernels::Level activation_level_;  // of swiglu
+  Linear up_, down_;                 // up: [2F, D] with the gate first, if gated
+  kernels::Level activation_level_;  // level of swiglu
 };
 
 }  // namespace strata::modules

@@ -25,7 +25,7 @@ void DeclaringSource::op(const Group& group, const std::string& name, std::strin
 Module& DeclaringSource::module(const Group& group, const std::string& name) {
   const auto found = place_of_module_.find(name);
   if (found != place_of_module_.end()) return modules_[found->second];
-  // The module that it is a part of stands before it; a layer is no part of another module.
+  // The module that contains this one comes first. A layer counts as part of no other module.
   const std::string whole = name.substr(0, std::min(name.rfind('.'), name.size()));
   if (whole != name && layer_of(whole) == layer_of(name)) module(group, whole);
   place_of_module_[name] = modules_.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sources of models: one declares what a model is made of, one finds its parameters by name.
+// Sources of parameters for a model. One records what a model declares; the other one finds parameters by name.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace strata::modules {
 
-// Keeps what constructors ask for and gives them undefined tensors: such a model computes nothing.
+// Records what constructors ask for and returns undefined tensors. Such a model computes nothing.
 class DeclaringSource : public ModelSource {
  public:
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) override;
 
-  // In the order of construction, which is that of the flat buffers.
+  // Groups are in the order of construction, which is the order of the flat buffers.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  // A module stands before its parts.
+  // A module comes before its parts.
   const std::vector<Module>& modules() const { return modules_; }
 
  private:
@@ -35,7 +35,7 @@ class DeclaringSource : public ModelSource {
   std::map<std::string, size_t> place_of_group_, place_of_module_;
 };
 
-// Parameters that somebody else owns. Throws where the shape of one is not that which the model asks for.
+// Returns parameters that another object owns. Throws if the shape of a parameter is not what the model asks for.
 class BindingSource : public ModelSource {
  public:
   explicit BindingSource(std::function<Tensor(const std::string& name)> find) : find_(std::move(find)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The norm in front of a branch: layer norm or rms norm, adding what is pending in the stream in the same pass.
+// The norm before a branch: LayerNorm or RMSNorm. It adds the pending branch of the stream in the same pass.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Norm {
   struct Options {
     int64_t width;
     double epsilon;
-    bool root_mean_square = false;  // rms norm, without a bias
+    bool root_mean_square = false;  // RMSNorm without a bias
   };
   Norm(const Scope& scope, const Options& options);
   Norm(const Scope& scope, const BlockConfig& config);
@@ -28,11 +28,11 @@ class Norm {
   at::ScalarType type() const { return weight_.scalar_type(); }
 
   Output operator()(const Stream& stream) const;
-  // y of a `residual` that was put out: the same bits, because every level norms the rounded sum.
+  // Computes y again from Output::residual. The bits are the same, because every level normalizes the rounded sum.
   Tensor of_sum(const Tensor& sum) const;
 
  private:
-  Tensor weight_, bias_;  // bias undefined: rms norm
+  Tensor weight_, bias_;  // bias undefined: RMSNorm
   bool root_mean_square_;
   double epsilon_;
   kernels::Level level_;

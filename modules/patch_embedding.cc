@@ -13,7 +13,7 @@ PatchEmbedding::PatchEmbedding(const Scope& scope, const VisionTransformerConfig
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const int64_t batch = images.size(0), channels = images.size(1), grid = images.size(2) / patch_;
-  // Images come in fp32, whatever the layers compute in.
+  // Images are fp32, whatever type the layers compute in.
   const Tensor pixels_BCGPGP = images.to(projection_.type()).reshape({batch, channels, grid, patch_, grid, patch_});
   const Tensor patches_BGGCPP = pixels_BCGPGP.permute({0, 2, 4, 1, 3, 5});
   return projection_(patches_BGGCPP.reshape({batch, grid * grid, channels * patch_ * patch_}));

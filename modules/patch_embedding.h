@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The first layer of a vision transformer: an image cut into square patches, each projected to a token.
+// The first layer of a vision transformer: cuts an image into square patches and projects each patch to a token.
 #pragma once
 
 #include "modules/config/model_config.h"
@@ -8,7 +8,7 @@
 
 namespace strata::modules {
 
-// A convolution whose stride is its size, as one GEMM: row d of the weight is the filter d of timm's
+// A convolution whose stride is its kernel size, as one GEMM. Row d of the weight is filter d of timm's
 // patch_embed.proj.weight [D, C, P, P], flattened in this order.
 class PatchEmbedding {
  public:

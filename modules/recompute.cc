@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What the backward needs besides tensors.
+// The layer and the context that backward needs, apart from saved tensors.
 struct Recipe : torch::CustomClassHolder {
   Recipe(std::shared_ptr<const Layer> layer, StepContext context)
       : layer(std::move(layer)), context(std::move(context)) {}
@@ -26,7 +26,7 @@ struct Recipe : torch::CustomClassHolder {
   StepContext context;
 };
 
-// Autograd functions neither take undefined tensors nor return them.
+// Autograd functions neither take nor return undefined tensors.
 variable_list defined(variable_list tensors) {
   std::erase_if(tensors, [](const Tensor& tensor) { return !tensor.defined(); });
   return tensors;
@@ -40,8 +40,8 @@ Tensor as_input(const Tensor& saved, bool requires_grad) {
 
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
-  // `anchor` requires a gradient and receives none: without it a layer whose inputs need no gradient would have no
-  // backward.
+  // `anchor` requires a gradient and never receives one. Without it, a layer whose inputs need no gradient would have
+  // no backward.
   static variable_list forward(AutogradContext* context, const Tensor& residual,
                                const std::optional<Tensor>& given_branch, const Tensor& /*anchor*/,
                                const c10::intrusive_ptr<Recipe>& recipe) {

@@ -29,7 +29,7 @@ Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) con
   branch = dropout_(branch, context);
   if (scale_.defined()) branch = at::mul(branch, kernels::deliver_weight_gradient(scale_));
   if (left_out_ == 0 || !context.dropout_key.defined()) return branch;
-  // Dropout of one number for each sample: 0, or what makes up for those that are left out.
+  // Stochastic depth is dropout of one number per sample: 0, or 1 / (1 - left_out_), which keeps the mean.
   const int64_t batch = branch.size(0), first_sample = context.first_row / branch.size(1);
   const Tensor ones = at::ones({batch, 1, 1}, branch.options().dtype(at::kFloat));
   const Tensor kept = kernels::dropout(ones, left_out_, context.dropout_key, depth_site_, first_sample, dropout_level_);

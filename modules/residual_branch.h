@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What happens to the output of attention or mlp before it is added to the stream: dropout, LayerScale, stochastic
-// depth.
+// Dropout, LayerScale and stochastic depth: applied to the output of attention or mlp before it is added to the stream.
 #pragma once
 
 #include <string>
@@ -13,7 +12,8 @@ namespace strata::modules {
 
 class ResidualBranch {
  public:
-  // `module`: part of the block whose output it is, attention or mlp; `site` numbers the branches of a model from 1.
+  // `module` is attention or mlp, the part of the block whose output this is. `site` numbers the branches of a model
+  // from 1.
   ResidualBranch(const Scope& block, const std::string& module, const BlockConfig& config, int64_t layer, int64_t site);
 
   Tensor operator()(Tensor branch, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
@@ -21,7 +21,7 @@ class ResidualBranch {
  private:
   Tensor scale_;  // [D]; undefined: no LayerScale
   Dropout dropout_;
-  double left_out_;  // share of samples that go without this branch
+  double left_out_;  // share of samples that skip this branch
   int64_t depth_site_;
   kernels::Level dropout_level_;
 };

@@ -12,7 +12,8 @@ namespace {
 double scaled(double frequency, const RotaryScaling& scaling) {
   if (scaling.type == RotaryScalingType::none) return frequency;
   const double wavelength = 2.0 * std::numbers::pi / frequency;
-  const double turns = static_cast<double>(scaling.original_sequence) / wavelength;  // over the original context
+  // Rotations over the original context.
+  const double turns = static_cast<double>(scaling.original_sequence) / wavelength;
   if (turns < scaling.low_frequency) return frequency / scaling.factor;
   if (turns > scaling.high_frequency) return frequency;
   const double smooth = (turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency);

@@ -14,8 +14,8 @@ struct RotaryTables {
   Tensor cosine, sine;  // fp32 [length, head width / 2]
 };
 
-// angle(t, i) = t * base^(-2i / head width); with `llama3` scaling low frequencies are divided by `factor` and the band
-// between is interpolated (Llama 3.1 model card).
+// angle(t, i) = t * base^(-2i / head width). With `llama3` scaling, low frequencies are divided by `factor`, and the
+// band above them is interpolated (Llama 3.1 model card).
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length);
 
 }  // namespace strata::modules

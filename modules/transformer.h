@@ -16,22 +16,23 @@ namespace strata::modules {
 
 class Transformer {
  public:
-  // head_and_loss_are_one: the loss multiplies by head_weight() itself (linear_cross_entropy); nobody calls logits().
+  // head_and_loss_are_one: the loss multiplies by head_weight() itself (linear_cross_entropy), and logits() is not
+  // called.
   Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one = false);
 
-  // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
+  // Replaces each block by the result of `wrap`: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
 
   // tokens int64 [B, T] -> hidden states [B, T, D] after the final norm.
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;
-  // Hidden states [..., D] in the type of the head -> [..., V].
+  // Hidden states [..., D] in the type of the head -> logits [..., V].
   Tensor logits(const Tensor& hidden) const;
 
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied
 
  private:
-  // In this order their parameters lie in the buffers of the root group; an untied head is a group of its own.
-  Tensor token_embedding_, position_embedding_;  // position undefined: rotary
+  // The parameters lie in this order in the flat buffers of the root group. An untied head is a group of its own.
+  Tensor token_embedding_, position_embedding_;  // position undefined: rotary positions
   kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;
   std::vector<Layer> blocks_;

@@ -14,7 +14,7 @@
 
 namespace strata::modules {
 
-// residual += attention(norm1(residual)); residual += mlp(norm2(residual)), the last sum left pending in the stream.
+// residual += attention(norm1(residual)); residual += mlp(norm2(residual)). The last sum stays pending in the stream.
 class TransformerBlock {
  public:
   TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config);
@@ -22,7 +22,7 @@ class TransformerBlock {
   Stream operator()(const Stream& stream, const StepContext& context) const;
 
  private:
-  // In this order their parameters lie in the buffers of the block.
+  // The parameters lie in this order in the flat buffers of the block.
   Norm norm1_;
   Attention attention_;
   ResidualBranch attention_branch_;
@@ -31,7 +31,7 @@ class TransformerBlock {
   ResidualBranch mlp_branch_;
 };
 
-// The blocks of a model, each a layer of its own.
+// Returns the blocks of a model, each as a layer of its own.
 std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config);
 
 }  // namespace strata::modules

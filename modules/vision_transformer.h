@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An image classifier of transformer blocks on patches (ViT), as timm has it.
+// An image classifier of transformer blocks on patches (ViT), as in timm.
 #pragma once
 
 #include <functional>
@@ -19,17 +19,17 @@ class VisionTransformer {
  public:
   VisionTransformer(const VisionTransformerConfig& config, const Scope& scope);
 
-  // Replaces each block by what `wrap` makes of it: recomputation, timing, sharding.
+  // Replaces each block by the result of `wrap`: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
 
-  // images [B, C, H, W] -> logits [B, classes]. Norm, then pooling, then head: with pooling mean this is timm's
+  // images [B, C, H, W] -> logits [B, classes]. The order is norm, pooling, head. With pooling mean this is timm's
   // global_pool='avg', fc_norm=False.
   Tensor operator()(const Tensor& images, const StepContext& context) const;
 
  private:
-  // In this order their parameters lie in the buffers of the root group; the head is a group of its own.
+  // The parameters lie in this order in the flat buffers of the root group. The head is a group of its own.
   PatchEmbedding patch_embedding_;
-  Tensor class_token_, position_;  // [D], undefined: pooling is the mean; [T, D]
+  Tensor class_token_, position_;  // [D], undefined if pooling is the mean; [T, D]
   Dropout embedding_dropout_;
   std::vector<Layer> blocks_;
   Norm norm_;

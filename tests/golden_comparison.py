@@ -22,7 +22,7 @@ GPT2 = "model={{type: transformer, family: gpt2, layers: 3, width: 24, heads: 3,
 FAMILIES = {**training_runs.FAMILIES, "gpt2": [GPT2]}
 MIXED_LEVELS = "kernels={default: aten, linear: torchscript, layers: [{only: 1, layer_norm: aot_inductor, rms_norm: aot_inductor, activation: torchscript}]}"
 MIXED_TYPES = "precision={compute: bfloat16, reduce: float32, layers: [{only: 1, compute: float32}]}"
-# One thing that differs from the default, for each family that has it.
+# One difference from the default per variant, for each family that supports it.
 VARIANTS = {
     "default": [], "torchscript": ["kernels={default: torchscript, cross_entropy: aten}"], "aot_inductor": ["kernels={default: aot_inductor, cross_entropy: aten}"], "mixed_levels": [MIXED_LEVELS],
     "none": ["sharding.strategy=none"], "kept": ["sharding.reshard_after_forward=false"], "accumulate_full": ["sharding.accumulate=full", "micro_batch=2"],
@@ -31,12 +31,12 @@ VARIANTS = {
     "bf16_reduce": ["precision={compute: bfloat16, reduce: bfloat16}", "micro_batch=2"], "mixed_types": [MIXED_TYPES],
     "bf16_torchscript": ["precision={compute: bfloat16, reduce: float32}", "kernels={default: torchscript, cross_entropy: aten}"],
 }
-WHOLE_GRAPH = {"accumulate", "accumulate_full", "bf16_reduce"}  # one graph is one micro-batch
-NOT_OF_GRAPHS = {"torchscript", "aot_inductor", "mixed_levels", "bf16_torchscript"}  # levels that lack their ops; see AT_LEVELS
+WHOLE_GRAPH = {"accumulate", "accumulate_full", "bf16_reduce"}  # the whole graph is one micro-batch
+NOT_OF_GRAPHS = {"torchscript", "aot_inductor", "mixed_levels", "bf16_torchscript"}  # levels that lack ops of graph networks; see AT_LEVELS
 
 
 def runs():
-    """(name, family, overrides, ranks)"""
+    """Yields (name, family, overrides, ranks)."""
     for family in FAMILIES:
         graph = "graph" in family
         for variant, overrides in VARIANTS.items():
@@ -114,7 +114,7 @@ def main():
             old, new = (build.train(name, family, overrides, ranks) for build in (before, after))
             found = difference(old, new) or difference(before.validate(name, family, overrides, ranks), after.validate(name, family, overrides, ranks))
             if not found and not isinstance(old, str) and name.endswith(("_default", "_ranks3", "_accumulate")):
-                # The new program goes on from the checkpoint of the old one.
+                # The new program resumes from the checkpoint of the old one.
                 subprocess.run(["cp", "-r", f"{before.output}/{name}", f"{after.output}/{name}_resumed"], check=True)
                 halves = [f"run.folder={after.output}/{name}_resumed", "steps=10", "checkpoint.resume=require"]
                 subprocess.run(["rm", "-rf", f"{after.output}/{name}_resumed/checkpoints/step-00000010"], check=True)

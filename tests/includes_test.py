@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which room may include what: Bazel's visibility guards direct dependencies, this test every #include."""
+"""Checks every #include against the table of rooms. Bazel's visibility checks direct dependencies only."""
 import collections
 import os
 import re
@@ -12,13 +12,13 @@ import sources
 CPP = (".h", ".cc", ".cu", ".cuh")
 COMMENTED = CPP + (".py", ".sh", ".bzl")
 MAX_LINES = 400
-MAX_FILES = 40  # of a folder
+MAX_FILES = 40  # per folder
 
-# Libraries that one room hides from the others (tests use them too).
+# Libraries that only one room may include, apart from tests.
 HIDDEN = {"mpi.h": "sharding", "nccl.h": "sharding", "yaml-cpp/": "configs"}
 LIBTORCH = ("ATen/", "c10/", "torch/", "caffe2/")
 TOO_WIDE = {"torch/torch.h": "17 s a file", "ATen/ATen.h": "6 s a file", "torch/all.h": "17 s a file", "torch/extension.h": "17 s a file"}
-# Linking LibTorch costs 0.35 s at the start: what the config's check is made of does without.
+# Linking LibTorch takes 0.35 s at the start of a program, so the code of `check` does without it.
 WITHOUT_LIBTORCH = re.compile(
     r"configs/.*|base/(?!all_threads|run_program).*|(modules|sharding)/config/.*|trainer/config/(?!scalar_type).*|.*_config\.h|"
     r"sharding/parameters/flat_layout\.(h|cc)|trainer/data/text/token_file\.(h|cc)|.*\.cuh?")
@@ -26,7 +26,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 class Sources:
-    """Files below a folder and what they include."""
+    """The files below a folder and their includes."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -66,7 +66,7 @@ class Sources:
                 yield f"{path} includes {name}, which only {owner} may"
 
     def way_to_libtorch(self, path, seen):
-        """The chain of includes from `path` to a header of LibTorch, or nothing."""
+        """Returns the chain of includes from `path` to a header of LibTorch, or an empty list."""
         seen.add(path)
         for name in self.includes.get(path, []):
             if name.startswith(LIBTORCH):
@@ -98,7 +98,7 @@ class RoomsTest(unittest.TestCase):
 
 
 class ComplaintsTest(unittest.TestCase):
-    """The check itself can fail: one wrong file for each rule, and a right one."""
+    """The check itself can fail: there is one wrong file for each rule, and a right one."""
 
     def complaints(self, files):
         folder = os.path.join(os.environ["TEST_TMPDIR"], "tree")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""kernels/kernels.h, the menu of ops, includes every op and has a line for every function that takes a level."""
+"""Checks the menu of ops, kernels/kernels.h: it includes every op and has a line for every function that takes a
+level."""
 import ast
 import os
 import re
@@ -14,7 +15,7 @@ LISTED = re.compile(r"^// (\w+)\([^()]*\blevel\):\s+(?:// )?\S", re.MULTILINE)
 
 
 def op_names(bzl):
-    """The list OP_NAMES of kernels/op.bzl."""
+    """Returns the list OP_NAMES of kernels/op.bzl."""
     for statement in ast.parse(bzl).body:
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "OP_NAMES":
             return ast.literal_eval(statement.value)
@@ -22,7 +23,8 @@ def op_names(bzl):
 
 
 def missing(menu, headers):
-    """Ops without an include and functions without a line in the menu; `headers` are the texts of all ops' headers."""
+    """Returns the ops without an include and the functions without a line in the menu. `headers` are the texts of
+    all ops' headers."""
     included = re.findall(r'^#include "(.*)"$', menu, re.MULTILINE)
     listed = LISTED.findall(menu)
     for op, text in headers.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pages of the documentation, and what can be wrong with one: long sentences, dead links, names of what is not there."""
+"""Checks of the documentation pages: long sentences, dead links, names of things that do not exist."""
 import fnmatch
 import glob
 import os
@@ -7,17 +7,17 @@ import re
 
 import sources
 
-MAX_WORDS = 35  # of a sentence
+MAX_WORDS = 35  # per sentence
 LONG_SENTENCES = {"README.md": 3}  # that a page may have
 MAX_LINES = {"README.md": 180}
-# Made by a command from the keys' own descriptions.
+# These pages are generated from the descriptions of the keys.
 GENERATED = ("docs/configuration.md",)
 
 TEXTS = (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", ".yaml", ".txt", "BUILD", "strata")
-NOT_ANSWERED_FOR = ("tests/pages.py", "tests/readme_test.py")  # what they name is wrong on purpose
-# Made by commands or brought by users: no checkout has them.
+NOT_ANSWERED_FOR = ("tests/pages.py", "tests/readme_test.py")  # these files name wrong things on purpose
+# Commands or users create these paths, so no checkout has them.
 MADE = ("runs/", "data/", "weights/", "plans/", "checkpoints/", "profile/", "root/", "~/")
-# Of PyTorch, of its peers, and of users.
+# Names of PyTorch, of comparable projects, and of users.
 FOREIGN = {"torch/torch.h", "AttentionalAggregation", "global_add_pool", "global_mean_pool", "fc_norm", "get_cosine_schedule_with_warmup",
            "hosts.txt", "train.bin.json"}
 
@@ -27,23 +27,23 @@ SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"[\w.{},*<>~:-]*/[\w.{},*<>/:-]*")
 FILE = re.compile(r"[\w.<>*-]+\.(?:h|cc|cuh?|py|sh|bzl|yaml|md|jsonl?|txt|bin|npz|svg)")
 KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)(?:[:=].*)?")
-PLACED = re.compile(r"`([\w:]+)` in `([\w./]+)`")  # a function in a file
+PLACED = re.compile(r"`([\w:]+)` in `([\w./]+)`")  # `function` in `file`
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 
 
 def paths(root):
-    """The pages of a checkout, relative to it."""
+    """Returns the pages of a checkout, relative to it."""
     found = [os.path.relpath(path, root) for pattern in ("*.md", "docs/*.md") for path in glob.glob(os.path.join(root, pattern))]
     return sorted(found)
 
 
 def blocks(text):
-    """The text of each block of code."""
+    """Returns the text of each block of code."""
     return [block for _, block in FENCE.findall(text)]
 
 
 def paragraphs(text):
-    """What is read as prose, a paragraph, item or cell of a table each, on one line."""
+    """Returns the prose of a page, each paragraph, list item or table cell on one line."""
     found, current = [], []
 
     def end():
@@ -64,14 +64,15 @@ def paragraphs(text):
 
 
 def sentences(text):
-    """Of prose. A full stop, a question mark or an exclamation mark ends one; a colon and a semicolon do not."""
+    """Yields the sentences of the prose. A full stop, a question mark or an exclamation mark ends one; a colon and a
+    semicolon do not."""
     for paragraph in paragraphs(text):
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
         yield from (part for part in re.split(r"(?<=[.!?])[\"')*]*\s+", shown) if part)
 
 
 def words(sentence):
-    """What is said one after another: marks alone are no words, all that stands in `code` counts."""
+    """Returns the words of a sentence. Marks alone are not words; each word in `code` counts."""
     return [word for word in sentence.split() if re.search(r"\w", word)]
 
 
@@ -80,7 +81,7 @@ def long_sentences(text):
 
 
 def anchors(text):
-    """What a link to a heading of a page ends in."""
+    """Returns the anchors of a page, which links to its headings end in."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("\n", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -90,12 +91,12 @@ def links(text):
 
 
 def spans(text):
-    """All that stands in `code` outside of blocks."""
+    """Returns all `code` spans outside of blocks."""
     return [span.replace("\\|", "|") for paragraph in paragraphs(text) for span in SPAN.findall(paragraph)]
 
 
 def expanded(path):
-    """a.{h,cc} is a.h and a.cc."""
+    """Expands a.{h,cc} to a.h and a.cc."""
     found = re.search(r"{([^{}]*)}", path)
     if not found:
         return [path]
@@ -103,10 +104,10 @@ def expanded(path):
 
 
 class Tree:
-    """What there is to be named: files, keys of a configuration, commands, words of the sources."""
+    """The things that pages may name: files, keys of a configuration, commands, words of the sources."""
 
     def __init__(self, root, reference):
-        """`reference`: the page with all keys."""
+        """`reference` is the page with all keys."""
         self.root = root
         self.words, self.options, self.commands, self.lines = set(FOREIGN), set(), set(), set()
         self.names = {name for folder in ("", "docs") for name in os.listdir(os.path.join(root, folder))}
@@ -119,7 +120,7 @@ class Tree:
             self.words.update(WORD.findall(text))
             self.lines.update(line.strip() for line in text.split("\n"))
             self.options.update(re.findall(r"--[a-z][a-z-]*", text))
-            self.names.update(FILE.findall(text))  # of what programs write too
+            self.names.update(FILE.findall(text))  # also names of files that programs write
             if path == "tools/strata":
                 self.commands.update(re.findall(r"^  ([a-z-]+) ", text.partition("<<END")[2].partition("\nEND")[0], re.MULTILINE))
         self.keys = set(re.findall(r"^\| `([\w.]+)` \|", reference, re.MULTILINE))
@@ -133,7 +134,7 @@ class Tree:
             return self.has_target(folder, name)
         if all(glob.glob(os.path.join(self.root, re.sub(r"<\w+>", "*", each))) for each in expanded(path)):
             return True
-        op, _, rest = path.partition("/")  # rms_norm/aten, as a profile names it
+        op, _, rest = path.partition("/")  # rms_norm/aten, as in a profile
         return os.path.isdir(os.path.join(self.root, "kernels", op)) and set(WORD.findall(rest)) <= self.words
 
     def has_target(self, folder, name):
@@ -144,7 +145,7 @@ class Tree:
             return f'"{name}"' in file.read()
 
     def has_name(self, path, name):
-        """False only where a file does not have a name: whether there is a file is said elsewhere."""
+        """Returns false if the file exists and does not contain the name. Another check reports missing files."""
         path = os.path.join(self.root, path)
         if not os.path.isfile(path):
             return True
@@ -155,14 +156,14 @@ class Tree:
         return bool(fnmatch.filter(self.names, re.sub(r"<\w+>", "*", name)))
 
     def unknown_key(self, span):
-        """The first key of a span like `run.folder`, `gather: shared` or `{a: b}` that no configuration has."""
+        """Returns the first unknown key of a span such as `run.folder`, `gather: shared` or `{a: b}`."""
         key = KEY.fullmatch(span)
         if key and key.group(1).split(".")[0] in self.keys and key.group(1) not in self.keys:
             return key.group(1)
         return next((key for key in re.findall(r"(?:^|[{,]\s*)([a-z_]+): ", span) if key not in self.parts), None)
 
     def complaints_about(self, span):
-        """What is wrong with one that stands in `code`."""
+        """Yields the errors of one `code` span."""
         if span.startswith("tools/strata ") and span.split()[1] not in self.commands:
             yield f"there is no command {span.split()[1]}"
         for option in re.findall(r"(?:^|\s)(--[a-z][a-z-]*)", span):
@@ -186,7 +187,7 @@ class Tree:
                     yield f"the sources do not have the word {word} of `{span}`"
 
     def complaints(self, path, text):
-        """All that is wrong with a page."""
+        """Yields all errors of a page."""
         if text.count("\n") > MAX_LINES.get(path, text.count("\n")):
             yield f"{path} has {text.count(chr(10))} lines, more than {MAX_LINES[path]}"
         for link in links(text):

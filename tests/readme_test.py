@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the pages show of the project is what the project says of itself."""
+"""Checks that the pages agree with the programs and the sources."""
 
 import glob
 import os
@@ -35,20 +35,20 @@ def read(path):
 
 
 def commands_of(texts):
-    """The arguments of each command with a configuration in blocks of code, but for those that a reader has to fill in."""
+    """Returns the arguments of each command with a configuration in blocks of code, except those with placeholders."""
     lines = [line for text in texts for block in pages.blocks(text) for line in ARGUMENTS.findall(block)]
     found = [shlex.split(line, comments=True) for line in lines]
     return [words for words in found if words[0] != "configs/mine.yaml" and "--hosts" not in words]
 
 
 def lines_of(key, texts):
-    """`key={...}` for each line `key: {...}` in blocks of code."""
+    """Returns `key={...}` for each line `key: {...}` in blocks of code."""
     pattern = re.compile(rf"^{key}: {{(.*?)}}(?:  .*)?$", re.MULTILINE)
     return [f"{key}={{{line}}}" for text in texts for block in pages.blocks(text) for line in pattern.findall(block)]
 
 
 def table_of_rooms(text):
-    """{room: those that it may include} as a page has it."""
+    """Returns {room: rooms that it may include} as a page lists them."""
     rows = re.findall(r"^\| `([\w/<>]+)` \| [^|]* \| ([^|]*) \|$", text.partition("| room |")[2].partition("\n\n")[0], re.MULTILINE)
     return {room: " ".join(re.findall(r"`([^`]+)`", known)) if known.startswith("`") else known for room, known in rows}
 
@@ -102,7 +102,7 @@ class PagesTest(unittest.TestCase):
             self.assertEqual(errors_of(*words), "", words)
 
     def test_sections(self):
-        """Each line `model: {...}` and `data: {...}` fits a shipped configuration, or one with another such line."""
+        """Each line `model: {...}` and `data: {...}` fits a shipped configuration, alone or with another such line."""
         lines = {key: lines_of(key, self.texts.values()) for key in ("model", "data")}
         configs = glob.glob(ROOT + "/configs/quickstart*.yaml")
         for key, other in (("model", "data"), ("data", "model")):
@@ -138,7 +138,7 @@ class PagesTest(unittest.TestCase):
 
 
 class ComplaintsTest(unittest.TestCase):
-    """Each check can fail: a wrong page for each, and a right one."""
+    """Each check can fail: there is a wrong page for each, and a right one."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The rooms of the source tree, bottom to top, and what each may include of ours besides itself."""
+"""The rooms of the source tree, bottom to top, and the other rooms that each may include."""
 
-# A room may name only rooms that stand above it in this table, so there is no circle. "kernels/<op>" is the folder of any op.
+# A room may list only rooms above it in this table, so there is no circle. "kernels/<op>" means the folder of any op.
 MAY_INCLUDE = {
     "base": "",
     "configs": "base",
@@ -39,12 +39,12 @@ MAY_INCLUDE = {
                      "trainer/memory trainer/tasks trainer/report trainer/model",
     "trainer/profile": "base configs modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
 }
-# These stand above all others: each may include everything but those after it.
+# These rooms are at the top. Each may include everything except the ones after it.
 TOP = ("trainer", "tools", "tests")
 
 
 def room_of(path):
-    """The room of a file, or of what an include names."""
+    """Returns the room of a file or of an include."""
     folder = path.rpartition("/")[0]
     if folder in MAY_INCLUDE or folder in TOP:
         return folder

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The sources of the checkout, for tests that look at all of them."""
+"""The sources of the checkout, for tests that read all of them."""
 import os
 
 ROOMS = ("base", "configs", "kernels", "modules", "sharding", "trainer", "tools", "tests")
 
 
 def root():
-    """The checkout that Bazel's links in the working directory lead to."""
+    """Returns the checkout that Bazel's links in the working directory lead to."""
     return os.path.dirname(os.path.realpath("WORKSPACE"))
 
 
 def files(folder, endings):
-    """Paths below `folder` in the rooms, relative to it, by ending."""
+    """Yields the paths of files with these endings in the rooms below `folder`, relative to it."""
     for room in ROOMS:
         for place, folders, names in os.walk(os.path.join(folder, room)):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))

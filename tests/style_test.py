@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sources look as the formatter leaves them, scripts parse, and nobody's machine is named in them."""
+"""Checks that sources are formatted, scripts parse, and no file names a user's machine."""
 import glob
 import os
 import re
@@ -10,19 +10,19 @@ import unittest
 import pages
 import sources
 
-# Another version formats differently; Debian 12 and Ubuntu 24.04 both have this one.
+# Another version formats differently. Debian 12 and Ubuntu 24.04 both have this one.
 CLANG_FORMAT = "clang-format-14"
 
 
 def misformatted(folder, paths):
-    """Those that clang-format would change, by its own words."""
+    """Returns the files that clang-format would change, according to its own messages."""
     result = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", "--style=file", *paths], cwd=folder, capture_output=True,
                             text=True, check=False)
     return sorted({line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
 
 
 def named_places(folder, paths):
-    """Hosts, and homes of somebody, that files name."""
+    """Returns hosts and home folders that files name."""
     pattern = re.compile(r"https?://|/root/|/home/|deb\.debian\.org|pypi\.org|--index-url")
     found = []
     for path in paths:
@@ -58,7 +58,8 @@ class StyleTest(unittest.TestCase):
                     self.assertTrue(shell.startswith("#!"), "an executable script without #!")
 
     def test_names_no_host_and_no_home(self):
-        """Packages come from the ordinary clients' own sources, and paths from the environment. Links of pages are relative."""
+        """Packages come from the default sources of apt and pip, and paths from the environment. Links of pages are
+        relative."""
         root = sources.root()
         paths = list(sources.files(root, (".h", ".cc", ".cu", ".py", ".sh", ".bzl", "strata", "BUILD", ".txt", ".yaml"))) + pages.paths(root)
         paths += [os.path.relpath(path, root) for path in glob.glob(root + "/.github/*/*")]

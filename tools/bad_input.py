@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a program ends whose input or output cannot be used: with a line that says so, and an exit code."""
+"""The exit of a program whose input or output cannot be used: a message of one line and an exit code."""
 import sys
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench_step CONFIG [a.b.c=value ...]: the time of a whole training step of a configuration, on random data.
+// bench_step CONFIG [a.b.c=value ...]: measures whole training steps of a configuration, on random data.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -36,7 +36,7 @@ struct Request {
   int64_t warm_up = 10, steps = 30;
   std::string json;  // file to append a line to; empty: none
   int64_t profiled_steps = 10;
-  std::string profile;  // folder for all that is known of those; empty: only their breakdown is told
+  std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
 };
 
 template <class Model>
@@ -46,8 +46,8 @@ nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, cons
   return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model), graph));
 }
 
-// Milliseconds of a profiled step on rank 0: what adds up to it, and all communication, hidden or not. Where kernels of
-// a graph's replay could not be named, `other` has their time and `difference` says so.
+// Milliseconds of a profiled step on rank 0: the parts that add up to the step, and all communication, hidden or not.
+// If kernels of a graph replay could not be named, `other` has their time and `difference` says so.
 nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes>& times) {
   if (!times) return nullptr;
   const auto milliseconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; };
@@ -96,8 +96,8 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"breakdown", breakdown(measured.profiled)}};
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
-    // The first one has the start of the profiler in its time, the last one its end: of fewer than 3 no median is free
-    // of them.
+    // The time of the first step includes the start of the profiler, that of the last step its end. With fewer than 3
+    // steps the median includes one of them.
     json["profile_overhead"] = nullptr;
     if (measured.profiled_milliseconds.size() >= 3) {
       json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
@@ -107,7 +107,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
 }
 
 ExitCode run(LoadedConfig loaded, const Request& request) {
-  // After the steps that count, which nobody watches.
+  // The profiled steps come after the measured ones, which run without a profiler.
   const int64_t before = request.warm_up + request.steps;
   loaded.config.profile.steps.reset();
   if (request.profiled_steps > 0) {
@@ -116,7 +116,8 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   const tools::RandomData data(loaded.config.model, loaded.config.data);
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
   trainer::start_rank(loaded, bootstrap);
-  // Behind the comparison of the ranks' configurations and the look at the plan: each rank reads files of its own.
+  // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
+  // files.
   loaded.config.data = data.config();
   trainer::settle_memory(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
@@ -167,7 +168,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "--profile-steps is 0, and --profile wants the profile of at least one step\n");
     return static_cast<int>(ExitCode::configuration);
   }
-  // Nothing is written into the run's folder, and no data of it is read.
+  // The benchmark writes nothing into the run's folder and reads none of its data.
   std::vector<std::string> overrides = {"run.folder=unused"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   std::optional<LoadedConfig> loaded;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Text to token ids and back, by the tokenizer that `prepare text` wrote beside the token files.
+"""Text to token ids and back, with the tokenizer that `prepare text` wrote beside the token files.
 
-bpe_text.py encode TOKENIZER TEXT prints ids in one line; bpe_text.py decode TOKENIZER turns ids on its input into text.
+bpe_text.py encode TOKENIZER TEXT prints ids in one line. bpe_text.py decode TOKENIZER reads ids from its input
+and prints text.
 """
 import sys
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the weights of a checkpoint as whole fp32 tensors into safetensors files, under our names or as a folder of
-// Hugging Face or of timm.
+// Writes the weights of a checkpoint as whole fp32 tensors into safetensors files, with Strata's names or as a folder
+// of Hugging Face or timm.
 #include <ATen/ops/empty.h>
 
 #include <CLI/CLI.hpp>
@@ -30,14 +30,14 @@ namespace {
 using tools::Weight;
 using trainer::FoundCheckpoint;
 
-constexpr uint64_t kLargestTokenizer = 100'000'000;  // those with 260,000 words have 33 MB
+constexpr uint64_t kLargestTokenizer = 100'000'000;  // a tokenizer with 260,000 words has 33 MB
 
-// The fp32 weights of a checkpoint, or their moving average; the optimizer's other tensors stay behind.
+// The fp32 weights of a checkpoint or their moving average. The other tensors of the optimizer are not exported.
 struct Source {
   const FoundCheckpoint& found;
-  const std::string state;  // what follows the names of parameters: /master, /average
+  const std::string state;  // suffix of parameter names: /master, /average
 
-  // Elements of a parameter.
+  // Reads some elements of a parameter.
   at::Tensor read(const std::string& name, const std::vector<int64_t>& shape, int64_t first, int64_t count) const {
     const trainer::TensorPiece piece = {name + state, shape, first, at::empty({count}, at::kFloat)};
     read_pieces(found, {piece});
@@ -85,7 +85,7 @@ struct Request {
   uint64_t file_bytes = tools::kDefaultFileBytes;
 };
 
-// What images were made of before the model saw them.
+// Returns the normalization and the crop of the images that the model was trained on.
 hf::PixelValues pixels_of(const trainer::EncodedImagesConfig& data, int64_t channels) {
   return {{data.mean.begin(), data.mean.begin() + channels},
           {data.deviation.begin(), data.deviation.begin() + channels},
@@ -131,7 +131,7 @@ std::string export_to_others(const Request& request, const Source& source) {
   const std::string text = config_for(*model, config.data);
   const std::string written = write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes);
   replace_file(request.folder + "/config.json", text);
-  const std::string tokenizer = request.run + "/tokenizer.json";  // where the data of the run had one
+  const std::string tokenizer = request.run + "/tokenizer.json";  // exists if the data of the run had one
   if (std::filesystem::exists(tokenizer)) {
     replace_file(request.folder + "/tokenizer.json", read_text_file(tokenizer, kLargestTokenizer));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// generate RUN: samples from the newest checkpoint of a language model; text for byte tokens, ids for others.
+// generate RUN: samples from the newest checkpoint of a language model. It prints text for byte tokens, ids for others.
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/multinomial.h>
@@ -42,10 +42,10 @@ struct Request {
   std::string device = "auto";
 };
 
-// Is there on every device and at every length, whatever levels the run was trained at.
+// aten exists on every device and for every length, whatever levels the run was trained at.
 constexpr kernels::Level kLevel = kernels::Level::aten;
 
-// The first GPU, or the CPU: what is sampled is the same but for rounding.
+// Returns the first GPU, or the CPU. The samples are the same on both, except for rounding.
 at::Device choose_device(const std::string& wish) {
   using sharding::DeviceWish;
   const auto known = names(DeviceWish{});
@@ -60,7 +60,7 @@ at::Device choose_device(const std::string& wish) {
   return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
 }
 
-// The weights of a checkpoint by name, in full and without gradients.
+// Returns the weights of a checkpoint by name, unsharded and without gradients.
 std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config, const FoundCheckpoint& found,
                                                at::Device device) {
   std::map<std::string, at::Tensor> weights;
@@ -90,7 +90,7 @@ const modules::TransformerConfig& language_model(const modules::ModelConfig& any
                                            std::string(modules::ModelConfig::kTypes.at(any.type.index())));
 }
 
-// One more token at a time, from the last `sequence` ones.
+// Samples one token at a time from the last `sequence` tokens.
 class Sampler {
  public:
   Sampler(const modules::ModelConfig& model, const FoundCheckpoint& found, at::Device device)

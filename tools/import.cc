@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Turns a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights under our
-// names, and says which `model:` they are.
+// Converts a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights with
+// Strata's names, and prints their `model:` section.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
@@ -30,14 +30,14 @@ using trainer::WeightsFolder;
 
 constexpr uint64_t kLargestConfig = 1'000'000;
 
-// GPT-2's prefix may be missing.
+// GPT-2's prefix is optional.
 std::string name_in(const WeightsFolder& folder, const std::string& name) {
   if (folder.find(name) == nullptr && name.starts_with(hf::kGpt2Prefix)) return name.substr(sizeof hf::kGpt2Prefix - 1);
   return name;
 }
 
-// All that does not fit, at once: a parameter without a tensor, of another shape or of no floats, a tensor without a
-// parameter.
+// Reports all errors at once: a parameter without a tensor, a tensor without a parameter, a wrong shape, or a type that
+// is no float.
 void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parameters, bool tied) {
   std::string problems;
   std::set<std::string> used;
@@ -76,7 +76,7 @@ at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter
 struct Request {
   std::string from, to;
   uint64_t file_bytes = tools::kDefaultFileBytes;
-  std::optional<int64_t> image_size, classes;  // other ones than the folder's
+  std::optional<int64_t> image_size, classes;  // if they differ from those of the folder
 };
 
 tools::Weight weight_of(const WeightsFolder& folder, const hf::Parameter& parameter) {
@@ -95,8 +95,8 @@ std::vector<tools::Weight> weights_for(const modules::TransformerConfig& model, 
   return weights;
 }
 
-// `model` becomes what was asked for: positions for another image size are interpolated, a head of other classes is
-// zeros.
+// Writes the requested sizes into `model`. Positions are interpolated for another image size. The head is zeros if the
+// number of classes differs.
 std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, const WeightsFolder& folder,
                                        const Request& request) {
   const auto stored = hf::parameters(model);

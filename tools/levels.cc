@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// levels [--json]: which op exists at which level, from the kernel tables themselves: a table in Markdown, or one JSON
-// object for each op, level and device.
+// levels [--json]: prints which op exists at which level, read from the kernel tables: a Markdown table, or one JSON
+// object per op, level and device.
 #include "kernels/levels.h"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 using strata::kernels::kLevelNames;
 using strata::kernels::LevelRow;
 
-// "CPU, GPU", or "-" where the slot is empty.
+// Returns "CPU, GPU", "CPU", "GPU", or "-" if the slot is empty.
 std::string cell(const std::vector<LevelRow>& matrix, std::string_view op, size_t level) {
   std::string text;
   for (const LevelRow& row : matrix) {
@@ -45,7 +45,7 @@ void print_table(const std::vector<LevelRow>& matrix) {
   }
   std::printf("%s\n%s\n", head.c_str(), line.c_str());
   std::string_view last;
-  for (const LevelRow& row : matrix) {  // the rows of an op stand together
+  for (const LevelRow& row : matrix) {  // the rows of an op are consecutive
     if (row.op == last) continue;
     last = row.op;
     std::string cells;

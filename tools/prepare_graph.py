@@ -29,7 +29,8 @@ def fnv_1a(text):
 
 
 class Nouns:
-    """What data.noun says of each synset: offset, class, noun pointers, gloss. Its format is described in wndb(5WN)."""
+    """The content of data.noun: offset, class, noun pointers and gloss of each synset. wndb(5WN) describes the
+    format."""
 
     def __init__(self, path):
         self.offsets, self.classes, self.pointers, self.glosses = [], [], [], []
@@ -69,7 +70,7 @@ class Nouns:
 
 
 def undirected_edges(pointers):
-    """Row offsets and columns: both directions, sorted, each once."""
+    """Returns row offsets and columns: both directions of each pointer, sorted, each once."""
     nodes = len(pointers)
     pairs = numpy.array([(node, other) for node, others in enumerate(pointers) for other in others if other != node], dtype=numpy.int64)
     keys = numpy.unique(numpy.concatenate([pairs[:, 0] * nodes + pairs[:, 1], pairs[:, 1] * nodes + pairs[:, 0]])) if len(pairs) else pairs.ravel()
@@ -78,7 +79,8 @@ def undirected_edges(pointers):
 
 
 def bag_of_words(glosses, words):
-    """Row offsets, columns and values of the sparse matrix; columns are the words by falling frequency, then by name."""
+    """Returns row offsets, columns and values of the sparse matrix. Columns are the words by falling frequency, then
+    by name."""
     found = [set(re.findall("[a-z]{2,}", gloss.lower())) for gloss in glosses]
     frequency = collections.Counter(word for each in found for word in each)
     column = {word: i for i, word in enumerate(sorted(frequency, key=lambda word: (-frequency[word], word))[:words])}

@@ -17,13 +17,13 @@ from bad_input import BadInput, run
 
 HEADER_INTS = 256
 FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
-MAX_TOKENS = (1 << 31) - 1  # an int32 of the header
-CHUNK_BYTES = 1 << 24  # of text at a time: a text of any size fits the memory
+MAX_TOKENS = (1 << 31) - 1  # the header stores the count as int32
+CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 END_OF_CHUNK = b"\n"
 
 
 class Text:
-    """Files one after another, as one text that is read piece by piece."""
+    """Files that are read one after another, as one text, piece by piece."""
 
     def __init__(self, paths):
         self.paths = paths
@@ -39,7 +39,7 @@ class Text:
         self.bytes = sum(self.sizes)
 
     def read(self, start, stop):
-        """Bytes [start, stop) in pieces that never cross a file."""
+        """Yields bytes [start, stop) in pieces that never cross a file."""
         offset = 0
         for path, size in zip(self.paths, self.sizes):
             first, last = max(start - offset, 0), min(stop - offset, size)
@@ -56,7 +56,7 @@ class Text:
                     yield piece
 
     def character_boundary(self, position):
-        """The first position from `position` on at which no UTF-8 character is cut."""
+        """Returns the first position from `position` on that is not inside a UTF-8 character."""
         for piece in self.read(position, min(position + 4, self.bytes)):
             for byte in piece:
                 if byte & 0xC0 != 0x80:
@@ -66,7 +66,7 @@ class Text:
 
 
 class ByteTokenizer:
-    """Token = byte."""
+    """Each byte is a token."""
 
     name, vocabulary, bytes_per_id = "bytes", 256, 2
 
@@ -76,7 +76,7 @@ class ByteTokenizer:
 
 
 class TextTokenizer:
-    """Words of a vocabulary, by the package `tokenizers`; loading it takes 0.2 s, which byte tokens need not wait for."""
+    """A tokenizer of the package `tokenizers`. Loading it takes 0.2 s, which byte tokens avoid."""
 
     def __init__(self, name, tokenizer):
         self.name, self.tokenizer = name, tokenizer
@@ -85,7 +85,7 @@ class TextTokenizer:
 
     @classmethod
     def trained(cls, text, stop, vocabulary):
-        """A byte-level byte-pair encoding, trained on the part of the text that a model is trained on."""
+        """A byte-level byte-pair encoding, trained on the training part of the text."""
         import tokenizers
 
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -102,16 +102,16 @@ class TextTokenizer:
 
         try:
             tokenizer = tokenizers.Tokenizer.from_file(path)
-        except Exception as error:  # the package knows no narrower one
+        except Exception as error:  # the package raises no narrower one
             raise BadInput(f"{path}: cannot be read as the tokenizer.json of a model: {error}") from error
-        # How long samples are is for the run to say.
+        # The run decides the length of samples, so the tokenizer must not cut or pad.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return cls(os.path.basename(path), tokenizer)
 
     @staticmethod
     def pieces(text, start, stop):
-        """(bytes, characters) of the text, cut after line ends where there are any."""
+        """Yields (bytes, characters) of the text, cut after line ends if there are any."""
         rest = b""
         position = start
         for piece in text.read(start, stop):
@@ -142,7 +142,7 @@ def decoded(piece, position):
 
 
 def replace_file(path, content):
-    """Writes the file so that its name never stands for half of it."""
+    """Writes the file under a temporary name and renames it, so that a half-written file never has its name."""
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
         file.write(content)
@@ -152,7 +152,7 @@ def replace_file(path, content):
 
 
 class TokenFileWriter:
-    """One token file and its sidecar. It gets its name when it is complete."""
+    """One token file and its sidecar. They get their names when they are complete."""
 
     def __init__(self, path, tokenizer):
         self.path, self.tokenizer = path, tokenizer
@@ -196,7 +196,8 @@ class TokenFileWriter:
 
 
 def write_split(name, chunks, tokenizer, arguments, sources):
-    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... when the text needs more than one. Returns (files, tokens)."""
+    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... if the text needs several files. Returns (files,
+    tokens)."""
     many = arguments.shard_tokens is not None
     limit = arguments.shard_tokens or MAX_TOKENS
     files = tokens = 0
@@ -223,7 +224,7 @@ def write_split(name, chunks, tokenizer, arguments, sources):
 
 
 def share(text):
-    """A share such as 0.1, exactly: nine tenths of the bytes is then a whole division."""
+    """A share such as 0.1 as an exact fraction, so that nine tenths of the bytes is a whole division."""
     value = fractions.Fraction(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
@@ -258,7 +259,7 @@ def parse_arguments():
 
 
 def claim_folder(arguments):
-    """Makes the folder. Old token files are refused or removed: a glob would mix them with the new ones."""
+    """Creates the folder. Old token files are refused or removed, because a glob would mix them with the new ones."""
     os.makedirs(arguments.output, exist_ok=True)
     old = [name for name in os.listdir(arguments.output) if name.endswith((".bin", ".bin.json"))]
     if old and not arguments.overwrite:

@@ -20,7 +20,7 @@ constexpr int64_t kSamples = 256, kMostNumbers = 64 << 20;
 
 class Random {
  public:
-  // Below `bound`.
+  // Returns a number below `bound`.
   uint64_t next(int64_t bound) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return (state_ >> 33) % static_cast<uint64_t>(bound);
@@ -34,7 +34,7 @@ void finish(std::ofstream& file, const std::string& path) {
   if (!file.flush()) throw Error(ExitCode::storage, path + ": cannot be written");
 }
 
-// Tokens of all the vocabulary, in the format of llm.c.
+// Writes random tokens of the whole vocabulary, in the format of llm.c.
 void write_tokens(const std::string& path, int64_t count, int64_t vocabulary) {
   std::ofstream file(path, std::ios::binary);
   const std::array<int32_t, 256> header{20240801, 7, static_cast<int32_t>(count)};
@@ -47,7 +47,7 @@ void write_tokens(const std::string& path, int64_t count, int64_t vocabulary) {
   finish(file, path);
 }
 
-// An array of bytes below `bound` in the IDX format.
+// Writes an array of random bytes below `bound`, in the IDX format.
 void write_bytes(const std::string& path, std::initializer_list<int64_t> sizes, int64_t bound) {
   std::ofstream file(path, std::ios::binary);
   for (const size_t byte : {size_t{0}, size_t{0}, size_t{8}, sizes.size()}) file.put(static_cast<char>(byte));

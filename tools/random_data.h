@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random data for a model, in a folder of its own that is there as long as this is. What is in it does not matter to
-// the time of a step; how large a graph is does.
+// Random data for a model, in a folder that exists as long as this object. Their values do not change the time of a
+// step, but the size of a graph does.
 #pragma once
 
 #include "base/temporary_folder.h"
@@ -11,8 +11,9 @@ namespace strata::tools {
 
 class RandomData {
  public:
-  // Enough for 256 samples; fewer of very large ones. A synthetic graph stays as it is; any other becomes one of 10,000
-  // nodes, with as many sampled neighbors. Many graphs are read from their own folder.
+  // Makes data for 256 samples, fewer if samples are very large. A synthetic graph stays as it is. Another single graph
+  // becomes one of 10,000 nodes with the same sampling of neighbors. Data sets of many graphs are read from their own
+  // folder.
   RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data);
 
   const trainer::DataConfig& config() const { return config_; }

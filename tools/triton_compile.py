@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""triton_compile.py SOURCE HEADER CODE: compiles the kernels of a _triton.py file to cubins, without a GPU, and writes the
-C++ that embeds and launches them (see kernels/runtime/triton_runtime.h)."""
+"""triton_compile.py SOURCE HEADER CODE: compiles the kernels of a _triton.py file to cubins, without a GPU. It
+writes the C++ that embeds and launches them (see kernels/runtime/triton_runtime.h)."""
 import importlib
 import os
 import re
@@ -38,8 +38,8 @@ def compile_one(kernel, specialization):
 
 
 def check_entry(kernel, compiled):
-    """The launcher knows this form only: the arguments in order, two pointers to scratch memory that is never used, one
-    block per program, nothing cooperative."""
+    """The launcher supports only this form: the arguments in order, two pointers to scratch memory that is never
+    used, one block per program, no cooperative launch."""
     metadata = compiled.metadata
     entry = re.search(r"\.entry\s+(\w+)\(([^)]*)\)", compiled.asm["ptx"])
     widths = [int(width) for width in re.findall(r"\.param\s+\.[a-z](\d+)", entry[2])]
@@ -53,7 +53,7 @@ def check_entry(kernel, compiled):
 
 
 def literal(data):
-    """Bytes as a C++ string: a digit after an octal escape of three digits is no part of it."""
+    """Returns bytes as C++ strings. A digit after an octal escape of three digits is not part of it."""
     text = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)
     return "\n".join(f'    "{line}"' for line in split_escapes(text, 16000))
 
@@ -78,7 +78,7 @@ def parameters(kernel):
 
 
 def launcher(name, kernel, compiled):
-    """The C++ of one kernel: its cubins, the table of its specializations and its launcher."""
+    """Returns the C++ of one kernel: its cubins, the table of its specializations and its launcher."""
     pointers = [argument for argument, kind in kernel.arguments.items() if kind[0] == "*"]
     numbers = [argument for argument, kind in kernel.arguments.items() if kind in ("i32", "i64")] + list(kernel.sizes)
     constants = list(compiled[0][0].constants)

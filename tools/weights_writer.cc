@@ -67,7 +67,7 @@ void write_file(const std::string& path, const Weights& weights) {
   file.close();
 }
 
-// Whoever opens the folder would find two models in it, and may take the older one.
+// A reader of the folder would find two models in it and might load the older one.
 void refuse_other_weights(const std::string& folder) {
   std::error_code problem;
   for (const auto& entry : fs::directory_iterator(folder, problem)) {

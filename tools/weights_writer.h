@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes fp32 tensors into FOLDER/model.safetensors, or into several files with an index when they are large.
+// Writes fp32 tensors into FOLDER/model.safetensors, or into several files with an index if they are large.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +14,15 @@ namespace strata::tools {
 struct Weight {
   std::string name;
   std::vector<int64_t> shape;
-  std::function<at::Tensor()> values;  // fp32, contiguous; asked for when its turn comes: one at a time is in memory
+  // Returns fp32, contiguous. It is called for one weight at a time, so that only one is in memory.
+  std::function<at::Tensor()> values;
 };
 
 inline constexpr uint64_t kDefaultFileBytes = 5'000'000'000;
 
-// Makes the folder. A file holds as many weights, in the order of their names, as fit into `file_bytes`; a single
-// larger one has a file of its own. Files appear under their names when all of them are written. Throws Error(storage)
-// when the folder has weights or an index already. Returns one sentence that says what was written.
+// Creates the folder. A file holds as many weights as fit into `file_bytes`, in the order of their names. A larger
+// weight has a file of its own. Files get their names only when all of them are written. Throws Error (storage) if the
+// folder already has weights or an index. Returns a sentence that describes what was written.
 std::string write_weights(const std::string& folder, std::vector<Weight> weights, uint64_t file_bytes);
 
 }  // namespace strata::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// check CONFIG [a.b.c=value ...]: says all that is wrong with a configuration, before MPI and LibTorch are loaded.
+// check CONFIG [a.b.c=value ...]: reports all errors of a configuration, without MPI and LibTorch.
 #include <algorithm>
 #include <cstdio>
 #include <functional>

@@ -13,7 +13,7 @@ Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicato
   const at::NoGradGuard no_gradients;
   Tensor sums;
   model.begin_step();
-  // All ranks take part in every round, also those for which no samples are left: the layers' collectives need them.
+  // Every rank takes part in every round, also without samples of its own, because the layers have collectives.
   for (int64_t round = 0; round < samples; round += micro_batch * world.size()) {
     const MicroBatch batch = task.evaluation_batch(round + world.rank() * micro_batch, micro_batch, samples);
     const Tensor part = task.evaluation_sums(to_device(batch, world.device()));

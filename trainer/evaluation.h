@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The mean loss and other means of a model over validation samples, shared between ranks.
+// The mean loss and other metrics of a model over validation samples, which are split over ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 namespace strata::trainer {
 
 struct Evaluation {
-  std::vector<double> means;  // over the items, of what Task::evaluation_sums sums: first the loss
+  std::vector<double> means;  // means over the items of the sums of Task::evaluation_sums; the first one is the loss
   int64_t items = 0;
 };
 
-// Over the first `samples` validation samples, `micro_batch` at a time on each rank. Collective; the same on all ranks.
-// `sign_of_life` is called after every micro-batch: all of them may take longer than a rank may be silent.
+// Evaluates the first `samples` validation samples, `micro_batch` per rank at a time. Collective; the result is the
+// same on all ranks. `sign_of_life` is called after every micro-batch, because an evaluation may take longer than the
+// watchdog waits.
 Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
                     int64_t samples, const std::function<void()>& sign_of_life);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one fault that a test asks for (`fault:` in the configuration): at one step, on one rank.
+// Injects the fault that a test asks for (`fault:` in the configuration), in one step on one rank.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ namespace strata::trainer {
 
 class FaultInjection {
  public:
-  // `communicator` is where an additional collective goes.
+  // `communicator` is the one on which an additional collective runs.
   FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator);
 
   void begin_step(int64_t step) { now_ = armed_ && step == step_; }
 
-  // In the middle of the forward of a layer: kill, hang, exception, an additional collective.
+  // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
+  // collective.
   modules::Layer around(modules::Layer layer);
-  // nan: into the first element of the group's first gradient, before it is reduced.
+  // Writes a NaN into the first element of the group's first gradient, before it is reduced.
   void before_reduce(sharding::ShardedParameterGroup& group);
 
  private:
@@ -29,7 +30,7 @@ class FaultInjection {
 
   Fault kind_;
   sharding::Communicator& communicator_;
-  bool armed_ = false, now_ = false;  // on this rank; in this step
+  bool armed_ = false, now_ = false;  // armed_: the fault is for this rank; now_: it is for this step
   int64_t step_ = 0;
 };
 

@@ -19,7 +19,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// A line for each parameter that is missing, has another shape, or is not the model's.
+// Returns a line for each parameter that is missing, has another shape, or is unknown to the model.
 std::string differences(const WeightsFolder& folder, const ShardedModel& model) {
   constexpr int kMostLines = 20;
   int count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights that a new run starts from instead of random ones.
+// Loads weights that a new run starts from instead of random ones.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace strata::trainer {
 
-// Fills masters and compute copies from a folder of weights under this project's names; each rank reads what it holds.
-// Throws Error(configuration) with all differences when the folder has other parameters than the model. Collective.
+// Fills masters and compute copies from a folder of weights with Strata's names. Each rank reads only its shards.
+// Throws Error (configuration) with all differences if the parameters are not those of the model. Collective.
 void load_initial_weights(const std::string& folder, ShardedModel& model, const Ranks& ranks);
 
 }  // namespace strata::trainer

@@ -37,13 +37,13 @@ using modules::StepContext;
 using modules::Stream;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 3;  // the least time of them counts; the first makes what is made once
+constexpr int kRounds = 3;  // the shortest time of them counts; the first round creates handles and workspaces
 
 void wait_for(at::Device device) {
   if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
 }
 
-// The first layer of each kind in the middle of its like, for every layer.
+// Returns for every layer the layer that is measured for it: the middle one among the layers of the same kind.
 std::vector<int64_t> representatives(const std::vector<modules::Module>& all, const PrecisionConfig& precision,
                                      const modules::KernelsConfig& kernels, size_t layers) {
   std::vector<std::string> kind_of(layers);
@@ -64,7 +64,7 @@ std::vector<int64_t> representatives(const std::vector<modules::Module>& all, co
   return result;
 }
 
-// Runs layers as it is told and watches them.
+// Runs each layer in the way that `set` gave it and measures it.
 class Trial {
  public:
   Trial(at::Device device, size_t layers) : device_(device), how_(layers, Recompute::full), costs_(layers) {}
@@ -90,7 +90,7 @@ class Trial {
   }
 
   void begin(AllocationMeter& meter) { meter_ = &meter; }
-  // The backward is over. Where inputs of the model need no gradient, nothing came by in front of its first layer.
+  // Called after the backward. If the inputs of the model need no gradient, no node before the first layer ran.
   void end() {
     if (under_way_) end_of_backward(*under_way_);
   }
@@ -124,17 +124,16 @@ class Trial {
   std::optional<size_t> under_way_;  // the layer whose backward has begun
 };
 
-// Parameters, optimizer, the graph that stays on the device, and batches: what is predicted of them, but for the
-// batches, which are there.
+// Bytes of parameters, optimizer, the resident graph and batches. All are predicted except the batches, which exist.
 int64_t standing_bytes(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table, const Task& task,
                        const MicroBatch& batch, bool on_gpu) {
   int64_t of_batch = 0;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
-  const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
+  const int64_t copies = on_gpu ? 3 : 1;  // the number of copies in the feed
   return sum_of(standing_memory(config, table, graph_sizes_of(task))) + copies * config.micro_batches() * of_batch;
 }
 
-// The largest of each cost: ranks have other batches and other parts of a graph.
+// Returns the maximum of each cost over ranks, because ranks have different batches and different parts of a graph.
 StepCosts most_of(const std::vector<std::string>& of_ranks) {
   StepCosts most;
   for (const std::string& text : of_ranks) {
@@ -203,7 +202,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
         costs.layers[i][static_cast<size_t>(how)] = best[static_cast<size_t>(like[i])];
       }
     }
-    for (auto& ways : costs.layers) {  // who computes more takes no less time: what says otherwise is noise
+    for (auto& ways : costs.layers) {  // more recomputation never takes less time: a smaller number is noise
       for (size_t how = 1; how < ways.size(); ++how) {
         ways[how].milliseconds = std::max(ways[how].milliseconds, ways[how - 1].milliseconds);
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measures what layers cost in each way of gradient checkpointing, on a model of the run that is thrown away
+// Measures the cost of layers with each kind of gradient checkpointing. It uses a model of the run and throws it away
 // afterwards.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace strata::trainer {
 
-// Collective. A few micro-batches in which all layers compute all again, but one of each kind (with the same levels and
-// precision), which is measured; bytes by the allocator, times of its backward. No weight moves: nothing of the run
-// follows from it but the costs, which are the same on all ranks: those of the rank that each is the most on.
+// Runs a few micro-batches with full recomputation in all layers except one of each kind (same levels and precision),
+// which is measured. Bytes come from the allocator, times from the backward. No weight changes. Each cost is the
+// maximum over ranks, so it is the same on all ranks. Collective.
 StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& bootstrap);
 
 }  // namespace strata::trainer

@@ -8,7 +8,7 @@
 namespace strata::trainer {
 namespace {
 
-// Share of the peak when `progress` of the way from the end of the warmup to the last step is done.
+// The share of the peak, where `progress` goes from 0 at the end of the warmup to 1 at the last step.
 struct Share {
   double progress;
   double steps_after_warmup;

@@ -8,8 +8,8 @@
 
 namespace strata::trainer {
 
-// For step 1 ... steps: rises to the peak, which is reached at step `warmup`, then follows the schedule; the last step
-// has `final` times the peak.
+// Returns the learning rate of step 1 ... steps. It rises linearly and reaches the peak at step `warmup`, then follows
+// the schedule. The last step has `final` times the peak; a constant schedule has no `final`.
 double learning_rate(double peak, const ScheduleConfig& schedule, int64_t steps, int64_t step);
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// train CONFIG [a.b.c=value ...]: one rank of a run. Started by mpirun or srun; alone it is a run of one rank.
+// train CONFIG [a.b.c=value ...]: one rank of a run. mpirun or srun starts it; started alone, it is a run of one rank.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,8 @@
 namespace strata::trainer {
 namespace {
 
-// What turns samples back into text, when the data may be gone: `prepare text` writes it beside the token files.
+// Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
+// writes it beside the token files.
 void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
   constexpr const char* kName = "tokenizer.json";
   const auto* data = std::get_if<TextDataConfig>(&all.type);
@@ -35,7 +36,7 @@ void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
   if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
 }
 
-// Claims the run's folder and writes what describes the run. On rank 0.
+// Claims the run's folder and writes the files that describe the run. Called on rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
   const StartQuestion question{.holds_run = folder->holds_run(),
@@ -63,7 +64,7 @@ ExitCode run(LoadedConfig loaded) {
 
   const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),
                     [&](const std::string& text) { return bootstrap.gather(text); }};
-  std::unique_ptr<RunFolder> folder;  // holds the lock as long as it lives
+  std::unique_ptr<RunFolder> folder;  // holds the lock of the folder
   gather_results(ranks, [&] {
     if (ranks.rank == 0) folder = claim_folder(config, resolved);
     return std::string();

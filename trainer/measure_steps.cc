@@ -32,7 +32,7 @@ Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t wa
     if (step.number() == warm_up) measured.device_allocations = -device_allocations(device);
     step.take();
     if (step.number() == warm_up + steps) measured.device_allocations += device_allocations(device);
-    look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which takes time of its own
+    look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     bootstrap.end_step();
   }
   look(/*all=*/true);

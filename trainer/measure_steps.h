@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How long steps take and how much memory they need: the loop of a benchmark, which reads no run and saves none.
+// Measures the time and memory of steps: the loop of a benchmark, which loads and saves no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace strata::trainer {
 
-// What a benchmark wants to know of a run.
+// The results of a benchmark.
 struct Measurement {
-  std::vector<double> milliseconds = {};            // of each step that counts
-  std::vector<double> profiled_milliseconds = {};   // of the profiled steps behind them
-  std::optional<profile::StepTimes> profiled = {};  // where their time went on this rank, means
+  std::vector<double> milliseconds = {};            // of each measured step
+  std::vector<double> profiled_milliseconds = {};   // of the profiled steps after them
+  std::optional<profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
-  int64_t device_allocations = 0;  // calls of cudaMalloc during the steps that count
+  int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
 };
 
-// Takes `warm_up` steps and then `steps` that count, from the first of the schedule on, and further ones up to
-// `last_profiled`. A profile is all that is written, and where run.folder is empty nothing is.
+// Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
+// `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty.
 Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
                           int64_t last_profiled);
 

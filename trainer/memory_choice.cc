@@ -21,7 +21,7 @@ namespace strata::trainer {
 namespace {
 
 constexpr double kGibibyte = 1 << 30;
-constexpr double kSure = 1.03;  // times what was asked for: predictions are nearer than that
+constexpr double kSure = 1.03;  // times the budget; predictions are more exact than that
 
 bool is_none(const GradientCheckpointing& checkpointing) {
   const Recompute* word = std::get_if<Recompute>(&checkpointing.layers);
@@ -36,7 +36,8 @@ std::string value_of(const LoadedConfig& loaded, const std::string& key) {
   return value;
 }
 
-// The choice that the run in this folder was started with, as YAML; empty when another run or none is there.
+// Returns the gradient_checkpointing that the run in this folder chose at its start, as YAML. Returns an empty text if
+// the folder holds no run, or one with another configuration.
 std::string earlier_choice(const TrainerConfig& config) {
   std::ifstream file(config.run.folder + "/resolved.yaml", std::ios::binary);
   if (!file) return "";
@@ -47,7 +48,7 @@ std::string earlier_choice(const TrainerConfig& config) {
     now.gradient_checkpointing = before.config.gradient_checkpointing;
     if (differences_that_forbid_resuming(text, now).empty()) return value_of(before, "gradient_checkpointing");
   } catch (const Error&) {
-    // Whoever claims the folder says what is wrong with its file.
+    // The code that claims the folder reports errors of its file.
   }
   return "";
 }
@@ -60,7 +61,7 @@ std::string text_of(int64_t bytes) {
   return text;
 }
 
-// One line for each way of the layer that keeps the most.
+// Prints one line per kind of checkpointing, for the layer that keeps the most memory.
 void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, const std::string& chosen) {
   const auto largest = std::max_element(costs.layers.begin(), costs.layers.end(),
                                         [](const auto& a, const auto& b) { return a[0].kept < b[0].kept; });
@@ -74,7 +75,7 @@ void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, co
               text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
 }
 
-// What the way of each layer that the configuration names takes at most.
+// Measures the memory of a step with the configured gradient_checkpointing.
 int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
   const StepCosts costs = measure_layers(config, bootstrap);
   LayerChoice choice;
@@ -84,9 +85,9 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
   return most_bytes(costs, choice);
 }
 
-// Ways that are named must fit, and those of the run that goes on, whose micro_batch, ranks and sharding may be others
-// now. The prediction says so, and a trial where there is none or it is too near to the budget to be sure: what an
-// earlier trial picked is refused by a trial alone.
+// Throws if the configured gradient_checkpointing does not fit, or that of a resumed run, whose micro_batch, ranks or
+// sharding may have changed. The prediction decides. If there is none, or if it is too near to the budget, a trial
+// decides. The choice of an earlier trial is refused only by a trial.
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   const auto table = declared_model(config).groups;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `memory` means: how much a step may take decides which layers compute again what they do not keep.
+// The key `memory`: a budget per rank, which decides what layers recompute.
 #pragma once
 
 #include "sharding/bootstrap.h"
@@ -7,9 +7,10 @@
 
 namespace strata::trainer {
 
-// Collective, after start_rank. Where `memory` is a number and gradient_checkpointing is none, fills in the latter: as
-// resolved.yaml in the run's folder has it, when that is of the same configuration; otherwise from a trial, which is
-// printed. Throws (out_of_memory) when nothing fits, or what gradient_checkpointing or that file says does not.
+// Fills in gradient_checkpointing if `memory` is a number and gradient_checkpointing is none. The value comes from
+// resolved.yaml in the run's folder if it has the same configuration, otherwise from a trial, which is printed. Throws
+// (out_of_memory) if nothing fits, or if a gradient_checkpointing that was set or read does not fit. Collective; call
+// it after start_rank.
 void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
 }  // namespace strata::trainer

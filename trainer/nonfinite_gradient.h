@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names the gradient that is not finite: its tensor, group and rank.
+// Names a gradient that is not finite: its tensor, group and rank.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace strata::trainer {
 
-// "rank 1: 3 of 576 gradients of blocks.0.attention.output.weight (group blocks.0)": the first tensor of the group
-// whose gradient on this rank is not finite, before ranks are summed; empty: there is none.
+// Returns the first tensor of the group whose gradient on this rank is not finite, before ranks are summed; empty if
+// there is none. Example: "rank 1: 3 of 576 gradients of blocks.0.attention.output.weight (group blocks.0)".
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank);
 
-// Ends the run (numerics); `found` are the sentences of the ranks, empty where there is none.
+// Returns the error (numerics) that ends the run. `found` holds the sentence of each rank, empty if it found nothing.
 Error nonfinite_error(int64_t step, const std::vector<std::string>& found);
 
 }  // namespace strata::trainer

@@ -41,7 +41,7 @@ void Optimizer::step(const kernels::AdamwScalars& scalars) {
 
 void Optimizer::update_averages(const kernels::AdamwScalars& scalars) {
   if (config_.moving_average == 0) return;
-  // A young average follows faster, because it began at random weights: min(decay, (1 + n) / (10 + n)), as timm has it.
+  // A young average follows faster, because it started from random weights: min(decay, (1 + n) / (10 + n)), as in timm.
   const Tensor decay = at::clamp_max((scalars.step + 1) / (scalars.step + 10), config_.moving_average);
   const Tensor share = (1 - decay) * (1 - scalars.skip);
   for (size_t i = 0; i < groups_.size(); ++i) moments_[i].average.lerp_(groups_[i]->master(), share);
@@ -54,7 +54,7 @@ void Optimizer::start_averages() {
 
 void Optimizer::exchange_averages() {
   if (config_.moving_average == 0) return;
-  constexpr int64_t kElements = 1 << 20;  // at a time: memory for a second copy of the weights is not there
+  constexpr int64_t kElements = 1 << 20;  // at a time, because there is no memory for a second copy of the weights
   for (size_t i = 0; i < groups_.size(); ++i) {
     auto& group = *groups_[i];
     const int64_t all = group.master().numel();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AdamW over the shards that this rank holds.
+// AdamW on the shards of this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,25 +15,25 @@ namespace strata::trainer {
 
 using at::Tensor;
 
-// Decay is decoupled and for matrices only: the layout places them first in each group, so a shard has at most two
-// parts.
+// Weight decay is decoupled and applies only to matrices. The layout places them first in each group, so a shard has at
+// most two parts: one with decay and one without.
 class Optimizer {
  public:
-  // fp32, like the master shard of the group.
+  // The moments are fp32, like the group's master shard.
   struct Moments {
     Tensor first, second;
-    Tensor average;  // of the weights over time; undefined: none is kept
+    Tensor average;  // moving average of the weights; undefined: none is kept
   };
 
   Optimizer(const OptimizerConfig& config, kernels::Level level,
             const std::vector<sharding::ShardedParameterGroup*>& groups);
 
-  // Updates masters, moments, averages and compute copies of all groups; nothing when scalars.skip says so.
+  // Updates masters, moments, averages and compute copies of all groups. Does nothing if scalars.skip is 1.
   void step(const kernels::AdamwScalars& scalars);
 
-  // The averages begin at the weights as they are now. The calls below do nothing when none are kept.
+  // Starts the averages at the present weights. The calls below do nothing if no averages are kept.
   void start_averages();
-  // Weights and averages change places, in masters and compute copies: before an evaluation, and back after it.
+  // Swaps weights and averages in masters and compute copies: before an evaluation, and back after it.
   void exchange_averages();
 
   Moments& moments(size_t group) { return moments_[group]; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Goes on from the newest good checkpoint, or says why it cannot.
+// Resumes from the newest good checkpoint, or reports why it cannot.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,12 @@ namespace strata::trainer {
 struct Resumed {
   RunState state;
   std::vector<int64_t> rejected;   // steps of newer checkpoints that are damaged
-  std::vector<std::string> notes;  // a sentence for each of them
+  std::vector<std::string> notes;  // a sentence for each of these steps
 };
 
-// Fills masters, compute copies and moments. Nothing when there is nothing to go on from and checkpoint.resume allows
-// that. Throws Error (configuration) when the checkpoint was made with another configuration: only run, checkpoint,
-// evaluation, log and profile may differ. Collective.
+// Fills masters, compute copies and moments. Returns nothing if there is no checkpoint and checkpoint.resume allows
+// that. Throws Error (configuration) if the data or the configuration of the checkpoint differ. The keys that may
+// differ are listed in trainer/config/load_config.cc. Collective.
 std::optional<Resumed> resume(const TrainerConfig& config, const std::string& folder, ShardedModel& model,
                               Optimizer& optimizer, const Ranks& ranks, const std::string& data_fingerprint);
 

@@ -37,7 +37,7 @@ std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimiz
          {std::pair(kMaster, group.master()), std::pair("/first_moment", moments.first),
           std::pair("/second_moment", moments.second), std::pair(kAverage, moments.average)}) {
       if (!shard.defined()) continue;
-      // Every rank names every tensor, so that a difference to the checkpoint is found on all ranks alike.
+      // Every rank names every tensor, so that all ranks find a difference to the checkpoint.
       for (const auto& entry : group.layout().entries()) {
         pieces.push_back({entry.name + state, entry.shape, 0, shard.narrow(0, 0, 0)});
       }

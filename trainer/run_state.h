@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a checkpoint holds of a run: the shards of weights and moments, and where the run was.
+// The content of a checkpoint: the shards of weights and moments, and the state of the run.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@
 
 namespace strata::trainer {
 
-// Besides tensors. The position in the data is the step: samples are a function of (seed, step).
+// The part of the state that is not tensors. The position in the data is the step, because samples are a function of
+// (seed, step).
 struct RunState {
   int64_t step = 0;
-  int64_t updates = 0;        // steps whose update was not left out
-  std::string configuration;  // resolved, as YAML
-  std::string data;           // fingerprint
+  int64_t updates = 0;        // steps whose update was not skipped
+  std::string configuration;  // resolved.yaml
+  std::string data;           // fingerprint of the data
   std::string weights_sha256;
 };
 std::string to_text(const RunState& state);
-// Throws Error(storage) when the text is not what to_text writes.
+// Throws Error (storage) if to_text did not write this text.
 RunState parse_run_state(const std::string& text);
 
-// `<parameter>/master`, `/first_moment`, `/second_moment` and, where it is kept, `/average` of this rank, as views.
-// With replicas only the first one writes: on the others (`empty`) every piece is empty.
+// Returns views of the tensors of this rank: `<parameter>/master`, `/first_moment`, `/second_moment` and, if averages
+// are kept, `/average`. Only the first replica writes them. On the other replicas (`empty`) every piece is empty.
 std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimizer, bool empty);
 
 }  // namespace strata::trainer

@@ -23,12 +23,12 @@
 namespace strata::trainer {
 namespace {
 
-// Before the first call of CUDA's libraries, which read the environment then.
+// Must run before the first call of CUDA's libraries, because they read the environment in it.
 void prepare_determinism(const RunConfig& config) {
-  // cuBLAS repeats its bits only with a workspace of a fixed size.
+  // cuBLAS is deterministic only with a workspace of fixed size.
   if (config.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
-  // Else every new tensor is filled with NaN first: a pass over all memory that a step writes.
+  // If this stayed on, every new tensor would first be filled with NaN: a pass over all memory that a step writes.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
@@ -38,8 +38,8 @@ void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) 
   at::set_num_threads(std::max(1, threads));
 }
 
-// malloc gives the memory of large tensors back to the system as soon as they are freed. To take it again, page by
-// page, was a third of the processor time of a step on a graph of 82,115 nodes.
+// By default malloc returns the memory of large tensors to the system as soon as they are freed. Faulting the pages in
+// again took a third of the processor time of a step on a graph of 82,115 nodes.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
@@ -98,7 +98,7 @@ int exit_code_of(const std::function<ExitCode()>& run) {
     return fail(ExitCode::out_of_memory, "the host has no memory left");
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
-    // The allocator of the CPU throws no OutOfMemoryError: its words are the only sign.
+    // The allocator of the CPU throws no OutOfMemoryError. Its message is the only sign.
     const size_t place = message.find("you tried to allocate");
     if (place == std::string::npos) return fail(ExitCode::internal, message);
     return fail(ExitCode::out_of_memory, "the host has no memory left: " + message.substr(place) +

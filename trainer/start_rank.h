@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every program whose ranks compute together does first and last: threads, determinism, device; an exit code.
+// The start and the end of every program whose ranks compute together: threads, determinism, device, exit code.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace strata::trainer {
 
-// Collective. Throws (configuration) when the ranks differ in their number or their configurations, or cannot have the
-// device that is wished for, or where an op has no kernel at its level on it. Prints where the run computes; from then
-// on `loaded` says so too, also where it said auto.
+// Throws (configuration) if the ranks differ in number or configuration, if the requested device is missing, or if an
+// op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
+// Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
-// The exit code of `run`; what it throws is reported as the failure of this rank.
+// Returns the exit code of `run`. An exception of `run` is reported as the failure of this rank.
 int exit_code_of(const std::function<ExitCode()>& run);
 
 }  // namespace strata::trainer

@@ -98,8 +98,8 @@ void Step::take() {
   if (profiler_) profiler_->end_step(number_);
 }
 
-// Each round of micro-batches is one range of samples, split over the ranks: the set is the same for any number of
-// them.
+// Each round of micro-batches is one range of samples, split over ranks. So the samples of a step do not depend on the
+// number of ranks.
 std::vector<MicroBatch> Step::read_batches(int64_t step) const {
   std::vector<MicroBatch> batches;
   const int64_t size = config_.micro_batch, first = (step - 1) * config_.batch + bootstrap_.rank() * size;
@@ -123,8 +123,9 @@ void Step::fill_inputs() {
 void Step::run_or_replay() {
   const int64_t since_start = number_ - first_;
   const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
-  // The first step makes what is made once, and the plans of the ranks are compared on the host. The second one finds
-  // out in which order memory comes back, and a graph has memory of its own.
+  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
+  // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
+  // pool of its own.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
                           /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   try {
@@ -166,29 +167,29 @@ void Step::update(const Tensor& local_loss) {
     const Tensor part = kernels::global_norm(of_type, kernels_.global_norm);
     squares = squares.defined() ? squares + part : part;
   }
-  // Replicas hold the same gradients: each counts for its share.
+  // Replicas hold the same gradients, so each counts for its share.
   const Tensor sums = at::stack({local_loss, squares / mesh_.replicate->size(), inputs_.stop});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   const Tensor norm = at::sqrt(sums.select(0, 1));
   Tensor skipped = 1 - at::isfinite(norm).to(at::kFloat);
   if (config_.run.on_nonfinite == OnNonfinite::stop) {
-    // Nothing moves any more, also where the host sees it a step later.
+    // No later update is applied, because on GPUs the host learns of it one step later.
     skipped = at::maximum(skipped, halted_);
     halted_.copy_(skipped);
   }
   updates_ += 1 - skipped;
-  // As torch.nn.utils.clip_grad_norm_ has it.
+  // The scale is that of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
   const Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   results_.values().copy_(at::stack({sums.select(0, 0), norm, sums.select(0, 2), skipped}));
 }
 
-// The weights are still those before the step, so the same inputs give the same gradients: look at them before they are
-// summed, while they still say whose they are.
+// Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
+// are checked before they are reduced, while each still belongs to one rank.
 void Step::explain_skipped_update(int64_t number) {
-  if (graph_) graph_->release();  // what the eager step needs besides is more than many a GPU has left
+  if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   const int rank = bootstrap_.rank();
   std::vector<std::string> found(1);
@@ -201,7 +202,7 @@ void Step::explain_skipped_update(int64_t number) {
     run();
     found = bootstrap_.gather(found[0]);
   } catch (const c10::OutOfMemoryError&) {
-    // Nothing is gathered: the other ranks may be in the middle of the step.
+    // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One step of a run: its inputs, forward, backward and update, as a CUDA graph where it can be captured.
+// One training step: inputs, forward, backward and update. It runs as a CUDA graph if it can be captured.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,12 +27,12 @@
 
 namespace strata::trainer {
 
-// The only things that change from step to step, on the device.
+// The only values that change from step to step. They are on the device.
 struct StepInputs {
   std::vector<MicroBatch> micro_batches;
   Tensor learning_rate;  // fp32, 0-dim
-  Tensor dropout_key;    // int64 [1]: mixes run.seed and the step
-  Tensor stop;           // fp32, 0-dim: 1 when this rank was asked to stop
+  Tensor dropout_key;    // int64 [1], made from run.seed and the step
+  Tensor stop;           // fp32, 0-dim: 1 if this rank was asked to stop
 };
 
 class Step {
@@ -40,14 +40,14 @@ class Step {
   // `note` receives the tables of a profile, on rank 0.
   Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note);
 
-  // So many steps were taken before, with so many updates of the weights.
+  // Continues after `step` steps with `updates` updates of the weights.
   void resume_after(int64_t step, int64_t updates);
-  // Queues the next step, which is number() then.
+  // Queues the next step. Its number is number() afterwards.
   void take();
   int64_t number() const { return number_; }
   // See StepResults::next.
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
-  // Runs the step `number`, whose update was left out, once more to name the gradient that is not finite.
+  // Runs the step `number` again, whose update was skipped, to name the gradient that is not finite.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
@@ -65,7 +65,7 @@ class Step {
   std::vector<MicroBatch> read_batches(int64_t step) const;
   void fill_inputs();
   void run_or_replay();
-  void run();  // capturable as a whole: touches no host value
+  void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
@@ -85,12 +85,12 @@ class Step {
   BatchFeed feed_;
   StepInputs inputs_;
   StepResults results_;
-  std::optional<StepGraph> graph_;  // where steps are captured
+  std::optional<StepGraph> graph_;  // set if steps are captured
   Tensor loss_scale_;               // fp32, 0-dim: 1 / items of a step
-  Tensor updates_;                  // fp32, 0-dim: updates that were made
-  Tensor halted_;                   // fp32, 0-dim: 1 once an update was left out and the run is to stop for it
+  Tensor updates_;                  // fp32, 0-dim: number of applied updates
+  Tensor halted_;                   // fp32, 0-dim: 1 after a skipped update for which the run must stop
   const Tensor one_;                // fp32, 0-dim
-  int64_t number_ = 0, first_ = 0;  // of the last step that was taken; of the one before the first
+  int64_t number_ = 0, first_ = 0;  // number of the last queued step; number before the first step
 };
 
 }  // namespace strata::trainer

@@ -37,10 +37,10 @@ std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules
 }
 
 void StepGraph::capture(const std::function<void()>& step) {
-  // The memory of the eager steps goes back: the graph has a pool of its own.
+  // Frees the cached memory of the eager steps, because the graph has a pool of its own.
   c10::cuda::CUDACachingAllocator::emptyCache();
   try {
-    // Relaxed: the threads of the autograd engine, of the feed and of the watch go on with their work meanwhile.
+    // The mode is relaxed, because threads of the autograd engine, the feed and the GPU watch work during the capture.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);
     step();
     graph_.capture_end();

@@ -12,7 +12,8 @@
 
 namespace strata::trainer {
 
-// Why steps of a run are not captured; empty: they are. The same on all ranks. `new_graphs`: see sees_new_graphs.
+// Returns the reason why steps are not captured; empty if they are. It is the same on all ranks. `new_graphs`: see
+// sees_new_graphs.
 std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
                          bool new_graphs, bool on_gpu);
 
@@ -20,15 +21,15 @@ class StepGraph {
  public:
   explicit StepGraph(sharding::GpuWatch& watch) : watch_(watch) {}
 
-  // Steps that run eagerly before: they make what is made once (handles, workspaces, connections of NCCL).
+  // Eager steps before the capture. They create handles, workspaces and the connections of NCCL.
   static constexpr int64_t kWarmUpSteps = 3;
 
   bool captured() const { return captured_; }
-  // Records what `step` queues on the current stream and on those that wait for it; nothing of it runs. The step must
-  // end joined: its last work waits for all streams that it used.
+  // Captures the work that `step` queues on the current stream and on streams that wait for it. Nothing of it runs. The
+  // last work of the step must wait for all streams that it used.
   void capture(const std::function<void()>& step);
   void replay();
-  // Waits for the GPU, and gives the memory of the captured step back: it is not replayed any more.
+  // Waits for the GPU and frees the memory of the captured step, which cannot be replayed any more.
   void release();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The few numbers that a step leaves, read by the host: at once on CPUs, one step later on GPUs.
+// The few numbers of a step that the host reads: at once on CPUs, one step later on GPUs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,20 +18,20 @@ struct StepResult {
   int64_t step = 0;
   float loss = 0;           // mean over the items of all ranks
   float gradient_norm = 0;  // global, before clipping
-  float stop = 0;           // above 0: some rank was asked to stop
-  float skipped = 0;        // 1: a gradient was not finite and the update was left out
+  float stop = 0;           // above 0: a rank was asked to stop
+  float skipped = 0;        // 1: a gradient was not finite and the update was skipped
 };
 
 class StepResults {
  public:
   explicit StepResults(at::Device device);
 
-  // Where each step writes loss, gradient norm, stop, skipped: fp32 [4] on the device.
+  // Each step writes loss, gradient norm, stop and skipped here: fp32 [4] on the device.
   const at::Tensor& values() const { return values_; }
-  // The work of `step` has been queued: its numbers start on their way to the host.
+  // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);
-  // The oldest step that has been pushed and not been given. On GPUs the newest is held back, unless `all` are wanted:
-  // so the host waits for a step only when the next one is queued, and is never more than one ahead.
+  // Returns the oldest step that was pushed and not yet returned. On GPUs the newest one is held back unless `all` is
+  // true. So the host waits for a step only after it has queued the next one, and is at most one step ahead.
   std::optional<StepResult> next(bool all);
 
  private:

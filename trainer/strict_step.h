@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For tests: a step in which the host must not wait for the GPU, and for which no memory may be asked of the driver.
+// For tests: checks that the host does not wait for the GPU in a step and that the step allocates no memory from the
+// driver.
 #pragma once
 
 #include <c10/cuda/CUDAFunctions.h>
@@ -13,8 +14,7 @@
 
 namespace strata::trainer {
 
-// Watches nothing unless the device is a GPU and the environment has STRATA_STRICT_STEPS=1. In its scope a call of
-// LibTorch that waits is an error of that call.
+// Checks only on a GPU with STRATA_STRICT_STEPS=1 in the environment. In its scope, a LibTorch call that waits throws.
 class StrictStep {
  public:
   StrictStep(c10::Device device, bool may_wait, bool may_allocate) : device_(device) {
@@ -28,7 +28,7 @@ class StrictStep {
   StrictStep(const StrictStep&) = delete;
   StrictStep& operator=(const StrictStep&) = delete;
 
-  // Throws when memory was asked for since the beginning.
+  // Throws if memory was allocated from the driver since the construction.
   void check_allocations() const {
     const int64_t more = no_allocations_ ? device_allocations(device_) - allocations_ : 0;
     if (more == 0) return;

@@ -54,8 +54,8 @@ ExitCode Trainer::train() {
     bootstrap_.end_step();
   }
   finish_save(/*wait=*/true);
-  // Behind the last checkpoint, so that no training is lost when a long evaluation is cut off: the run that is resumed
-  // then makes up for it.
+  // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off. The
+  // resumed run then repeats it.
   if (step_.number() == last_step_ && !last_step_is_evaluated()) evaluate_samples(task.evaluation_samples());
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
@@ -108,13 +108,13 @@ void Trainer::look_at(const StepResult& result) {
     StepRecord record{.step = result.step,
                       .loss = result.loss,
                       .gradient_norm = result.gradient_norm,
-                      .learning_rate = static_cast<float>(rate),  // as the update has it
+                      .learning_rate = static_cast<float>(rate),  // the rate that the update used
                       .items = config_.batch * step_.task().items_per_sample(),
                       .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
                       .memory_bytes = memory_bytes(device),
                       .skipped = skipped,
                       .phases = {}};
-    // On GPUs the host's clock says nothing about phases: it only queues them.
+    // On GPUs the host only queues the phases, so its clock does not measure them.
     for (size_t i = 0; i < seconds.size() && device.is_cpu(); ++i) {
       record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
     }
@@ -132,7 +132,7 @@ void Trainer::evaluate_samples(int64_t samples) {
   const auto [means, items] =
       evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
-  tell_bad_samples();  // too many of them: then it does not count
+  tell_bad_samples();  // throws if there are too many; the evaluation then does not count
   if (!metrics_) return;
   EvaluationRecord record{step_.number(), {{"validation_loss", means.at(0)}}};
   for (const auto& [name, value] : task.metrics(means)) record.values.emplace_back(name, value);
@@ -170,7 +170,8 @@ void Trainer::finish_save(bool wait) {
       wait ? checkpoints_->finish([this] { bootstrap_.heartbeat(); }) : checkpoints_->try_finish();
   if (!outcome) return;
   if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
-  // While the run goes on there will be another save; the last one has to be there.
+  // A failed save is only a warning while the run goes on, because there will be another one. The last one must
+  // succeed.
   if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {
     throw Error(ExitCode::storage, "the last checkpoint could not be saved: " + outcome->message);
   }

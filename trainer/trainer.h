@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One run: the loop around its steps, with evaluations, checkpoints and what is reported.
+// One run: the loop around its steps, with evaluations, checkpoints and reports.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace strata::trainer {
 
 class Trainer {
  public:
-  // `resolved` is the configuration as it is written into the run's folder.
+  // `resolved` is the configuration as the run's folder stores it.
   Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap);
 
-  // Trains to the last step, or until it is asked to stop: the exit code says which.
+  // Trains to the last step, or until it is asked to stop. The exit code reports which.
   ExitCode train();
 
  private:
@@ -41,9 +41,9 @@ class Trainer {
   const Ranks ranks_;
   Step step_;
   BadSamples bad_samples_;
-  std::string data_fingerprint_;                 // from start() on
-  std::optional<CheckpointWriter> checkpoints_;  // from start() on
-  std::optional<Metrics> metrics_;               // on rank 0, from start() on
+  std::string data_fingerprint_;                 // set by start()
+  std::optional<CheckpointWriter> checkpoints_;  // set by start()
+  std::optional<Metrics> metrics_;               // on rank 0, set by start()
   const int64_t last_step_;
   bool stop_ = false;
 };

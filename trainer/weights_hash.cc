@@ -13,7 +13,7 @@ namespace strata::trainer {
 
 std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group) {
   std::vector<ParameterContent> contents;
-  std::unordered_map<std::string, size_t> places;  // of names in it
+  std::unordered_map<std::string, size_t> places;  // index in `contents` by name
   for (auto* group : model.groups()) {
     const Tensor shard = group->master().cpu();
     for (const auto& entry : group->layout().entries()) {
@@ -25,7 +25,7 @@ std::string weights_sha256(const ShardedModel& model, sharding::Communicator& sh
           sum_of_piece(shard.const_data_ptr<float>() + in_shard, count, in_parameter);
     });
   }
-  // Both halves of each sum wrap around in 64 bits, as an integer all-reduce does.
+  // Both halves of each sum wrap around at 64 bits, as in an integer all-reduce.
   const Tensor sums = at::zeros({static_cast<int64_t>(contents.size()), 2}, at::kLong);
   auto cells = sums.accessor<int64_t, 2>();
   for (size_t i = 0; i < contents.size(); ++i) {

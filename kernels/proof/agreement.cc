@@ -10,9 +10,9 @@
 namespace strata::kernels {
 namespace {
 
-// c: another order of the same sums; k: a handful of roundings, more where long sums are taken. LibTorch's attention in
-// fp32 on GPUs is off by 10.1 of them, neighbor_attention by 18: the shares of a hub's 550 edges are wrong together, by
-// the rounding of one logarithm.
+// c covers another order of the same sums; k is a handful of roundings, more for long sums. LibTorch's attention in
+// fp32 on GPUs is off by 10.1 roundings. neighbor_attention is off by 18, because the weights of a hub's 550 edges
+// share the rounding of one logarithm.
 constexpr std::array kTolerances = {
     Tolerance{"linear", 4, 4},
     Tolerance{"layer_norm", 4, 8},
@@ -35,8 +35,8 @@ constexpr std::array kTolerances = {
     Tolerance{"layer_norm_gelu_tanh", 4, 8},
 };
 
-// exp, the sum of the row, its logarithm, the subtractions and the products of autograd round once each. Level
-// torchscript needed 3.5 roundings on an Intel Xeon with AVX-512, and other processors round differently.
+// exp, the sum of the row, its logarithm, the subtractions and autograd's products round once each. Level torchscript
+// needed 3.5 roundings on an Intel Xeon with AVX-512, and other processors round differently.
 constexpr double kRoundingsOfOperands = 8;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rule by which a level agrees with the formula: what an error may be, per op and dtype.
+// The rule that decides if a level agrees with the formula: the allowed error per op and dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,12 @@
 
 namespace strata::kernels {
 
-// An error is accepted up to max(c * error of aten in the same dtype, k * eps * largest value of the reference), and up
-// to a few roundings of the numbers whose difference the result is.
+// The allowed error is the largest of three bounds: c * error of aten in the same dtype, and k * eps * largest value of
+// the reference. The third bound is a few roundings of the operands if the result is a difference.
 struct Tolerance {
   std::string_view op;
   double c, k;
-  double k_of_16_bits = k;  // of types whose sums are in a wider one, however long they are
+  double k_of_16_bits = k;  // for types that are summed in a wider type, for sums of any length
 
   double k_of(at::ScalarType dtype) const { return at::elementSize(dtype) == 2 ? k_of_16_bits : k; }
 };
@@ -21,18 +21,18 @@ struct Tolerance {
 // Throws for an op that is not in the table.
 Tolerance tolerance(std::string_view op);
 
-// The distance from 1 to the next number of a floating point type.
+// Returns the distance from 1 to the next number of a floating point type.
 double epsilon(at::ScalarType dtype);
 
-// The largest absolute value; 0 of an empty tensor. Not a number when there is one in it.
+// Returns the largest absolute value, 0 for an empty tensor, and NaN if the tensor has one.
 double largest(const at::Tensor& tensor);
 
-// What is known of one result before it is judged. All in absolute numbers.
+// The measured values of one result, before it is judged. All are absolute.
 struct Measured {
-  double error;       // of the level: largest |value - reference|
-  double aten_error;  // the same of aten in the same dtype; 0 for aten itself
+  double error;       // error of the level: largest |value - reference|
+  double aten_error;  // error of aten in the same dtype; 0 for aten itself
   double scale;       // largest |reference|
-  // Largest of the numbers whose difference the result is, where they may cancel; 0 where nothing cancels.
+  // Largest operand of the difference that the result is, if it may cancel; 0 if nothing cancels.
   double operands = 0.0;
 };
 

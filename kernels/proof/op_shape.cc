@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// N rows, D width, e bytes of an element
+// N rows, D width, e bytes per element
 #include "kernels/proof/op_shape.h"
 
 #include <c10/util/Exception.h>
@@ -7,14 +7,16 @@
 namespace strata::kernels {
 namespace {
 
-constexpr double kIndex = 8, kStatistic = 4;  // bytes of an int64 index; of an fp32 mean, rstd or logsumexp of a row
+// Bytes of an int64 index; bytes of an fp32 mean, rstd or logsumexp per row.
+constexpr double kIndex = 8, kStatistic = 4;
 
-// forward, backward
+// Work of the forward and of the backward.
 struct Both {
   Work forward, backward;
 };
 
-// With a sum: residual, branch, sum and y; backward the gradients of y and of the sum, the sum and its gradient.
+// With a sum, the forward moves residual, branch, sum and y. The backward moves the gradients of y and of the sum, the
+// sum and its gradient.
 Both norm(const OpShape& s, double e, bool with_sum, double statistics_of_row) {
   const double n = double(s.rows), d = double(s.width), vectors = s.bias ? 2 : 1;
   const double statistics = n * statistics_of_row * kStatistic;
@@ -33,15 +35,16 @@ Both linear(const OpShape& s, double e) {
 Both attention(const OpShape& s, double e) {
   const double qkv = double(s.rows * s.width * (s.heads + 2 * s.key_value_heads));
   const double y = double(s.rows * s.width * s.heads), statistics = double(s.rows * s.heads) * kStatistic;
-  // A causal position sees itself and what is before it. The backward takes five products of that size for two.
+  // A causal position attends to itself and to the positions before it. The backward has five products of this size,
+  // the forward two.
   const double seen = s.causal ? double(s.positions + 1) / 2 : double(s.positions);
   const double flops = 4 * double(s.rows) * seen * double(s.heads * s.width);
   return {{(qkv + y) * e + statistics, flops}, {(2 * qkv + 2 * y) * e + statistics, 2.5 * flops}};
 }
 
-// Every row of x is read once, as if all of x stayed in the cache. An edge has its neighbor in 4 bytes, and its weight
-// in 4, a row its end in 8; max leaves the edge it took in 4 bytes, and attention has two scores and a logsumexp in
-// fp32 for each head.
+// Counts every row of x once, as if all of x stayed in the cache. An edge takes 4 bytes for its neighbor and 4 for its
+// weight, a row 8 for its end. max stores the chosen edge in 4 bytes. Attention has two scores and a logsumexp in fp32
+// for each head.
 Both neighbors(const OpShape& s, double e) {
   const double n = double(s.rows), from = double(s.sources > 0 ? s.sources : s.rows), edges = double(s.edges);
   const double heads = s.heads > 0 ? double(s.heads) : 1, row = heads * double(s.width);
@@ -65,17 +68,17 @@ Both work(const OpShape& s, double e) {
   if (s.op == "activation") return {{2 * nd * e, 0}, {3 * nd * e, 0}};
   if (s.op == "swiglu") return {{3 * nd * e, 0}, {5 * nd * e, 0}};
   if (s.op == "dropout") return {{2 * nd * e, 0}, {2 * nd * e, 0}};
-  if (s.op == "add_dropout") return {{3 * nd * e, 0}, {2 * nd * e, 0}};  // the residual's gradient is that of y
-  if (s.op == "rotary") {  // values are left alone; two fp32 tables of half a head
+  if (s.op == "add_dropout") return {{3 * nd * e, 0}, {2 * nd * e, 0}};  // the gradient of the residual is that of y
+  if (s.op == "rotary") {  // v is not rotated; there are two fp32 tables of half a head
     const double turned = 2 * nd * double(s.heads + s.key_value_heads) * e + double(s.positions * s.width) * 4;
     return {{turned, 0}, {turned, 0}};
   }
   if (s.op == "embedding") {
     return {{n * kIndex + 2 * nd * e, 0}, {n * kIndex + nd * e + double(s.outputs) * d * e, 0}};
   }
-  // The gradient is made in the forward, in place: the backward by a factor of 1 has nothing to do.
+  // The forward computes the gradient in place, so a backward by a factor of 1 has nothing to do.
   if (s.op == "cross_entropy") return {{n * kIndex + 2 * nd * e, 0}, {}};
-  // Both gradients are made in the forward, that of the weight in fp32; the backward multiplies them by a number.
+  // The forward computes both gradients, that of the weight in fp32. The backward multiplies them by a number.
   if (s.op == "linear_cross_entropy") {
     const double weight = double(s.outputs) * d;
     return {{n * kIndex + 2 * nd * e + weight * (e + 4), 6 * n * weight}, {2 * nd * e + weight * (4 + e), 0}};

@@ -101,7 +101,7 @@ Workload swiglu_workload(const Maker& make) {
   return w;
 }
 
-// With a residual the first leaf is that.
+// With a residual, the first leaf is the residual.
 Workload dropout_workload(const Maker& make) {
   constexpr double kProbability = 0.1;
   constexpr int64_t kSite = 5;
@@ -120,7 +120,7 @@ Workload dropout_workload(const Maker& make) {
   return w;
 }
 
-// Split by sequences.
+// Parts are sequences.
 Workload rotary_workload(const Maker& make) {
   const OpShape& s = make.shape;
   Workload w;
@@ -178,14 +178,14 @@ Workload cross_entropy_workload(const Maker& make) {
 
 int64_t sources_of(const OpShape& shape) { return shape.sources > 0 ? shape.sources : shape.rows; }
 
-// Sources of small numbers have most of the edges, as in graphs of people and papers.
+// Sources with small numbers have most of the edges, as in graphs of people and papers.
 NeighborGraph skewed_graph(const OpShape& shape) {
   const int64_t sources = sources_of(shape);
   const Tensor from = at::rand({shape.edges}).pow_(3).mul_(double(sources)).to(at::kLong).clamp_max_(sources - 1);
   return NeighborGraph::from_edges(from, at::randint(0, shape.rows, {shape.edges}, at::kLong), sources, shape.rows);
 }
 
-// Of the edges of `count` targets.
+// Returns the values of the edges of `count` targets.
 Tensor edges_of(const Tensor& of_all, const NeighborGraph& graph, int64_t first, int64_t count) {
   if (count == graph.targets) return of_all;
   const Tensor& offsets = graph.by_target.offsets;
@@ -193,7 +193,8 @@ Tensor edges_of(const Tensor& of_all, const NeighborGraph& graph, int64_t first,
   return of_all.narrow(0, begin, offsets[first + count].item<int64_t>() - begin);
 }
 
-// The graph of some of its targets. Formulas, which parts are made for, read it from that side only.
+// Returns the graph of some of the targets. The formula, which is evaluated in parts, reads only this side of the
+// graph.
 NeighborGraph part_of(const NeighborGraph& graph, int64_t first, int64_t count) {
   if (count == graph.targets) return graph;
   NeighborGraph part = graph;
@@ -205,7 +206,7 @@ NeighborGraph part_of(const NeighborGraph& graph, int64_t first, int64_t count) 
   return part;
 }
 
-// Split by targets, which the constant stands for.
+// Parts are ranges of targets; the constant holds their numbers.
 Workload aggregate_workload(const Maker& make) {
   const OpShape& s = make.shape;
   Workload w;
@@ -224,7 +225,7 @@ Workload aggregate_workload(const Maker& make) {
   return w;
 }
 
-// Split by targets: their scores come first.
+// Parts are ranges of targets; their scores are the first leaf.
 Workload neighbor_attention_workload(const Maker& make) {
   const OpShape& s = make.shape;
   Workload w;
@@ -250,13 +251,13 @@ Workload linear_cross_entropy_workload(const Maker& make) {
   w.run = [](const Inputs& in, Level level) -> std::vector<Tensor> {
     const Tensor loss = linear_cross_entropy(in.leaves[0], in.leaves[1], in.constants[0], in.constants[1],
                                              /*ignore_index=*/-100, /*label_smoothing=*/0, level);
-    // Logits are rounded to the type of the inputs: the loss is no better.
+    // Logits are rounded to the type of the inputs, so the loss is not more exact.
     return {loss.to(in.leaves[0].scalar_type())};
   };
   return w;
 }
 
-// fp32 master and moments, gradient and compute copy in the dtype.
+// Master and moments are fp32; gradient and compute copy have the dtype.
 Workload adamw_workload(const Maker& make) {
   const int64_t n = make.shape.width;
   const auto wide = make.options.dtype(at::kFloat);
@@ -327,7 +328,7 @@ Inputs fresh_inputs(const Workload& workload) {
 
 DeterministicScope::DeterministicScope(const OpShape& shape, Level level)
     : before_(at::globalContext().deterministicAlgorithms()) {
-  at::globalContext().setDeterministicFillUninitializedMemory(false);  // it would be timed
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // filling would count in the time
   if (!shape.deterministic) return;
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/level == Level::torchscript);
 }

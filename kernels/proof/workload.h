@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An op at a shape, ready to run: its inputs on a device in a dtype, and which of them are made of rows that can be
-// looked at in parts.
+// An op at a shape, ready to run: its inputs on a device in a dtype, and which of them can be split into parts of rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,38 +14,39 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// The inputs of one call. Leaves are what gradients are taken of; constants are indices, tables, scalars.
+// The inputs of one call. Gradients are computed for leaves. Constants are indices, tables, scalars.
 struct Inputs {
   std::vector<Tensor> leaves, constants;
-  int64_t first_row = 0;  // of these rows in the whole: dropout's masks depend on it
+  int64_t first_row = 0;  // number of the first row in the whole, because dropout masks depend on it
 };
 
 struct Workload {
   OpShape shape;
   at::ScalarType dtype;
   Inputs inputs;
-  // The first so many leaves, constants and results are split along dimension 0 when rows are; the others are whole,
-  // and results (and gradients) that are whole are sums over all rows.
+  // Numbers of leaves, constants and results that are split along dimension 0, counted from the first. The others are
+  // whole. Whole results and gradients are sums over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
   bool differentiable = true;
-  bool overwrites = false;   // an op that may destroy its leaves
-  bool timed_whole = false;  // forward and backward together: some levels make the gradients in the forward
+  bool overwrites = false;   // the op may overwrite its leaves
+  bool timed_whole = false;  // forward and backward are timed together: some levels compute gradients in the forward
   std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run;
 
-  // Of an op whose backward turns a gradient in place when nobody else holds it, as nobody does in a model but
-  // somebody does who asks for the same backward again and again: the backward of a level that has one of its own.
+  // For ops whose backward overwrites the gradient if nothing else holds it. In a model nothing does, but a caller who
+  // repeats the same backward does. The functions return whether a level has such a backward, and run it.
   std::function<bool(Level level)> has_backward = {};
   std::function<void(Tensor gradient, const Inputs& inputs, Level level)> backward_in_place = {};
 };
 
-// Random inputs, the same in every run on the same device.
+// Makes random inputs, the same in every run on the same device.
 Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device);
 
-// Leaves of their own, which want gradients where the op has them.
+// Returns a copy of the inputs. Its leaves require gradients if the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
-// While it lives, LibTorch and what asks it take deterministic algorithms where the shape wants that; or fail, but for
-// the products of torchscript, which LibTorch refuses without a variable of the environment.
+// In its scope, ops use deterministic algorithms if the shape asks for it, and an op without one throws. Level
+// torchscript only warns, because LibTorch refuses its products without CUBLAS_WORKSPACE_CONFIG. New tensors are not
+// filled with NaN.
 class DeterministicScope {
  public:
   DeterministicScope(const OpShape& shape, Level level);
@@ -58,7 +58,7 @@ class DeterministicScope {
   bool before_;
 };
 
-// Random numbers that stand for the gradients of such results, the same in every run on the same device.
+// Returns random gradients for such results, the same in every run on the same device.
 std::vector<Tensor> random_gradients(const std::vector<Tensor>& results);
 
 }  // namespace strata::kernels

@@ -12,14 +12,14 @@
 namespace strata::kernels {
 namespace {
 
-// The formula is <op>.py in fp64, with autograd.
+// The formula is <op>.py in fp64, differentiated by autograd.
 constexpr Level kFormulaLevel = Level::torchscript;
 
 struct Results {
   std::vector<Tensor> values, gradients;
 };
 
-// `result_gradients` are made where there are none yet.
+// Evaluates the op and its gradients. Fills `result_gradients` if it is empty.
 Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Tensor>& result_gradients, Level level) {
   const DeterministicScope scope(workload.shape, level);
   const std::vector<Tensor> values = workload.run(inputs, level);
@@ -31,14 +31,14 @@ Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Ten
   return results;
 }
 
-// The larger one; not a number once one of them is not.
+// Returns the larger one, and NaN if one of them is NaN.
 double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 Tensor rows_of(const Tensor& tensor, bool split, int64_t first, int64_t count) {
   return split ? tensor.narrow(0, first, count) : tensor;
 }
 
-// Rows first .. first + count in fp64. Indices and fp32 tables stay as they are.
+// Returns rows first .. first + count, in fp64. Indices and fp32 tables keep their type.
 Inputs part_of(const Workload& workload, int64_t first, int64_t count) {
   Inputs part;
   for (size_t i = 0; i < workload.inputs.leaves.size(); ++i) {
@@ -53,7 +53,7 @@ Inputs part_of(const Workload& workload, int64_t first, int64_t count) {
   return part;
 }
 
-// Follows one result over the parts of the formula. A result that is not split is a sum over them.
+// Accumulates the deviation of one result over the parts of the formula. A result that is not split is their sum.
 class Follower {
  public:
   Follower(std::string name, Tensor value, bool split)
@@ -93,18 +93,19 @@ int64_t rows_of_workload(const Workload& workload) {
 
 int64_t rows_of_part(const Workload& workload, int64_t rows, int64_t elements) {
   const OpShape& s = workload.shape;
-  // Scores of attention, positions^2 a head, are larger than its inputs; a row of attention and rotary is a sequence.
+  // The scores of attention, positions^2 per head, are larger than its inputs. A row of attention and rotary is a
+  // sequence.
   const int64_t sequence = s.positions * (s.heads + 2 * s.key_value_heads) * s.width;
   const int64_t scores = s.op == "attention" ? s.positions * s.positions * s.heads : 0;
-  // Messages, of all edges of a row, are larger than the row.
+  // The messages of a row's edges are larger than the row.
   const int64_t messages = s.edges / std::max<int64_t>(s.rows, 1) * s.width * std::max<int64_t>(s.heads, 1);
   const int64_t row = s.positions > 0 ? std::max(sequence, scores) : std::max({s.width, s.outputs, messages});
   if (s.rows == 1 && s.outputs == 0) return std::min(rows, elements);  // one flat piece
   return std::clamp<int64_t>(elements / std::max<int64_t>(row, 1), 1, std::max<int64_t>(rows, 1));
 }
 
-// On CPUs LibTorch adds the rows of a weight's gradient up one after another. The rounding of n terms of random signs
-// is about sqrt(n) / 4 in the last place of their sum; of 82,115 rows layer_norm's was 60.
+// LibTorch on CPUs adds the rows of a weight's gradient one after another. The rounding of n terms of random signs is
+// about sqrt(n) / 4 in the last place of their sum. For 82,115 rows of layer_norm it was 60.
 double error_of_row_by_row(int64_t terms, double scale) {
   return 0.5 * std::sqrt(static_cast<double>(terms)) * epsilon(at::kFloat) * scale;
 }
@@ -144,7 +145,7 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
   std::vector<Deviation> found;
   try {
     found = deviations(workload, level);
-  } catch (const std::exception& error) {  // refusals, launch errors, lack of memory alike: what was not seen to agree
+  } catch (const std::exception& error) {  // refusals, launch errors, lack of memory: the level did not agree
     verdict.words = sentence_of(error);
     return verdict;
   }
@@ -156,7 +157,7 @@ Verdict verdict(const Workload& workload, Level level, const std::vector<Deviati
     if (level == Level::aten && dtype == at::kFloat) bound = std::max(bound, error_of_row_by_row(terms, scale));
     const double share = error == 0 ? 0 : error / bound;
     verdict.share = worse(verdict.share, share);
-    if (error <= bound) continue;  // not where the error is no number
+    if (error <= bound) continue;  // false for a NaN, which is reported below
     verdict.agreed = false;
     verdict.words += (verdict.words.empty() ? "" : "; ") + name + " is off by " + std::to_string(error) +
                      ", allowed are " + std::to_string(bound);

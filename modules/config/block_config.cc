@@ -29,7 +29,7 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .norm_epsilon = model.norm_epsilon,
           .biases = true,
           .activation = kernels::Activation::gelu,
-          // 0.02 would be far too little for the narrow models of small images.
+          // A deviation of 0.02 would be far too small for the narrow models of small images.
           .inner_initialization = Initialization::by_inputs,
           .last_initialization = Initialization::by_inputs,
           .dropout = model.dropout,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a transformer block is made of, whichever kind of model it belongs to.
+// The sizes and options of a transformer block. Language models and vision transformers share it.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 namespace strata::modules {
 
 struct BlockConfig {
-  int64_t layers = 0;  // of the model
+  int64_t layers = 0;  // number of blocks in the model
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
   int64_t feed_forward = 0;
-  bool root_mean_square = false;  // rms norm without a bias, or layer norm
+  bool root_mean_square = false;  // true: RMSNorm without a bias; false: LayerNorm
   double norm_epsilon = 0;
-  bool biases = false;  // in projections
+  bool biases = false;  // projections have a bias
   bool rotary = false;
   bool causal = false;
-  bool gated = false;  // swiglu, or `activation` between two projections
+  bool gated = false;  // true: swiglu; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
-  // First values of projections: of those that start a residual branch, and of those that end it.
+  // Initialization of the projections that start a residual branch, and of those that end it.
   Initialization inner_initialization = Initialization::normal;
   Initialization last_initialization = Initialization::residual;
   double dropout = 0;
-  double stochastic_depth = 0;  // of the last block
-  double layer_scale = 0;       // first value; 0: none
+  double stochastic_depth = 0;  // probability for the last block
+  double layer_scale = 0;       // initial value; 0: no LayerScale
 
   int64_t head_width() const { return width / heads; }
 };

@@ -4,7 +4,7 @@
 namespace strata::modules {
 namespace {
 
-// The nearest numbers that divide `whole`: the next below `part` and the next above.
+// Returns the nearest numbers that divide `whole`: the next one below `part` and the next one above it.
 std::string divisors_near(int64_t whole, int64_t part) {
   std::string text;
   for (int64_t below = part; below >= 1; --below) {

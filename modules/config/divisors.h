@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sentence for a number that does not divide another, with the nearest ones that do.
+// Writes the error message for a number that does not divide another one, with the nearest numbers that do.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace strata::modules {
 
-// "width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8"
+// Example: "width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8".
 std::string not_divided(const std::string& what, int64_t whole, const std::string& by, int64_t part);
 
 }  // namespace strata::modules

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `model: {type: graph_network}`: a classifier of nodes, or of graphs, by graph convolutions, which are those of PyG by
-// the same names.
+// `model: {type: graph_network}`: a classifier of nodes or of graphs. Its graph convolutions have the names that they
+// have in PyG.
 #pragma once
 
 #include <array>
@@ -12,20 +12,21 @@
 
 namespace strata::modules {
 
-// PyG's SAGEConv, GCNConv, GINConv (of two linear layers with relu in between) and GATConv.
+// The kinds are PyG's SAGEConv, GCNConv, GINConv and GATConv. The mlp of gin is two linear layers with a relu between
+// them.
 enum class GraphConvolutionKind { sage, gcn, gin, gat };
 constexpr std::array<std::string_view, 4> names(GraphConvolutionKind) { return {"sage", "gcn", "gin", "gat"}; }
 
-// What sage makes of the neighbors of a node.
+// How sage reduces the neighbors of a node.
 enum class SageReduction { mean, max };
 constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean", "max"}; }
 
-// What stands between the features of the nodes and the first layer.
+// The layer between the node features and the first convolution.
 enum class InputProjection { none, dense, sparse };
 constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none", "dense", "sparse"}; }
 
-// What makes a graph of its nodes, in front of a linear head: PyG's global_mean_pool, global_add_pool and
-// AttentionalAggregation with a linear gate. none: nodes are classified, by the last convolution.
+// How the nodes of a graph are pooled before a linear head: as PyG's global_mean_pool, global_add_pool, or
+// AttentionalAggregation with a linear gate. none: nodes are classified, and the last convolution returns the logits.
 enum class NodePooling { none, mean, sum, attention };
 constexpr std::array<std::string_view, 4> names(NodePooling) { return {"none", "mean", "sum", "attention"}; }
 
@@ -52,35 +53,40 @@ struct GraphNetworkConfig {
   bool gives_classes(int64_t layer) const { return layer + 1 == layers && !has_pooling(); }
   int64_t inputs_of(int64_t layer) const { return layer == 0 && !has_projection() ? features : width; }
   int64_t outputs_of(int64_t layer) const { return gives_classes(layer) ? classes : width; }
-  // Norm, dropout and relu stand in front of a convolution: not where the features are its input.
+  // Norm, dropout and relu stand before a convolution, except before one whose input is the features.
   bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
-  // Where nothing else stands between a convolution and the next relu, that is the end of the convolution.
+  // If nothing else stands between a convolution and the next relu, the relu is the epilogue of that convolution.
   bool ends_in_relu(int64_t layer) const { return layer + 1 < layers && !norm && !residual && dropout == 0; }
   bool starts_with_relu(int64_t layer) const { return is_activated(layer) && !(layer > 0 && ends_in_relu(layer - 1)); }
   bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !gives_classes(layer); }
-  // Convolutions over a node and its neighbors alike.
+  // True for convolutions that treat a node as one of its own neighbors.
   bool wants_self_loops() const {
     return convolution == GraphConvolutionKind::gcn || convolution == GraphConvolutionKind::gat;
   }
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("convolution", convolution, "sage, gcn, gin or gat, as PyG defines SAGEConv, GCNConv, ...");
-    fields.add("reduction", reduction, "of the neighbors of a node (sage): mean or max");
+    fields.require("convolution", convolution,
+                   "graph convolution: sage, gcn, gin or gat, as SAGEConv, GCNConv, GINConv and GATConv of PyG");
+    fields.add("reduction", reduction, "reduction over the neighbors of a node (sage only): mean or max");
     fields.add("projection", projection,
-               "a linear layer in front of the first convolution: none; dense; sparse: of features in a sparse matrix");
+               "linear layer before the first convolution: none; dense, for dense features; sparse, for features in a "
+               "sparse matrix");
     fields.add("pooling", pooling,
-               "of the nodes of a graph, where graphs are classified: mean, sum or attention; none: nodes are");
-    fields.require("features", features, "of a node, as the data have them", configs::between(1, 1e8));
-    fields.require("layers", layers, "graph convolutions", configs::between(1, 1000));
-    fields.require("width", width, "of a node between convolutions", configs::between(1, 1e6));
-    fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
-    fields.add("heads", heads, "attention heads (gat); they divide the width, and a layer of classes takes their mean",
+               "pooling of the nodes of a graph, if graphs are classified: mean, sum or attention; none: nodes are "
+               "classified");
+    fields.require("features", features, "number of features of a node in the data", configs::between(1, 1e8));
+    fields.require("layers", layers, "number of graph convolutions", configs::between(1, 1000));
+    fields.require("width", width, "width of a node's hidden state", configs::between(1, 1e6));
+    fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
+    fields.add("heads", heads,
+               "number of attention heads (gat only); it must divide width; heads are concatenated, but averaged in a "
+               "layer that gives the classes (pooling: none)",
                configs::between(1, 1e5));
-    fields.add("norm", norm, "layer norm in front of each relu");
-    fields.add("residual", residual, "convolutions between layers of the same width add to their input");
-    fields.add("dropout", dropout, "in front of each relu", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+    fields.add("norm", norm, "LayerNorm before each ReLU");
+    fields.add("residual", residual, "residual connection around each convolution from hidden states to hidden states");
+    fields.add("dropout", dropout, "dropout probability before each ReLU; 0: no dropout", configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
   }
 };
 

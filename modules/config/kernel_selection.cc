@@ -17,8 +17,8 @@ kernels::Level level_for(const KernelsConfig& config, std::string_view module, s
   if (config.levels.find(op) == nullptr) {
     throw Error(ExitCode::internal, "a module asks for the level of '" + std::string(op) + "', which is no op");
   }
-  // linear_cross_entropy is not a level of head and loss but another way to compute them: only a line of its own asks
-  // for it, and no default.
+  // linear_cross_entropy is not a level of head and loss but another way to compute them. Only its own key selects it;
+  // kernels.default does not.
   std::optional<kernels::Level> found;
   if (op != "linear_cross_entropy") found = config.default_level;
   for_each_line(config, module, [&](const std::string&, const OpLevels& levels) {

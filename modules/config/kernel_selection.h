@@ -13,17 +13,20 @@ namespace strata::modules {
 
 using KernelSelection = PerOp<kernels::Level>;
 
-// The level of one op, by its key in `kernels:`, for one module. Throws for a key that no op has.
+// Returns the level of one op in one module. `op` is a key in `kernels:`; the function throws for any other name.
 kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op);
 
-// `module`: its full name; empty for what belongs to none, loss and optimizer. Ops that nobody asks for are at aten.
+// Returns the levels of all ops in `module`, which is a full name, or empty for loss and optimizer. An op that nothing
+// selects runs at aten.
 KernelSelection kernels_for(const KernelsConfig& config, std::string_view module);
 
-// Everything that is said about a module besides the default, the last word last: look("kernels.modules.0.", levels).
+// Calls look(prefix, levels) for each part of `kernels:` that applies to the module, except the default. The last call
+// wins. Example: look("kernels.modules.0.", levels).
 void for_each_line(const KernelsConfig& config, std::string_view module,
                    const std::function<void(const std::string& prefix, const OpLevels& levels)>& look);
 
-// A line says how the head multiplies: it is no part of linear_cross_entropy then, whatever a plan says.
+// True if `kernels.modules` sets `linear` for the head. The head is then not fused into linear_cross_entropy, even if
+// the plan would do it.
 bool has_line_for_head(const KernelsConfig& config);
 
 }  // namespace strata::modules

@@ -12,7 +12,7 @@
 namespace strata::modules {
 namespace {
 
-// Computed before and behind the layers only: a line for some layers would say nothing about them.
+// These ops run only before and after the layers, so `kernels.layers` may not set them.
 constexpr std::array<std::string_view, 5> kOutsideOfLayers = {"embedding", "cross_entropy", "linear_cross_entropy",
                                                               "adamw", "global_norm"};
 
@@ -35,7 +35,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text.empty() ? "none" : text;
 }
 
-// What is computed in the modules that a line is for.
+// Returns the ops of the modules that `only` names.
 std::vector<std::string> ops_in(const std::string& only, const std::vector<Module>& modules) {
   std::vector<std::string> ops;
   for (const Module& module : modules) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rules between the `kernels:` section and the model whose ops it chooses.
+// Checks of the `kernels:` section against the model whose ops it configures.
 #pragma once
 
 #include <cstdint>

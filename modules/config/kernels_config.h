@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `kernels:` section: which level of which op runs in which layer and module.
+// The `kernels:` section: the level of each op in each layer and module.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace strata::kernels {
 
-constexpr const auto& names(Level) { return kLevelNames; }  // how configurations spell a level
+constexpr const auto& names(Level) { return kLevelNames; }  // the spelling of levels in configurations
 
 }  // namespace strata::kernels
 
 namespace strata::modules {
 
-// One T for each op. The only list of ops that configurations know.
+// One T for each op. This is the only list of ops that configurations know.
 template <class T>
 struct PerOp {
   T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},
       linear_cross_entropy{}, neighbor_aggregate{}, adamw{}, global_norm{};
 
-  // visit(name, member) for each op.
+  // Calls visit(name, member) for each op.
   template <class Visit>
   void each(Visit&& visit) {
     each_of(*this, visit);
@@ -35,7 +35,7 @@ struct PerOp {
     each_of(*this, visit);
   }
 
-  // Null: there is no op of this name.
+  // Returns null if there is no op of this name.
   const T* find(std::string_view op) const {
     const T* found = nullptr;
     each([&](std::string_view name, const T& member) {
@@ -63,18 +63,19 @@ struct PerOp {
   }
 };
 
-using OpLevels = PerOp<std::optional<kernels::Level>>;  // absent: what the lines before say
+using OpLevels = PerOp<std::optional<kernels::Level>>;  // absent: the earlier entries decide
 
 template <class Fields>
 void describe(OpLevels& levels, Fields& fields) {
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     const bool is_two = &level == &levels.linear_cross_entropy;
-    fields.add_optional(op, level, std::string("level of ") + op + (is_two ? ", the head and the loss as one op" : ""));
+    fields.add_optional(op, level,
+                        std::string("level of ") + op + (is_two ? ", which fuses output layer and loss" : ""));
   });
 }
 
-// What `only` says in a line that is for some layers.
-inline constexpr const char* kOnlyLayers = "layers that this line is for: 3 or 0-3, counted from 0, inclusive";
+// Description of `only` in an entry for some layers.
+inline constexpr const char* kOnlyLayers = "layers for which this entry holds: 3, or 0-3 inclusive, counted from 0";
 
 struct LayerKernels {
   configs::Range only = {};
@@ -93,31 +94,34 @@ struct ModuleKernels {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require(
-        "only", only,
-        "module that this line is for, with what is inside of it, as parameters are called: head, mlp (of all "
-        "layers), blocks.3.mlp or blocks.0-3.attention.qkv");
+    fields.require("only", only,
+                   "module for which this entry holds, including its parts; named as in parameter names: head, mlp (in "
+                   "all layers), blocks.3.mlp or blocks.0-3.attention.qkv");
     modules::describe(levels, fields);
   }
 };
 
 struct KernelsConfig {
   std::optional<kernels::Level> default_level = kernels::Level::aten;  // absent: `best`
-  bool planned = false;   // the levels of that plan are in `levels`; an op without one is not in the model
-  std::string plan = {};  // file that says what `best` is
-  OpLevels levels = {};   // all layers
-  std::vector<LayerKernels> layers = {};    // later lines win
-  std::vector<ModuleKernels> modules = {};  // these win over those for layers, and later ones over earlier ones
+  bool planned = false;   // true: the levels of the plan were copied into `levels`; an op without a level there is not
+                          // used by the model
+  std::string plan = {};  // path of the file with the measured levels for `best`
+  OpLevels levels = {};   // for all layers
+  std::vector<LayerKernels> layers = {};    // later entries win
+  std::vector<ModuleKernels> modules = {};  // they win over `layers`; later entries win over earlier ones
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.add_or_word("default", default_level, "best",
-                       "level of every op that no other line names, but for linear_cross_entropy; best: the fastest of "
-                       "a measured plan");
-    fields.add("plan", plan, "file with the plan of best, made by tools/strata plan CONFIG");
+                       "level of every op that no other key sets, except linear_cross_entropy; best: the fastest level "
+                       "of each op in a measured plan");
+    fields.add("plan", plan,
+               "file with the measured plan for default: best, written by tools/strata plan CONFIG; empty: "
+               "tools/strata train finds or measures it");
     modules::describe(levels, fields);
-    fields.sections("layers", layers, "levels for some layers; later lines win");
-    fields.sections("modules", modules, "levels for modules by name; these win over layers, and later lines win");
+    fields.sections("layers", layers, "levels of ops in some layers; later entries win");
+    fields.sections("modules", modules,
+                    "levels of ops in modules by name; they win over layers, and later entries win");
   }
 };
 

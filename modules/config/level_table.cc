@@ -13,7 +13,7 @@
 namespace strata::modules {
 namespace {
 
-// An op of a module, by its name in the layer.
+// The level of one op in one module. `module` is its name within the layer.
 struct Cell {
   std::string op, module;
   std::string_view level;
@@ -25,7 +25,7 @@ struct Column {
   std::string title;
   std::vector<Cell> cells;
 
-  // "-" where the op is not computed; empty where it has several levels.
+  // Returns "-" if the op is not computed here, and an empty text if it has several levels.
   std::string_view level(const std::string& op, const std::optional<std::string>& module) const {
     std::string_view found = "-";
     for (const Cell& cell : cells) {
@@ -58,7 +58,7 @@ std::vector<Column> columns_of(const KernelsConfig& config, const std::vector<Mo
   return columns;
 }
 
-// Those that compute an op.
+// Returns the modules that compute an op.
 std::vector<std::string> modules_with(const std::string& op, const std::vector<Column>& columns) {
   std::vector<std::string> modules;
   for (const Column& column : columns) {
@@ -73,7 +73,7 @@ std::vector<std::string> modules_with(const std::string& op, const std::vector<C
 
 using Row = std::vector<std::string_view>;
 
-// With their labels.
+// Returns pairs of a row's label and its levels.
 std::vector<std::pair<std::string, Row>> rows_of(const std::vector<Column>& columns) {
   std::vector<std::pair<std::string, Row>> rows;
   KernelSelection().each([&](const std::string& op, kernels::Level) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The level of each op in each layer, as a text: what `kernels.txt` says.
+// Formats the level of each op in each layer as a text: the content of `kernels.txt`.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace strata::modules {
 
-// Of the ops that these modules compute. Neighboring layers with the same levels share a column; an op that has not one
-// level in all modules of a layer has a row for each of them.
+// Lists the ops that these modules compute. Neighboring layers with the same levels share a column. An op with
+// different levels in the modules of one layer has one row per module.
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules);
 
 }  // namespace strata::modules

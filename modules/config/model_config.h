@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `model:` section: what is trained.
+// The `model:` section: the model to train.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama
 enum class RotaryScalingType { none, llama3 };
 constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
 
-// How rotary frequencies are stretched for contexts longer than `original_sequence`, as Llama 3.1 does it.
+// How rotary frequencies are scaled for contexts longer than `original_sequence`, as in Llama 3.1.
 struct RotaryScaling {
   RotaryScalingType type = RotaryScalingType::none;
   double factor = 32;
@@ -31,19 +31,22 @@ struct RotaryScaling {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("type", type, "none, or llama3: stretched by wavelength");
-    fields.add("factor", factor, "by how much the longest wavelengths are stretched", configs::at_least(1));
-    fields.add("low_frequency", low_frequency, "wavelengths above original_sequence / this are stretched fully",
+    fields.add("type", type, "none, or llama3: long wavelengths are scaled, as in Llama 3.1");
+    fields.add("factor", factor, "factor by which the longest wavelengths are scaled", configs::at_least(1));
+    fields.add("low_frequency", low_frequency,
+               "wavelengths longer than original_sequence / low_frequency are scaled by the whole factor",
                configs::kPositive);
-    fields.add("high_frequency", high_frequency, "wavelengths below original_sequence / this are left alone",
-               configs::kPositive);
-    fields.add("original_sequence", original_sequence, "the context that the frequencies were made for",
-               configs::kPositive, "tokens");
+    fields.add(
+        "high_frequency", high_frequency,
+        "wavelengths shorter than original_sequence / high_frequency are not scaled; those between are interpolated",
+        configs::kPositive);
+    fields.add("original_sequence", original_sequence,
+               "context length for which the model was trained before the scaling", configs::kPositive, "tokens");
   }
 };
 
 struct TransformerConfig {
-  static constexpr std::string_view kItem = "token";  // what the loss is a mean over, and what FLOPs are counted by
+  static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
 
   Family family = Family::llama;
   int64_t layers = 0;
@@ -66,38 +69,42 @@ struct TransformerConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("family", family, "gpt2: layer norm, learned positions, gelu; llama: rms norm, rotary, swiglu");
-    fields.require("layers", layers, "transformer blocks", configs::between(1, 10000));
-    fields.require("width", width, "of the stream between blocks", configs::between(1, 1e6));
-    fields.require("heads", heads, "attention heads; they divide the width", configs::between(1, 1e5));
-    fields.add("key_value_heads", key_value_heads, "heads of keys and values; 0: as many as heads",
+    fields.require("family", family,
+                   "gpt2: LayerNorm, learned positions, GELU; llama: RMSNorm, rotary positions, SwiGLU");
+    fields.require("layers", layers, "number of transformer blocks", configs::between(1, 10000));
+    fields.require("width", width, "width of the hidden states", configs::between(1, 1e6));
+    fields.require("heads", heads, "number of attention heads; it must divide width", configs::between(1, 1e5));
+    fields.add("key_value_heads", key_value_heads,
+               "number of key and value heads (grouped-query attention); it must divide heads; 0: as many as heads",
                configs::between(0, 1e5));
-    fields.add("feed_forward", feed_forward, "inner width of the mlp; 0: four times the width (gpt2 only)",
+    fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
-    fields.require("sequence", sequence, "context, and length of a training sample", configs::between(1, 1e8),
-                   "tokens");
-    fields.require("vocabulary", vocabulary, "number of different tokens", configs::between(2, 1e8));
-    fields.add("tied", tied, "the head shares the weight of the embedding");
-    fields.add("dropout", dropout, "of embeddings and of both residual branches", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
-    fields.add("rotary_base", rotary_base, "base of the rotary wavelengths (llama)", configs::kPositive);
-    fields.section("rotary_scaling", rotary_scaling, "rotary positions for longer contexts (llama)");
+    fields.require("sequence", sequence, "context length, which is also the length of a training sample",
+                   configs::between(1, 1e8), "tokens");
+    fields.require("vocabulary", vocabulary, "number of tokens in the vocabulary", configs::between(2, 1e8));
+    fields.add("tied", tied, "the output layer shares the weight of the token embedding");
+    fields.add("dropout", dropout,
+               "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
+               configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
+    fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", configs::kPositive);
+    fields.section("rotary_scaling", rotary_scaling, "scaling of rotary positions for longer contexts (llama)");
   }
 };
 
 // Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
-// flops_per_item(): whoever asks for them visits `type`.
+// flops_per_item(). Callers use std::visit on `type`.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 3> kTypes = {"transformer", "vision_transformer", "graph_network"};
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, kTypes, "kind of model");
+    fields.choose("type", type, kTypes, "type of the model");
   }
 };
 
-// Rules between fields, for a section found at `checks`' own place.
+// Checks rules between fields. `checks` must stand at the section of the model.
 void check(const TransformerConfig& model, configs::Checks& checks);
 
 }  // namespace strata::modules

@@ -7,7 +7,7 @@
 namespace strata::modules {
 namespace {
 
-// The first word, and what follows its dot.
+// Returns the first word and the text after its dot.
 std::pair<std::string_view, std::string_view> split(std::string_view name) {
   const size_t dot = name.find('.');
   if (dot == std::string_view::npos) return {name, {}};
@@ -21,7 +21,7 @@ std::optional<int64_t> number(std::string_view word) {
   return value;
 }
 
-// `name` is `module`, or `module` is a part of it.
+// True if `module` is `name` or a part of it.
 bool contains(std::string_view name, std::string_view module) {
   return !name.empty() && module.starts_with(name) && (module.size() == name.size() || module[name.size()] == '.');
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Names of modules: those of their parameters without the last word, such as blocks.3.attention.qkv.
+// Names of modules. The name of a module is that of its parameters without the last word, such as
+// blocks.3.attention.qkv.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +12,27 @@
 
 namespace strata::modules {
 
-// Layers of transformers, language or vision, are blocks.0, blocks.1, ...; those of graph networks layers.0, layers.1,
-// ...
+// Layers of transformers, language or vision, are named blocks.0, blocks.1, ... Layers of graph networks are named
+// layers.0, layers.1, ...
 std::string block_name(int64_t index);
 std::string graph_layer_name(int64_t index);
 
-// Of blocks.3.attention.qkv: 3. Absent: the module stands before or behind the layers.
+// Returns the index of the layer: 3 for blocks.3.attention.qkv. Returns nothing if the module is before or after the
+// layers.
 std::optional<int64_t> layer_of(std::string_view module);
 
-// Of blocks.3.attention.qkv: attention.qkv. Itself outside of layers, and empty for a layer.
+// Returns the name within the layer: attention.qkv for blocks.3.attention.qkv. It is empty for a layer itself. A module
+// outside of the layers keeps its whole name.
 std::string_view name_in_layer(std::string_view module);
 
-// Of blocks.3 and attention.qkv: blocks.3.attention.qkv. Either may be empty.
+// Joins two names with a dot: blocks.3 and attention.qkv give blocks.3.attention.qkv. Either may be empty.
 std::string joined_name(std::string_view module, std::string_view part);
 
-// The layers that `name` in a configuration says: 0-3 of blocks.0-3.mlp.
+// Returns the layers in a name that a user wrote: 0-3 for blocks.0-3.mlp.
 std::optional<configs::Range> layers_in(std::string_view name);
 
-// Whether configurations mean this module by `name`: it, or one that it is a part of. The layer may be left out, or be
-// a range: mlp, blocks.3.mlp and blocks.0-3.mlp all mean blocks.3.mlp.up.
+// True if a user who writes `name` means this module: its own name, or that of a module which contains it. The layer
+// may be left out or be a range: mlp, blocks.3.mlp and blocks.0-3.mlp all mean blocks.3.mlp.up.
 bool means(std::string_view name, std::string_view module);
 
 }  // namespace strata::modules

@@ -24,7 +24,7 @@ Module part_of(const std::string& layer, std::string_view part, const Ops& ops) 
   return {joined_name(layer, part), layer, ops};
 }
 
-// The dropout that ends a branch is a part of the branch.
+// The dropout at the end of a residual branch counts as an op of the branch.
 void add_blocks(const BlockConfig& config, Modules& modules) {
   const Ops norm = {config.root_mean_square ? "rms_norm" : "layer_norm"}, linear = {"linear"};
   for (int64_t index = 0; index < config.layers; ++index) {
@@ -84,7 +84,7 @@ void add_graph_layer(const GraphNetworkConfig& model, int64_t index, const Modul
   const bool starts_with_relu = model.starts_with_relu(index);
   const bool is_gathered = takes_gathered_features(model, index, use.features_are_gathered_once);
   const bool is_gat = model.convolution == GraphConvolutionKind::gat;
-  // A relu behind what is not the last product.
+  // The relu is an op of its own if the convolution does not end with a linear op whose epilogue it could be.
   const bool ends_alone = model.ends_in_relu(index) && (is_gat || (multiplies_first(model, index) && !is_gathered));
   Ops ops = dropout_if(starts_with_relu && model.dropout > 0);
   if (starts_with_relu || ends_alone) ops.push_back("activation");
@@ -93,7 +93,7 @@ void add_graph_layer(const GraphNetworkConfig& model, int64_t index, const Modul
   switch (model.convolution) {
     case GraphConvolutionKind::sage:
       add("neighbor", {"linear"});
-      add("self", {});  // its product is one with that of neighbor, or at the same level
+      add("self", {});  // its product is fused with that of neighbor, or runs at the same level
       break;
     case GraphConvolutionKind::gcn:
       add("neighbor", {"linear"});
@@ -150,7 +150,7 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
   if (is_known) return "";
 
   std::string meant;
-  if (range) {  // a layer by another name, or another part of it
+  if (range) {  // a layer with a wrong name, or an unknown part of a layer
     const size_t end = name.find('.', name.find('.') + 1);
     const std::string layer = list + "." + text_of(*range);
     if (end == std::string::npos) {

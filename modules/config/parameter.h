@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A parameter of a model: its name, shape and first values, and when the group that it belongs to is needed in full.
+// A parameter of a model: its name, shape and initialization. `Role` is the time in which a group must be gathered.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace strata::modules {
 
-// normal: deviation 0.02. residual: 0.02 / sqrt(2 x layers), for projections that end a residual branch.
-// by_inputs: 1 / sqrt(3 x inputs), as PyTorch's linear layers start, and 0.02 at a width of 768. constant:
-// Parameter::constant. uniform: between -Parameter::constant and Parameter::constant.
+// normal: a normal distribution with deviation 0.02. residual: deviation 0.02 / sqrt(2 x layers), for projections that
+// end a residual branch. by_inputs: deviation 1 / sqrt(3 x inputs), as PyTorch's linear layers start; it is 0.02 at a
+// width of 768. constant: Parameter::constant. uniform: between -Parameter::constant and Parameter::constant.
 enum class Initialization { normal, residual, by_inputs, ones, zeros, constant, uniform };
 
 struct Parameter {
@@ -21,13 +21,12 @@ struct Parameter {
   bool never_decayed = false;
 
   int64_t elements() const;
-  // Weight decay is for matrices and embeddings.
+  // Weight decay applies to matrices and embeddings.
   bool decayed() const { return shape.size() >= 2 && !never_decayed; }
 };
 
-// When the parameters of a group are needed in full. root: from the beginning of a step to its end. layer: only while
-// the layer computes. head: from the layers on, and its gradient is complete when the backward comes back to the
-// layers.
+// The time in which the parameters of a group are gathered. root: the whole step. layer: only while the layer computes.
+// head: from the end of the layers on; its gradient is complete when the backward returns to the layers.
 enum class Role { root, layer, head };
 
 }  // namespace strata::modules

@@ -15,7 +15,7 @@ using Shape = std::vector<int64_t>;
 // Adds the parameters of one group, in the order in which the model uses them.
 class GroupBuilder {
  public:
-  // has_biases: norms and linear layers have one.
+  // has_biases: norms and linear layers have a bias.
   GroupBuilder(Role role, std::string name, std::string prefix, bool has_biases)
       : prefix_(std::move(prefix)), has_biases_(has_biases) {
     group_.name = std::move(name);
@@ -46,14 +46,14 @@ class GroupBuilder {
     group_.parameters.back().constant = bound;
   }
 
-  // As torch.nn.Linear and PyG's Linear start.
+  // Adds a layer with the initialization of torch.nn.Linear and PyG's Linear.
   void uniform_linear(const std::string& name, int64_t outputs, int64_t inputs) {
     const double bound = 1 / std::sqrt(static_cast<double>(inputs));
     uniform(name + ".weight", {outputs, inputs}, bound);
     if (has_biases_) uniform(name + ".bias", {outputs}, bound);
   }
 
-  // Glorot and Bengio 2010.
+  // Adds a matrix with the initialization of Glorot and Bengio 2010.
   void glorot(const std::string& name, int64_t rows, int64_t columns) {
     uniform(name, {rows, columns}, std::sqrt(6.0 / static_cast<double>(rows + columns)));
   }

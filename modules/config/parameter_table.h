@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every parameter of a model: name, shape and first values, in the groups that are gathered together.
+// All parameters of a model: name, shape and initialization, in the groups that are gathered together.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,24 @@ struct ParameterGroup {
   int64_t elements() const;
 };
 
-// The root group (embeddings and the last norm) first, then a group for each block, then an untied head.
+// The groups are: root (embeddings and the last norm), one for each block, and an untied head.
 std::vector<ParameterGroup> parameter_table(const TransformerConfig& config);
-// The head of a vision transformer is a group of its own. Positions are not decayed, as in timm.
+// The head of a vision transformer is a group of its own. Positions have no weight decay, as in timm.
 std::vector<ParameterGroup> parameter_table(const VisionTransformerConfig& config);
 
-// The projection of the features, if there is one, then a group for each layer, then the gate of a pooling and the head
-// behind it. First values are those of PyG.
+// The groups are: the projection of the features, if there is one; one for each layer; the gate of a pooling with the
+// head after it. Initialization is that of PyG.
 std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config);
 
 int64_t parameter_count(const std::vector<ParameterGroup>& table);
 
-// For each token, forward and backward, without recomputation, causal attention counted half: 6 x (parameters that are
-// multiplied as matrices, the head included, the embedding not) + 6 x sequence x width x layers.
+// FLOPs per token, forward and backward, without recomputation: 6 x (parameters in matrix products) + 6 x sequence x
+// width x layers. The head counts as a matrix product, the embedding does not, and causal attention counts half.
 double flops_per_item(const TransformerConfig& config);
-// For each image, in the same way; every patch sees every patch: 12 x tokens^2 x width x layers.
+// FLOPs per image, counted in the same way. Every patch attends to every patch: 12 x tokens^2 x width x layers.
 double flops_per_item(const VisionTransformerConfig& config);
-// For each node that is computed, dense matrices only: sums over neighbors and sparse features are left out.
+// FLOPs per computed node. Only dense matrices count. Sums over neighbors do not, and with a sparse projection neither
+// do the projection, the pooling's gate and the head.
 double flops_per_item(const GraphNetworkConfig& config);
 
 }  // namespace strata::modules

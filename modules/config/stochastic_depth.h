@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The share of samples that go without the branches of a block.
+// The share of samples that skip the residual branches of a block.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace strata::modules {
 
-// timm's rule (LayerScale paper and DeiT): nothing is left out of the first block, and linearly more of those after it.
+// timm's rule (LayerScale paper and DeiT): the first block skips nothing, and the share grows linearly up to the last
+// block.
 inline double share_left_out(const BlockConfig& config, int64_t layer) {
   if (config.layers < 2) return config.stochastic_depth;
   return config.stochastic_depth * static_cast<double>(layer) / static_cast<double>(config.layers - 1);

@@ -11,7 +11,7 @@
 
 namespace strata::modules {
 
-// timm's names; custom: every size is written.
+// Sizes by timm's names. custom: the configuration gives every size.
 enum class VisionSize {
   custom,
   vit_tiny_patch16_224,
@@ -27,9 +27,9 @@ struct VisionSizes {
   int64_t layers, width, heads;
   static constexpr int64_t kImageSize = 224, kPatch = 16;
 };
-VisionSizes sizes_of(VisionSize size);  // zeros of custom
+VisionSizes sizes_of(VisionSize size);  // zeros for custom
 
-// What becomes the input of the head: the last state of a token of its own, or the mean over those of all patches.
+// The input of the head: the last state of a class token, or the mean over the last states of all patches.
 enum class Pooling { class_token, mean };
 constexpr std::array<std::string_view, 2> names(Pooling) { return {"class_token", "mean"}; }
 
@@ -59,29 +59,32 @@ struct VisionTransformerConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("size", size, "a size by timm's name; what is written besides wins");
-    fields.add("layers", layers, "transformer blocks; 0: as `size` has them", configs::between(0, 10000));
-    fields.add("width", width, "of the stream between blocks; 0: as `size` has it", configs::between(0, 1e6));
-    fields.add("heads", heads, "attention heads; they divide the width; 0: as `size` has them",
+    fields.add("size", size, "named size of timm; keys that are set override it; custom: every size must be set");
+    fields.add("layers", layers, "number of transformer blocks; 0: the value of `size`", configs::between(0, 10000));
+    fields.add("width", width, "width of the hidden states; 0: the value of `size`", configs::between(0, 1e6));
+    fields.add("heads", heads, "number of attention heads; it must divide width; 0: the value of `size`",
                configs::between(0, 1e5));
-    fields.add("feed_forward", feed_forward, "inner width of the mlp; 0: four times the width",
-               configs::between(0, 1e7));
-    fields.add("image_size", image_size, "height and width of the images; 0: as `size` has it",
+    fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width", configs::between(0, 1e7));
+    fields.add("image_size", image_size, "height and width of the images; 0: the value of `size`",
                configs::between(0, 65536), "pixels");
-    fields.add("patch", patch, "height and width of a patch; it divides the image; 0: as `size` has it",
+    fields.add("patch", patch, "height and width of a patch; it must divide image_size; 0: the value of `size`",
                configs::between(0, 65536), "pixels");
-    fields.add("channels", channels, "of the images: 1 grey, 3 colour", configs::between(1, 1024));
-    fields.require("classes", classes, "number of different labels", configs::between(2, 1e8));
-    fields.add("pooling", pooling, "what the head sees: a class token, or the mean of all patches");
-    fields.add("dropout", dropout, "of embeddings and of both residual branches", configs::kBelowOne);
+    fields.add("channels", channels, "channels of the images: 1 for grey, 3 for RGB", configs::between(1, 1024));
+    fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
+    fields.add("pooling", pooling, "input of the head: class_token, or the mean of the last states of all patches");
+    fields.add("dropout", dropout,
+               "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
+               configs::kBelowOne);
     fields.add("stochastic_depth", stochastic_depth,
-               "share of samples that leave out a branch of the last block; less, linearly, in those before",
+               "probability that a sample skips a residual branch of the last block; it grows linearly from 0 in the "
+               "first block; 0: off",
                configs::kBelowOne);
-    fields.add("layer_scale", layer_scale, "first value of a learned factor on both residual branches; 0: no factor",
+    fields.add("layer_scale", layer_scale,
+               "initial value of LayerScale, a learned factor on both residual branches; 0: no LayerScale",
                configs::kNonNegative);
-    fields.add("label_smoothing", label_smoothing, "share of the target that all classes have in common, in training",
-               configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "added to the variance in norms", configs::kPositive);
+    fields.add("label_smoothing", label_smoothing,
+               "label_smoothing of the training loss, as in torch.nn.CrossEntropyLoss; 0: off", configs::kBelowOne);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
     fields.complete([this] { fill_from_size(); });
   }
 

@@ -17,19 +17,19 @@
 #include "kernels/runtime/weight_gradient.h"
 #include "modules/config/graph_products.h"
 
-// S sources, T targets, D inputs, H heads, F outputs of a head
+// S sources, T targets, D inputs, H heads, F outputs of one head
 
 namespace strata::modules {
 namespace {
 
-constexpr double kNegativeSlope = 0.2;  // GATConv's
+constexpr double kNegativeSlope = 0.2;  // the default of PyG's GATConv
 
 using kernels::Activation;
 using kernels::deliver_weight_gradient;
 using kernels::Reduction;
 
-// A weight or bias whose outputs fill vectors of 16 bytes, in which GPUs read rows: sums of 47 values of 16 bits over a
-// graph take three times as long as those of 48. What is added is 0.
+// Pads the outputs of a weight or bias with zeros to vectors of 16 bytes, in which GPUs read rows. Without it, the sum
+// of 47 values of 16 bits over a graph takes three times as long as that of 48.
 Tensor in_vectors(const Tensor& weight) {
   const int64_t lacks = width_in_vectors(weight.size(0), weight.element_size()) - weight.size(0);
   const Tensor delivered = deliver_weight_gradient(weight);
@@ -39,15 +39,15 @@ Tensor in_vectors(const Tensor& weight) {
   return at::constant_pad_nd(delivered, padding);
 }
 
-// [H, F] -> [H, H * F], a block for each head: one product takes the scores of all heads.
+// [H, F] -> [H, H * F], block-diagonal: one product computes the scores of all heads.
 Tensor by_heads(const Tensor& weight_HF) {
   return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
-// First values of torch.nn.Linear and PyG's Linear lie between -bound and bound.
+// torch.nn.Linear and PyG's Linear initialize uniformly between -bound and bound.
 double bound_of_linear(int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); }
 
-// Glorot and Bengio 2010.
+// Initialization of Glorot and Bengio 2010.
 Parameter glorot(const char* name, int64_t rows, int64_t columns) {
   return {name, {rows, columns}, Initialization::uniform, std::sqrt(6.0 / static_cast<double>(rows + columns))};
 }
@@ -70,7 +70,7 @@ GraphConvolution::GraphConvolution(const Scope& scope, const GraphNetworkConfig&
     declare_products(scope, config);
   }
   aggregate_level_ = (scope / part_that_aggregates(kind_)).level("neighbor_aggregate");
-  // After the last product a relu is its epilogue; after anything else it is an op of the layer.
+  // A relu right after the last product is its epilogue. Otherwise it is an op of the layer.
   const bool is_last_product = kind_ != GraphConvolutionKind::gat &&
                                (!multiplies_first_ || takes_gathered_features(config, layer, gathered_once));
   if (activation_ != Activation::none && !is_last_product) activation_level_ = scope.level("activation");
@@ -142,7 +142,7 @@ Tensor GraphConvolution::product_of(const Tensor& gathered) const {
     const Tensor up = kernels::linear(gathered, up_weight_, up_bias_, Activation::relu, up_level_);
     return kernels::linear(up, down_weight_, down_bias_, activation_, down_level_);
   }
-  // Of sage one product instead of two and their sum: a half of the bytes.
+  // sage multiplies once with the concatenated weights. Two products and their sum would move twice as many bytes.
   const Tensor weight =
       kind_ == GraphConvolutionKind::sage
           ? at::cat({deliver_weight_gradient(self_weight_), deliver_weight_gradient(neighbor_weight_)}, 1)
@@ -160,10 +160,11 @@ Tensor GraphConvolution::sum_of_products(const Tensor& x, const GraphStep& step)
 }
 
 Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
-  // The shares of a target's edges sum to 1: its bias may as well be that of h, where it needs no pass over the nodes.
+  // The attention weights of a target sum to 1. So its bias can be added to h, as the bias of the product, which saves
+  // a pass over the nodes.
   const Tensor bias = deliver_weight_gradient(neighbor_bias_), of_h = averages_heads_ ? bias.repeat(heads_) : bias;
   const Tensor h = sources_of(linear(x, neighbor_weight_, of_h, Activation::none), step);
-  // Scores are of h without it.
+  // The scores must be those of h without the bias, so this bias subtracts it.
   const Tensor weight = at::cat({by_heads(source_), by_heads(target_)});
   const Tensor scores = kernels::linear(h, weight, at::neg(at::mv(weight, of_h)), Activation::none, scores_level_);
   const Tensor y_THF = kernels::neighbor_attention(h.unflatten(1, {heads_, -1}), scores.narrow(1, 0, heads_),
@@ -174,11 +175,11 @@ Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
 
 Tensor GraphConvolution::targets_of(const Tensor& x, const GraphStep& step) const {
   const int64_t targets = step.of_layer(layer_).graph.targets;
-  return x.size(0) == targets ? x : x.narrow(0, 0, targets);  // whose backward is a pass over x
+  return x.size(0) == targets ? x : x.narrow(0, 0, targets);  // the backward of narrow is a pass over x
 }
 
 Tensor GraphConvolution::sources_of(const Tensor& x, const GraphStep& step) const {
-  // Not by the sizes: a rank that needs nothing of the others has something that they need.
+  // The exchange does not depend on the sizes: a rank without a halo still sends rows that other ranks need.
   return step.with_halo && !takes_features_ ? step.with_halo(x) : x;
 }
 

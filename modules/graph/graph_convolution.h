@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One graph convolution: what a node becomes from itself and its neighbors.
+// One graph convolution: computes a node's output from the node and its neighbors.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,21 @@
 namespace strata::modules {
 
 //   sage  self.weight x[t] + neighbor.weight * (mean or max of x[s]) + neighbor.bias
-//   gcn   neighbor.weight * (sum of x[s] / sqrt(degree[s] degree[t])) + neighbor.bias, t among its own neighbors
+//   gcn   neighbor.weight * (sum of x[s] / sqrt(degree[s] degree[t])) + neighbor.bias; t is one of its own neighbors
 //   gin   mlp(x[t] + sum of x[s]), mlp(x) = down(relu(up(x)))
-//   gat   sum of softmax(leaky_relu(source . h[s] + target . h[t])) h[s] + neighbor.bias, h = neighbor.weight x, for
-//   each
-//         head, t among its own neighbors; heads side by side, for classes their mean
+//   gat   sum of softmax(leaky_relu(source . h[s] + target . h[t])) h[s] + neighbor.bias, h = neighbor.weight x
+// t is one of its own neighbors in gat. Its heads are concatenated; in the layer that gives classes they are averaged.
 class GraphConvolution {
  public:
-  // `scope`: of the layer. gathered_once: see takes_gathered_features().
+  // `scope` is that of the layer. gathered_once: see takes_gathered_features().
   GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool gathered_once);
 
-  // x [S, D] -> [T, outputs]. Where the graph is spread over ranks, x has the own nodes only, but for features, of
-  // which every rank has those that it needs.
+  // x [S, D] -> [T, outputs]. If the graph is split over ranks, x holds the rank's own nodes, and the halo is exchanged
+  // here. Input features are an exception: every rank already has the ones that it needs.
   Tensor operator()(const Tensor& x, const GraphStep& step) const;
 
-  // What each target is given to multiply by weights: of sage itself beside its neighbors' mean or largest, of gcn and
-  // gin the sum. Undefined for gat, which sums behind the product.
+  // Returns the input of the product for each target: sage concatenates the node and the mean or max of its neighbors,
+  // gcn and gin sum. Undefined for gat, which sums after the product.
   Tensor gathered(const Tensor& x, const GraphStep& step) const;
 
  private:
@@ -54,8 +53,8 @@ class GraphConvolution {
   Tensor neighbor_weight_, neighbor_bias_, self_weight_;
   Tensor source_, target_;  // [H, outputs of a head]
   Tensor up_weight_, up_bias_, down_weight_, down_bias_;
-  // aten where a convolution of this kind does not compute the op.
-  kernels::Level neighbor_level_ = {};  // of the product with it, and with self
+  // Levels stay aten for ops that this kind of convolution does not compute.
+  kernels::Level neighbor_level_ = {};  // of the products with the neighbor and self weights
   kernels::Level scores_level_ = {}, up_level_ = {}, down_level_ = {}, aggregate_level_ = {}, activation_level_ = {};
 };
 

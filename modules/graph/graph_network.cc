@@ -23,8 +23,8 @@ Tensor sum_of(const Stream& stream) {
   return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
 }
 
-// Norm, dropout, relu, convolution. Dropout stands in front of the relu, whose output is then all that has to be kept:
-// both orders give the same numbers. A relu alone is the end of the convolution before.
+// Norm, dropout, relu, convolution. Dropout comes before relu, so that only the output of relu is saved; both orders
+// give the same numbers. A relu without norm and dropout is the epilogue of the convolution before.
 class GraphLayer {
  public:
   GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool gathered_once)
@@ -71,7 +71,7 @@ class GraphLayer {
   }
 
   bool starts_with_relu_, adds_input_;
-  // Their parameters lie in this order in the buffers of the layer.
+  // The parameters lie in this order in the layer's flat buffers.
   std::optional<Norm> norm_;
   Dropout dropout_;
   kernels::Level activation_level_;

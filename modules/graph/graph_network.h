@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A classifier of nodes or graphs: graph convolutions with norm, dropout and relu in front of them.
+// A classifier of nodes or graphs: graph convolutions, each after norm, dropout and relu.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,18 @@ namespace strata::modules {
 
 class GraphNetwork {
  public:
-  // features_are_gathered_once: steps have GraphStep::gathered_features where gathered() gives some.
+  // features_are_gathered_once: GraphStep::gathered_features is set in each step if gathered() returns a tensor.
   GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_gathered_once);
 
-  // Replaces each layer by what `wrap` makes of it: recomputation, timing, sharding.
+  // Replaces each layer by the result of `wrap`: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap);
 
-  // features [sources of the first layer, features], undefined where they are sparse and the context has them ->
-  // logits [targets of the last layer, or graphs, classes]. The context has a graph.
+  // features [sources of the first layer, features] -> logits [targets of the last layer, or graphs, classes]. Sparse
+  // features are undefined here and come with the context. The context must hold a GraphStep.
   Tensor operator()(const Tensor& features, const StepContext& context) const;
 
-  // See GraphStep: of dense features that are the input of the first convolution and the same in every step.
+  // Computes GraphStep::gathered_features from dense features that the first convolution reads directly. They must be
+  // the same in every step.
   Tensor gathered(const Tensor& features, const GraphStep& step) const;
 
  private:
@@ -37,11 +38,11 @@ class GraphNetwork {
 
   InputProjection projection_;
   Tensor projection_weight_, projection_bias_;  // dense: [D, features]; sparse: [features, D]
-  kernels::Level projection_level_ = {};        // of linear where it is dense, of neighbor_aggregate where it is sparse
-  std::optional<GraphConvolution> first_;       // where it takes the features
+  kernels::Level projection_level_ = {};        // of linear if dense, of neighbor_aggregate if sparse
+  std::optional<GraphConvolution> first_;       // defined if the first convolution reads the features
   std::vector<Layer> layers_;
   std::optional<GraphPooling> pooling_;
-  std::optional<Linear> head_;  // behind a pooling
+  std::optional<Linear> head_;  // after a pooling
 };
 
 }  // namespace strata::modules

@@ -19,7 +19,8 @@ Tensor GraphPooling::operator()(const Tensor& x, const WeightedGraph& nodes_of_g
   const kernels::NeighborGraph& graph = nodes_of_graphs.graph;
   if (!gate_) return kernels::neighbor_aggregate(x, graph, /*edge_weight=*/{}, reduction_, level_);
   const Tensor score = (*gate_)(x);
-  // The attention of a convolution with one head, where targets say nothing, and with a slope that changes nothing.
+  // This is the attention of a convolution with one head. The target's score is 0, and a slope of 1 makes leaky_relu
+  // the identity.
   const Tensor score_of_graph = at::zeros({graph.targets, 1}, score.options());
   return kernels::neighbor_attention(x.unsqueeze(1), score, score_of_graph, graph, /*negative_slope=*/1, level_)
       .squeeze(1);

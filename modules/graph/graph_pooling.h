@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a graph becomes from its nodes.
+// Pools the nodes of each graph into one row.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@
 namespace strata::modules {
 
 //   mean, sum  of x[n] over the nodes n of the graph
-//   attention  sum of softmax(gate x + bias)[n] x[n], the softmax over the nodes of the graph
-// The nodes of a graph are the neighbors of one target: the ops are those of convolutions.
+//   attention  sum of softmax(gate x + bias)[n] x[n]; the softmax is over the nodes of the graph
+// The nodes of a graph are the neighbors of one target, so pooling uses the ops of convolutions.
 class GraphPooling {
  public:
-  // The pooling of the configuration is not none.
+  // config.pooling must not be none.
   GraphPooling(const Scope& scope, const GraphNetworkConfig& config);
 
   // x [nodes, D] -> [graphs, D]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The graph that the layers of a step see.
+// The graph of one step, as the layers read it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace strata::modules {
 
 using at::Tensor;
 
-// A sparse matrix: from the sources in its columns to the targets in its rows.
+// A sparse matrix. Its columns are sources, its rows are targets.
 struct WeightedGraph {
   kernels::NeighborGraph graph;
   Tensor edge_weight;  // [edges], in the order of the graph's edges; undefined: 1
@@ -22,22 +22,23 @@ struct WeightedGraph {
   WeightedGraph to(at::Device device) const {
     return with_each([&](const Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
   }
-  // See NeighborGraph.
+  // See NeighborGraph::with_each.
   WeightedGraph with_each(const std::function<Tensor(const Tensor&)>& replaced) const {
     return {graph.with_each(replaced), edge_weight.defined() ? replaced(edge_weight) : Tensor()};
   }
 };
 
 struct GraphStep {
-  WeightedGraph features;             // nodes x features, where those are sparse
-  std::vector<WeightedGraph> layers;  // the same for all layers, or one for each: targets are the first of its sources
-  WeightedGraph pooling;              // graphs x their nodes, where graphs are classified
-  int64_t first_row = 0;              // of the first node, over all ranks and micro-batches: see StepContext
+  WeightedGraph features;  // nodes x features, if they are sparse
+  // One graph for all layers, or one for each layer. The first sources of a graph are its targets.
+  std::vector<WeightedGraph> layers;
+  WeightedGraph pooling;  // graphs x their nodes, if graphs are classified
+  int64_t first_row = 0;  // number of the first node over all ranks and micro-batches: see StepContext
 
-  // What the product of the first convolution is taken of, where that is the same in every step; otherwise undefined.
+  // The input of the first convolution's product if it is the same in every step; otherwise undefined.
   Tensor gathered_features;
 
-  // Of a graph that is spread over ranks: [own nodes, D] -> [sources, D], the own ones first.
+  // Exchanges the halo of a graph that is split over ranks: [own nodes, D] -> [sources, D], the own nodes first.
   std::function<Tensor(const Tensor&)> with_halo;
 
   const WeightedGraph& of_layer(int64_t layer) const {
@@ -45,7 +46,8 @@ struct GraphStep {
   }
 };
 
-// The same with each of its tensors replaced, always in the same order. A new member does not compile until it is here.
+// Returns a copy in which each tensor is replaced, always in the same order. A new member does not compile until it is
+// listed here.
 inline GraphStep with_each(const GraphStep& step, const std::function<Tensor(const Tensor&)>& replaced) {
   const auto& [features, layers, pooling, first_row, gathered_features, with_halo] = step;
   GraphStep result;

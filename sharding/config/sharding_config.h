@@ -41,18 +41,21 @@ struct ShardingConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("strategy", strategy, "none: replicated; full: sharded over all ranks; hybrid: inside groups of ranks");
-    fields.add("shard_ranks", shard_ranks, "ranks that share one copy of the parameters (hybrid only)",
+    fields.add("strategy", strategy,
+               "none: parameters are replicated (DDP); full: sharded over all ranks (FSDP); hybrid: sharded within "
+               "groups of shard_ranks ranks, replicated across groups");
+    fields.add("shard_ranks", shard_ranks, "number of ranks that share one copy of the parameters (hybrid only)",
                configs::kNonNegative, "ranks");
     fields.add("reshard_after_forward", reshard_after_forward,
-               "release a layer's full parameters between its forward and its backward");
-    fields.add("prefetch", prefetch, "layers gathered ahead of the one that computes", configs::between(0, 1000),
-               "layers");
+               "reshard the parameters of a layer after its forward and gather them again for its backward");
+    fields.add("prefetch", prefetch, "number of layers that are gathered ahead of the one that computes",
+               configs::between(0, 1000), "layers");
     fields.add("accumulate", accumulate,
-               "reduced: reduce every micro-batch; full: keep full gradients and reduce once a step");
+               "reduced: reduce the gradients of layers after each micro-batch; full: accumulate full gradients and "
+               "reduce once per step");
     fields.add("gather", gather,
-               "all-gathers share a queue with the reductions, have a communicator of their own (separate), or also go "
-               "by copy engines instead of kernels (GPUs only)");
+               "shared: all-gathers use the queue of the reductions; separate: a communicator of their own; "
+               "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");
   }
 };
 

@@ -39,11 +39,11 @@ TEST(Permutation, DependsOnTheKey) {
   const std::vector<int64_t> first = order(1, 1000), second = order(2, 1000);
   int64_t same = 0;
   for (size_t i = 0; i < first.size(); ++i) same += first[i] == second[i];
-  EXPECT_LT(same, 10);  // 1 is expected of independent permutations
+  EXPECT_LT(same, 10);  // independent permutations have 1 on average
 }
 
-// Chi-squared over (first place, key): where element 0 of 16 goes under 16,000 keys. 15 degrees of freedom: the value
-// stays below 37.7 with probability 0.999.
+// Chi-squared test over (first place, key): the place of element 0 of 16 under 16,000 keys. With 15 degrees of freedom
+// the value stays below 37.7 with probability 0.999.
 TEST(Permutation, SendsAnElementEverywhere) {
   constexpr int64_t kSize = 16, kKeys = 16000;
   std::vector<int64_t> count(kSize);
@@ -57,7 +57,7 @@ TEST(Permutation, NeighborsDoNotStayNeighbors) {
   const std::vector<int64_t> places = order(3, 4096);
   int64_t neighbors = 0;
   for (size_t i = 1; i < places.size(); ++i) neighbors += std::abs(places[i] - places[i - 1]) == 1;
-  EXPECT_LT(neighbors, 12);  // 2 are expected
+  EXPECT_LT(neighbors, 12);  // 2 on average
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Work is done in order, by one thread, all of it before the end; what it throws arrives with its future.
+// A worker thread runs its work in order and completes it before it ends. Exceptions arrive with the future of their
+// work.
 #include "base/worker_thread.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A configuration of its own, with a section of several types that have sections themselves.
+// Reads a configuration of its own, in which a section has several types with sections of their own.
 #include "configs/reader.h"
 
 #include <gtest/gtest.h>

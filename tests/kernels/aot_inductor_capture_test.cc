@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level aot_inductor in CUDA graphs, on a GPU: also where a package is loaded inside of the capture.
+// Level aot_inductor in CUDA graphs, on a GPU, including a package that is loaded during the capture.
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/equal.h>
@@ -37,7 +37,7 @@ TEST_F(AotInductorCapture, TheFirstCallMayBeCaptured) {
   EXPECT_TRUE(at::equal(y, activation(x, Activation::silu, kLevel)));
 }
 
-// Forward and backward, with the library's product between generated kernels.
+// Runs forward and backward: the product of the library stands between generated kernels.
 TEST_F(AotInductorCapture, AReplayReadsWhatIsThereThen) {
   const Tensor x = at::zeros({40, 1000}, kOnGpu), norm = at::rand({1000}, kOnGpu);
   const Tensor weight = at::rand({72, 1000}, kOnGpu), bias = at::rand({72}, kOnGpu);
@@ -50,7 +50,7 @@ TEST_F(AotInductorCapture, AReplayReadsWhatIsThereThen) {
     return std::vector<Tensor>{y, products.weight, products.bias, gradient.x, gradient.weight};
   };
   const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
-  step();  // cuBLAS makes its workspace outside of a capture
+  step();  // cuBLAS allocates its workspace outside of a capture
   at::cuda::CUDAGraph graph;
   graph.capture_begin();
   const std::vector<Tensor> in_graph = step();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packages of level aot_inductor that are missing, stale, of another machine, damaged, or called with the wrong
-// tensors: one sentence each, with the command that makes the package; nothing is loaded.
+// Packages of level aot_inductor that are missing, stale, damaged, of another machine, or called with wrong tensors.
+// Each gives one sentence with the command that makes the package, and nothing is loaded.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::string read(const fs::path& path) {
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
-// `text` with `from` replaced by `to`, once.
+// Returns `text` with `from` replaced by `to` once.
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -47,7 +47,7 @@ std::string refusal(const std::function<void()>& call) {
   return "nothing was refused";
 }
 
-// A copy of the packages that the build made, and the text of rms_norm.py that they were made from.
+// A copy of the packages that the build made, and the text of rms_norm.py from which they were made.
 class Packages : public testing::Test {
  protected:
   void SetUp() override {
@@ -64,7 +64,7 @@ class Packages : public testing::Test {
     request_ = {"rms_norm", "rms_norm_forward", formula_, at::kFloat, "d=*", "x86-64-v3"};
   }
 
-  // What is said when the function is looked for and loaded anew.
+  // Returns the error message of a fresh search for the function.
   std::string outcome(const PackageRequest& request) const {
     return refusal([&] {
       PackageCatalog catalog({folder_});
@@ -174,7 +174,7 @@ TEST(AotFunction, RefusesTensorsThatItWasNotMadeFor) {
   EXPECT_EQ(call(x, weight, at::ones({1})), start + "2 is [1], expected 0 dimensions");
 }
 
-// The package is looked for, read and loaded by whoever comes first.
+// The first thread searches, reads and loads the package.
 TEST(AotFunction, IsLoadedAndCalledByManyThreads) {
   if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "not run: packages for CPUs need AVX2";
   const std::string formula = read("kernels/rms_norm/rms_norm.py");

@@ -13,7 +13,7 @@ namespace strata::kernels {
 
 c10::DeviceType test_device() { return c10::kCPU; }
 
-// A test of other instruction sets must not run with those of this processor.
+// A test for other instruction sets must not run with those of this processor.
 TEST(CpuCapability, IsTheOneThatWasAskedFor) {
   const std::string found = at::get_cpu_capability();
   const char* asked = std::getenv("ATEN_CPU_CAPABILITY");

@@ -6,7 +6,7 @@
 namespace strata::kernels {
 namespace {
 
-// Without it LibTorch refuses products where deterministic algorithms are asked for; as the trainer sets it.
+// Without this variable, LibTorch refuses products in deterministic mode. The trainer sets it too.
 [[maybe_unused]] const int kWorkspace = setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 
 }  // namespace

@@ -17,7 +17,7 @@
 namespace strata::kernels {
 namespace {
 
-// The same values in memory of the wanted kind. Vectors and scalars cannot be strided.
+// Returns the same values in the wanted layout. Vectors and scalars cannot be strided.
 Tensor laid_out(const Tensor& tensor, Layout layout) {
   if (layout == Layout::unaligned) {
     return at::empty({tensor.numel() + 1}, tensor.options())
@@ -48,7 +48,7 @@ Value value(const std::string& name, const Tensor& tensor, double operands) {
   return {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type(), operands};
 }
 
-constexpr double kBefore = 1.0;  // what is in a buffer before a gradient is written or added
+constexpr double kBefore = 1.0;  // value of a buffer before a gradient is written or added
 
 }  // namespace
 
@@ -89,7 +89,7 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     const Tensor& gradient = leaves[i].grad();
     const double of_leaf = largest_gradient * operands(outputs.size() + i);
     if (!buffers[i].defined()) {
-      // No gradient is a gradient of zeros, where the only output that has one does not depend on the leaf.
+      // An undefined gradient counts as zeros, if the only output with a gradient does not depend on the leaf.
       TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
       values.push_back(value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), of_leaf));
       continue;
@@ -106,7 +106,7 @@ std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
   auto generator = at::detail::createCPUGenerator(/*seed_val=*/17);
   std::vector<Tensor> gradients;
   for (const Tensor& output : outputs) {
-    // Rounded to bf16, so that they are the same in every dtype.
+    // The values are rounded to bf16, so that they are the same in every dtype.
     gradients.push_back(at::randn(output.sizes(), generator, at::kDouble).to(at::kBFloat16).to(at::kDouble));
   }
   return gradients;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level aten in fp64: against the formula to 1e-12, and its gradients against finite differences.
+// Checks level aten in fp64: results against the formula to 1e-12, gradients against finite differences.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Aten, Exact, testing::ValuesIn(op_cases()), case_name);
 
 class Differences : public testing::TestWithParam<OpCase> {};
 
-// (f(x + h d) - f(x - h d)) / 2h = gradient . d for a random direction d; f = sum(outputs * fixed random numbers) is
-// what evaluate() takes gradients of, so f is linear in the outputs and its factors are the gradients' own.
+// (f(x + h d) - f(x - h d)) / 2h = gradient . d for a random direction d. f = sum(outputs * fixed random numbers) is
+// the function that evaluate() differentiates. f is linear in the outputs, and its factors are the output gradients.
 TEST_P(Differences, EqualTheGradients) {
   constexpr double kStep = 1e-6;
   const OpCase& op_case = GetParam();

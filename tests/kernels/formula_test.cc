@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The formulas, which every level is measured against, against plain loops: formula and level cannot be wrong together.
+// Checks the formulas, which every level is compared with, against plain loops. So formula and level cannot have the
+// same error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -127,7 +128,7 @@ TEST(Formula, Rotary) {
 struct PlainMask {
   bool causal;
   int64_t window;
-  std::vector<int32_t> document_offsets;  // empty: rows are documents
+  std::vector<int32_t> document_offsets;  // empty: each row is a document
 };
 
 TEST(Formula, Attention) {
@@ -260,7 +261,7 @@ TEST(Formula, LinearCrossEntropy) {
                {loss});
 }
 
-// Four sources, three targets: the last has no edges, the first has one of them twice.
+// Four sources and three targets. The last target has no edges; the first has one source twice.
 struct PlainGraph {
   std::vector<int64_t> sources = {1, 3, 1, 0, 2}, targets = {0, 0, 0, 1, 1};
   NeighborGraph graph =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hand-written product with gelu_tanh against the same in fp64, on whole tiles, parts of tiles and odd depths.
+// Checks the hand-written product with gelu_tanh against fp64, on whole tiles, parts of tiles and odd depths.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -35,7 +35,7 @@ class GeluProduct : public testing::TestWithParam<std::tuple<at::ScalarType, boo
   Tensor random(at::IntArrayRef sizes) const {
     return at::randn(sizes, at::TensorOptions(at::kCUDA).dtype(at::kFloat)).to(type());
   }
-  // Rows at a distance that is a multiple of 8; what lies between them is not a number.
+  // Rows have a distance that is a multiple of 8. The elements between them are NaN.
   Tensor padded(int64_t rows, int64_t columns) const {
     const int64_t distance = (columns + 7) / 8 * 8 + 8;
     return at::full({rows, distance}, NAN, at::TensorOptions(at::kCUDA).dtype(type())).narrow(1, 0, columns);
@@ -46,7 +46,7 @@ class GeluProduct : public testing::TestWithParam<std::tuple<at::ScalarType, boo
     return result;
   }
 
-  // The error's size as a share of the result's.
+  // Checks the norm of the error as a share of the result's norm.
   void expect_near(const Tensor& value, const Tensor& expected, const char* what) const {
     const double share = ((value.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
     EXPECT_LT(share, type() == at::kHalf ? 8e-4 : 5e-3) << what;
@@ -92,7 +92,7 @@ TEST_P(GeluProduct, EqualsTheProductInFp64) {
 
 TEST_P(GeluProduct, TakesOddDepths) {
   run({333, 776, 205});
-  run({1, 776, 1});  // as many values that rounding's share of a few is not taken for an error
+  run({1, 776, 1});  // enough values that a rounding of a few does not count as an error
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GeluProduct,

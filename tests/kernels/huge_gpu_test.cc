@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ops that index flat memory, on more elements than 31 bits can count: every level on the GPU against the formula, part
-// by part. Needs 110 GB of GPU memory.
+// Checks ops that index flat memory on more elements than 31 bits can count: every level on the GPU against the
+// formula, in parts. Needs 110 GB of GPU memory.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every op at every level that it has, in every dtype: results and all gradients against the formula in fp64.
+// Checks every op at every level that it has, in every dtype: results and all gradients against the formula in fp64.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -21,7 +21,7 @@
 namespace strata::kernels {
 namespace {
 
-// The formula is <op>.py in fp64 on the CPU, with autograd: formula_test checks it against plain loops.
+// The formula is <op>.py in fp64 on the CPU, differentiated by autograd. formula_test checks it against plain loops.
 constexpr Level kFormulaLevel = Level::torchscript;
 
 const std::vector<OpCase>& cases() {
@@ -35,7 +35,7 @@ struct Run {
   at::ScalarType dtype;
 };
 
-// Every run that this device should have, whether it can be made or not is the test's business.
+// Returns every run that this device should have. The tests find out if it is possible.
 std::vector<Run> runs() {
   std::map<std::pair<std::string, Level>, bool> exists;
   for (const LevelRow& row : level_matrix()) {
@@ -70,7 +70,8 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   }
   const OpCase& op_case() const { return cases()[GetParam().op_case]; }
 
-  // The values of the level; nothing where it refuses the case in its own words, which is a test that was not run.
+  // Returns the values of the level. Returns nothing if the level refuses the case with its own message; the test is
+  // then skipped.
   std::optional<std::vector<Value>> values_of_level(const Setting& setting) const {
     const std::string slot = op_case().op + "/" + std::string(name(GetParam().level));
     ++slots()[slot].asked;
@@ -90,7 +91,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     if (!skip_.empty() && !HasFailure()) GTEST_SKIP() << "refused: " << skip_;
   }
 
-  // Compares what `setting` gives at the level with the formula on the same rounded inputs.
+  // Compares the results of `setting` at the level with the formula on the same rounded inputs.
   void expect_agreement(Setting setting) const {
     setting.dtype = GetParam().dtype;
     setting.device = test_device();
@@ -101,7 +102,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     const auto aten = GetParam().level == Level::aten ? *values : evaluate(op_case(), Level::aten, setting);
     ASSERT_EQ(values->size(), reference.size());
     const Tolerance allowed = tolerance(op_case().op);
-    // Gradients of a softmax's scores are differences that may cancel to nothing: rounding is held against all results.
+    // Gradients of softmax scores are differences that may cancel to 0, so their error is compared with all results.
     double shared_scale = 0.0;
     if (op_case().op == "neighbor_attention") {
       for (const auto& result : reference) shared_scale = std::max(shared_scale, largest(result.value));
@@ -114,7 +115,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       const double scale = std::max(largest(expected), shared_scale);
       const Measured measured{largest(value - expected), aten_error, scale, operands};
       double bound = allowed_error(allowed, dtype, measured);
-      // Adding to a buffer rounds what is in it too.
+      // Adding to a buffer rounds the value in it too.
       if (setting.routing.routed) {
         const double rounding = std::max(epsilon(setting.dtype), epsilon(setting.routing.dtype));
         bound = std::max(bound, allowed.k_of(setting.dtype) * rounding * (measured.scale + 1.0));
@@ -142,7 +143,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   mutable std::string skip_;
 };
 
-// An op without cases would pass unproved, and so would the cases of a name that no op has.
+// An op without cases would pass without a proof, and so would cases under a name that no op has.
 TEST(OpCases, AreThereForEveryOpAndForNothingElse) {
   std::set<std::string> ops, with_cases;
   for (const LevelRow& row : level_matrix()) ops.emplace(row.op);
@@ -184,8 +185,8 @@ TEST_P(LevelsAgree, WhenWeightGradientsAreRouted) {
   expect_agreement({.layout = Layout::unaligned, .routing = {true, true, at::kBFloat16}});
 }
 
-// Every op is deterministic on the CPU and on GPUs; the backward of attention at levels aten and cuda where it is asked
-// to be.
+// Every op is deterministic on the CPU and on GPUs. The backward of attention at levels aten and cuda is so only in
+// deterministic mode.
 TEST_P(LevelsAgree, WithThemselvesBitForBit) {
   const Level level = GetParam().level;
   const bool asked = op_case().op == "attention" && (level == Level::aten || level == Level::cuda);

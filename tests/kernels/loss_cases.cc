@@ -31,7 +31,7 @@ std::string name_of(const Shape& shape, double smoothing) {
   return std::to_string(shape.rows) + "x" + std::to_string(shape.classes) + (smoothing == 0 ? "" : "_smoothed");
 }
 
-// Where the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
+// If the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
 // logarithm of a number near 1. Neither can be more exact than the rounding of 1.
 OpCase cross_entropy_case(const std::string& name, const Tensor& logits, const Tensor& targets, double smoothing) {
   OpCase result{"cross_entropy",
@@ -58,7 +58,7 @@ OpCase linear_cross_entropy_case(const std::string& name, const Tensor& hidden, 
                   const Tensor scale = at::scalar_tensor(kLossScale, at::kFloat).to(device);
                   const Tensor loss =
                       linear_cross_entropy(leaves[0], leaves[1], targets.to(device), scale, kIgnored, smoothing, level);
-                  // Logits are rounded to the type of the inputs: the loss is no better.
+                  // Logits are rounded to the type of the inputs, so the loss is not more exact.
                   return {loss.to(leaves[0].scalar_type())};
                 }};
   // A gradient of linear_cross_entropy is a sum of such differences times weights or inputs. A sum of n terms, added
@@ -75,7 +75,7 @@ Tensor random_targets(const Shape& shape) {
   return targets;
 }
 
-// Half of them are the classes with the largest logits.
+// Returns targets of which half are the classes with the largest logits.
 Tensor likely_targets(const Shape& shape, const Tensor& logits) {
   const Tensor targets = random_targets(shape);
   targets.slice(0, 0, shape.rows, /*step=*/4).copy_(logits.argmax(1).slice(0, 0, shape.rows, /*step=*/4));
@@ -93,7 +93,7 @@ std::vector<OpCase> loss_cases() {
       const Tensor targets = random_targets(shape);
       const Tensor logits = at::randn({shape.rows, shape.classes}, at::kDouble).mul_(3.0);
       cases.push_back(cross_entropy_case(name, logits, targets, smoothing));
-      const int64_t width = shape.rows == 1 ? 7 : 24;  // with gradients of no whole vectors
+      const int64_t width = shape.rows == 1 ? 7 : 24;  // rows of gradients are not whole vectors
       const Tensor hidden = at::randn({shape.rows, width}, at::kDouble);
       const Tensor weight = at::randn({shape.classes, width}, at::kDouble).mul_(0.5);
       cases.push_back(linear_cross_entropy_case(name, hidden, weight, targets, smoothing));
@@ -109,7 +109,7 @@ std::vector<OpCase> large_logit_cases() {
       const std::string name = "large_" + name_of(shape, smoothing);
       const Tensor logits = at::randn({shape.rows, shape.classes}, at::kDouble).mul_(60.0);
       cases.push_back(cross_entropy_case(name, logits, likely_targets(shape, logits), smoothing));
-      // The products are integers below 2^8, times 8: no type rounds them.
+      // The products are integers below 2^8, times 8, so no type rounds them.
       const Tensor hidden = at::randint(-2, 3, {shape.rows, 24}, at::kDouble);
       const Tensor weight = at::randint(-2, 3, {shape.classes, 24}, at::kDouble).mul_(8.0);
       const Tensor targets = likely_targets(shape, hidden.matmul(weight.t()));

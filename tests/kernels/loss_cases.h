@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The cases of cross_entropy and linear_cross_entropy among those of op_cases().
+// The cases of cross_entropy and linear_cross_entropy, a part of op_cases().
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace strata::kernels {
 
 std::vector<OpCase> loss_cases();
 
-// Logits of some hundreds, whose exp overflows. In half of the rows the target has the largest logit and a probability
-// near 1.
+// Cases with logits of some hundreds, whose exp overflows. In half of the rows the target has the largest logit and a
+// probability near 1.
 std::vector<OpCase> large_logit_cases();
 
 }  // namespace strata::kernels

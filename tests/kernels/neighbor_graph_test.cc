@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// NeighborGraph: both sides of it against lists of edges, and what it refuses.
+// Checks both sides of NeighborGraph against lists of edges, and its errors.
 #include "kernels/neighbor_aggregate/neighbor_graph.h"
 
 #include <ATen/ops/equal.h>

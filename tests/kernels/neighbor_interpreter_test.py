@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The Triton kernels of neighbor_aggregate on a CPU, in Triton's interpreter, against the formula in fp64 and its autograd."""
+"""Runs the Triton kernels of neighbor_aggregate on a CPU, in Triton's interpreter, against the formula in fp64 and
+autograd."""
 import unittest
 
 from triton_interpreter import formula, kernels, launch
@@ -9,7 +10,7 @@ import torch
 
 
 class GraphSide:
-    """One side of a graph as the tasks of kernels/neighbor_aggregate/neighbor_aggregate_triton.py read it."""
+    """One side of a graph, as the tasks of kernels/neighbor_aggregate/neighbor_aggregate_triton.py read it."""
 
     LONG_ROW = 20
 
@@ -53,7 +54,7 @@ class GraphSide:
 
 
 class NeighborTest(KernelTest):
-    SOURCES, TARGETS, EDGES = 9, 7, 70  # the last of each have no edges; half of the edges come from source 0, a third go to target 0
+    SOURCES, TARGETS, EDGES = 9, 7, 70  # the last source and the last target have no edges; half of the edges come from source 0, a third go to target 0
 
     def setUp(self):
         super().setUp()
@@ -126,7 +127,7 @@ class NeighborTest(KernelTest):
                 grad_target = GraphSide(self.by_target.of_graph["offsets"], torch.arange(self.EDGES)).sum(grad_score, None)
                 grad_source = GraphSide(self.by_source.of_graph["offsets"], self.edge_by_source).sum(grad_score, None)
                 self.assert_close([y, grad_x], [outputs[0], gradients[0]], dtype)
-                # Differences of products: as far off as grad_y . y, in which y was rounded.
+                # These are differences of products. Their error is that of grad_y . y, in which y was rounded.
                 for value, expected in ((grad_source, gradients[1]), (grad_target, gradients[2])):
                     self.assertLess(relative(value, expected), 4 * TOLERANCES[dtype])
 

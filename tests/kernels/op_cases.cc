@@ -47,11 +47,12 @@ std::string text(const Sizes& sizes) {
   return result;
 }
 
-// Small, odd, one row, no row, narrow, and wide. Not of width 1, where the gradients of norms are nothing but rounding.
+// Small, odd, one row, no row, narrow, and wide. Width 1 is left out, because gradients of norms are then only
+// rounding.
 std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
-// Small integers, whose sums of products are exact in every dtype, and one half in each sum: what falls beside the kink
-// of relu does not depend on rounding.
+// Sets small integers, whose sums of products are exact in every dtype, with one half in each sum. So the side of
+// relu's kink does not depend on rounding.
 void keep_off_zero(Leaves& leaves) {
   for (Tensor& leaf : leaves) leaf = at::randint(-2, 3, leaf.sizes(), at::kDouble);
   leaves[0].select(-1, 0).fill_(1.0);
@@ -159,7 +160,7 @@ std::vector<OpCase> elementwise_cases() {
   return cases;
 }
 
-// A copy that rotary may overwrite, as unaligned as the leaf is.
+// Returns a copy that rotary may overwrite. It is aligned only if the leaf is.
 Tensor given_away(const Tensor& leaf) {
   if (leaf.storage_offset() % 2 == 0) return leaf.mul(1.0);
   return at::cat({at::zeros({1}, leaf.options()), leaf.flatten()}).narrow(0, 1, leaf.numel()).view(leaf.sizes());
@@ -204,7 +205,8 @@ std::vector<OpCase> attention_cases() {
     return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
         .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
   };
-  // Widths and lengths as cuDNN takes them, tiles that are full and that are not; rows of one document and of many.
+  // The widths and lengths are those that cuDNN supports, with full and partial tiles, and rows of one document or
+  // many.
   cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
   cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
   cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, {.causal = true}));
@@ -223,7 +225,7 @@ std::vector<OpCase> vocabulary_cases() {
   std::vector<OpCase> cases;
   for (const auto& [shape, width] : {std::pair{Sizes{4, 50}, 12}, std::pair{Sizes{1, 1}, 16}, std::pair{Sizes{0, 3}, 8},
                                      std::pair{Sizes{3, 7}, 33}}) {
-    const Tensor indices = at::randint(0, 19, shape, at::kLong);  // of 23: some rows of weight are never used
+    const Tensor indices = at::randint(0, 19, shape, at::kLong);  // of 23, so some rows of the weight are never used
     cases.push_back({"embedding",
                      "embedding_" + text(shape),
                      {random({23, width})},
@@ -235,8 +237,8 @@ std::vector<OpCase> vocabulary_cases() {
   return cases;
 }
 
-// Rectangular; some edges are there twice, the last target and the last source have none, and where there are enough
-// edges every second one comes from source 0 and every fourth one goes to target 0, in several pieces.
+// A rectangular graph. Some edges occur twice, and the last target and the last source have no edges. If there are
+// enough edges, every second one comes from source 0 and every fourth one goes to target 0, in several pieces.
 NeighborGraph random_graph(int64_t sources, int64_t targets, int64_t edges) {
   const Tensor from = at::randint(0, std::max<int64_t>(sources - 1, 1), {edges}, at::kLong);
   const Tensor to = at::randint(0, std::max<int64_t>(targets - 1, 1), {edges}, at::kLong);
@@ -260,7 +262,7 @@ std::vector<OpCase> graph_cases() {
     for (const Reduction reduction : {Reduction::sum, Reduction::mean, Reduction::max}) {
       for (const bool weighted : {false, true}) {
         Leaves leaves = {random({s.sources, s.width})};
-        // With edge weights, x is a weight: that of a product with a sparse matrix.
+        // With edge weights, x is a weight: it is multiplied by a sparse matrix.
         if (weighted) leaves.insert(leaves.begin(), random({s.edges}));
         cases.push_back(
             {"neighbor_aggregate",
@@ -295,7 +297,7 @@ std::vector<OpCase> optimizer_cases() {
           {random({size}), random({size}).mul_(0.1), at::rand({size}, at::kDouble), random({size})},
           0,
           [skip](const Leaves& leaves, Level level) -> Leaves {
-            // Half precision leaves stand for a half precision gradient of an fp32 master.
+            // Half precision leaves are the half precision gradient of an fp32 master.
             const auto wide = leaves[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
             Tensor master = leaves[0].to(wide, false, /*copy=*/true);
             Tensor first = leaves[1].to(wide, false, true), second = leaves[2].to(wide, false, true);

@@ -17,10 +17,10 @@ using at::Tensor;
 struct OpCase {
   std::string op;
   std::string name;  // op and shape, as a test's name
-  // fp64 on the CPU: what the gradients are taken of, the weights last. Never changed.
+  // Tensors that gradients are computed for, fp64 on the CPU; the weights come last. They are never changed.
   std::vector<Tensor> leaves;
-  size_t weights = 0;  // so many of the last leaves are weights, whose gradients can be routed
-  // The op's floating point results. The leaves come in the dtype, on the device and with the strides to be tested.
+  size_t weights = 0;  // number of weights among the last leaves; their gradients can be routed
+  // Returns the op's floating point results. The leaves have the dtype, the device and the strides of the test.
   std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
   bool differentiable = true;
   size_t outputs = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What single ops promise beyond equal numbers: masks that do not depend on ranks, gradients that nobody else loses.
+// Checks promises of single ops apart from their numbers: masks that do not depend on ranks, gradients that are not
+// overwritten while others hold them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
@@ -58,7 +59,7 @@ TEST_P(Contracts, DropoutKeepsTheRightShareIndependentlyInEveryDirection) {
     const double deviation = std::sqrt(probability * (1 - probability) / count);
     EXPECT_NEAR(kept(probability, 1, 2, 3).mean().item<double>(), 1 - probability, 5 * deviation + 1e-12);
   }
-  // Masks of another key, site or row range, and neighbors in the same mask, agree as often as by chance: 1/2.
+  // Masks of another key, site or row range, and neighbors in the same mask, agree with probability 1/2, as by chance.
   const Tensor mask = kept(0.5, 1, 2, 3);
   const double bound = 5 * 0.5 / std::sqrt(count);
   const auto agreement = [](const Tensor& a, const Tensor& b) { return a.eq(b).to(at::kDouble).mean().item<double>(); };
@@ -70,14 +71,14 @@ TEST_P(Contracts, DropoutKeepsTheRightShareIndependentlyInEveryDirection) {
   EXPECT_NEAR(agreement(mask.narrow(1, 1, columns - 1), mask.narrow(1, 0, columns - 1)), 0.5, bound);
 }
 
-// Rotary turns gradients back in place where they are its own, and only there.
+// Rotary rotates gradients back in place only if nothing else holds them.
 TEST_P(Contracts, RotaryLeavesAGradientAloneThatOthersSee) {
   const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_();
   const Tensor gradient = at::randn({2, 5, 3 * 4}), before = gradient.clone();
   const Tensor y = rotary(qkv * 1.0, at::cos(angle), at::sin(angle), 1, 1, GetParam());
   torch::autograd::backward({y}, {gradient});
   EXPECT_TRUE(at::equal(gradient, before));
-  // A rotation keeps lengths: back and forth is the identity.
+  // A rotation is inverted by the opposite one, so both together are the identity.
   const Tensor again = rotary(qkv.grad().clone(), at::cos(angle), at::sin(angle), 1, 1, GetParam());
   EXPECT_LT((again - gradient).abs().max().item<double>(), 1e-5);
 }
@@ -117,7 +118,7 @@ TEST_P(Contracts, LinearCrossEntropyCanBeDifferentiatedByAnyFactor) {
   EXPECT_LT((weight.grad() - of_weight * 3).abs().max().item<double>(), 1e-6);
 }
 
-// Chunks of one row, of a few, with a rest, and of all rows: the same loss and the same gradients.
+// Chunks of one row, of a few rows with a rest, and of all rows give the same loss and the same gradients.
 TEST(HeadInChunks, DoesNotDependOnTheChunks) {
   const Tensor hidden = at::randn({7, 5}, at::kDouble), weight = at::randn({11, 5}, at::kDouble);
   const Tensor targets = at::randint(0, 11, {7}, at::kLong), scale = at::full({}, 0.5, at::kFloat);
@@ -141,7 +142,7 @@ TEST(HeadInChunks, DoesNotDependOnTheChunks) {
   }
 }
 
-// The profiler reads these brackets.
+// The profiler reads these scopes.
 TEST(CallScopes, NameOpAndLevelForwardAndBackward) {
   static std::vector<std::string> names;
   names.clear();

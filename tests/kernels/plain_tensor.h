@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plain vectors of doubles as tensors and back, for tests that compute by loops.
+// Converts vectors of doubles to tensors and back, for tests that compute with loops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace strata::kernels {
 
 using Plain = std::vector<double>;
 
-// Numbers without pattern between -1.5 and 1.5.
+// Returns numbers without a pattern between -1.5 and 1.5.
 inline Plain ramp(int64_t size, double start = 0.4) {
   Plain values;
   for (int64_t i = 0; i < size; ++i) values.push_back(1.5 * std::sin(start + 2.3 * static_cast<double>(i)));

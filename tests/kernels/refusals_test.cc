@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ops refuse, in one sentence each: empty slots, wrong shapes, dtypes and numbers.
+// Checks the errors of ops, in one sentence each: empty slots, wrong shapes, dtypes and numbers.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -181,7 +181,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "neighbor_attention/aten: score_target is Float [2, 4] on cpu, expected Float or the type of x, Float, [3, 4] "
        "on cpu"},
-      // Tensors of two devices.
+      // The tensors are on two devices.
       {[&] {
          linear(x, elsewhere({3, 8}), {}, Activation::none, A);
        },
@@ -216,7 +216,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "global_norm/aten: gradient 0 is Float on cpu and another is Float on meta, expected one floating point type on "
        "one device"},
-      // A device that no level has.
+      // No level supports this device.
       {[&] { activation(elsewhere({2}), Activation::gelu, A); },
        "activation has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {

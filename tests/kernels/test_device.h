@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device that the levels are proved on: the CPU in one test binary, the GPU in another.
+// The device on which levels are proved: the CPU in one test binary, the GPU in another.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level triton in CUDA graphs, on a GPU: also where a kernel is launched for the first time inside of the capture.
+// Level triton in CUDA graphs, on a GPU, including a kernel whose first launch is in the capture.
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/equal.h>
@@ -26,7 +26,7 @@ class TritonCapture : public testing::Test {
   }
 };
 
-// Captures `call` on a stream of its own and replays it once.
+// Captures `call` on a separate stream and replays it once.
 Tensor replayed(const std::function<Tensor()>& call) {
   at::cuda::CUDAGraph graph;
   Tensor result;
@@ -59,7 +59,7 @@ TEST_F(TritonCapture, AReplayReadsWhatIsThereThen) {
   EXPECT_TRUE(at::equal(y, rms_norm(x, weight, 1e-5, Level::triton)));
 }
 
-// A thread that has not touched the GPU has no context of its own.
+// A thread that has not used the GPU has no current context.
 TEST_F(TritonCapture, AnyThreadMayLaunch) {
   const Tensor x = at::rand({64, 256}, kOnGpu);
   Tensor there;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs what a `_triton.py` file compiles in Triton's interpreter, on a CPU, with the launcher's own choice of a specialization."""
+"""Runs the kernels of a `_triton.py` file in Triton's interpreter on a CPU, and chooses a specialization as the
+launcher does."""
 import builtins
 import importlib
 import os
@@ -23,7 +24,7 @@ class _IntMeta(type):
 
 
 class _Int(builtins.int, metaclass=_IntMeta):
-    """The interpreter takes int() of arrays with one element, which numpy 2.4 refuses."""
+    """The interpreter calls int() on arrays with one element, which numpy 2.4 refuses."""
 
     def __new__(cls, value=0, *rest):
         return builtins.int(value.item() if isinstance(value, numpy.ndarray) else value, *rest)
@@ -33,7 +34,8 @@ triton.runtime.interpreter.int = _Int
 
 
 def _widened(handle):
-    """What a matrix product reads: the interpreter keeps bf16 as the integers of its bits, and would multiply those."""
+    """Returns the operand of a matrix product in fp32. The interpreter stores bf16 as the integers of its bits and
+    would multiply those."""
     if handle.dtype.scalar != tl.bfloat16:
         return handle
     return triton.runtime.interpreter.TensorHandle((handle.data.astype(numpy.uint32) << 16).view(numpy.float32), tl.float32)
@@ -58,7 +60,7 @@ def matches(tensor, kind):
 
 
 def choose(kernel, arguments):
-    """The specialization that the generated launcher takes for these arguments: the first that fits."""
+    """Returns the specialization that the generated launcher uses for these arguments: the first that fits."""
     whole = all(
         arguments[name] is None or (arguments[name].data_ptr() if isinstance(arguments[name], torch.Tensor) else arguments[name]) % 16 == 0
         for name in kernel.aligned)
@@ -71,7 +73,7 @@ def choose(kernel, arguments):
 
 
 def launch(kernel, **arguments):
-    """Tensors may be None, as undefined ones in C++. Returns the specialization that ran."""
+    """Launches a kernel and returns the specialization that ran. Tensors may be None, as undefined ones in C++."""
     specialization = choose(kernel, arguments)
     numbers = {name: value for name, value in arguments.items() if not isinstance(value, torch.Tensor)}
     grid = tuple(kernel.evaluate(dimension, {**numbers, **specialization.constants}) for dimension in kernel.grid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Triton kernels on a CPU, in Triton's interpreter, against the formula of each op in fp64 and its autograd."""
+"""Runs the Triton kernels on a CPU, in Triton's interpreter, against the formula of each op in fp64 and autograd."""
 import math
 import unittest
 
@@ -9,7 +9,7 @@ import torch
 
 EPSILON = 1e-5
 SHAPES = [(7, 48), (5, 33), (1, 130)]
-TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 6e-3, torch.float16: 8e-4}  # relative to the norm of what is expected
+TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 6e-3, torch.float16: 8e-4}  # relative to the norm of the expected result
 
 
 def relative(value, expected):
@@ -26,7 +26,7 @@ class KernelTest(unittest.TestCase):
             self.assertLess(relative(value, reference), TOLERANCES[dtype], f"value {i} of {dtype}")
 
     def gradients(self, function, leaves, gradients):
-        """Outputs of `function` in fp64, and the gradients of the leaves."""
+        """Returns the outputs of `function` in fp64 and the gradients of the leaves."""
         wide = [leaf.double().requires_grad_() for leaf in leaves]
         outputs = function(*wide)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -82,7 +82,7 @@ class RmsNormTest(KernelTest):
                 weight = torch.randn(shape[1]).to(dtype)
                 y, total, rstd = self.run_forward(x, branch, weight)
                 self.assert_close([total], [x.double() + branch.double()], dtype)
-                # From the rounded sum on: what the backward is given.
+                # The reference starts from the rounded sum, which the backward reads.
                 outputs, gradients = self.gradients(lambda total, weight: (formula("rms_norm").rms_norm(total, weight, EPSILON), total * 1.0),
                                                     [total, weight], [grad_y, grad_total])
                 self.assert_close([y, total], outputs, dtype)
@@ -183,7 +183,7 @@ class ElementwiseTest(KernelTest):
 
 
 class LinearTest(KernelTest):
-    """Forward and backward as linear_triton.cc puts them together."""
+    """Calls the kernels of forward and backward in the order of linear_triton.cc."""
 
     KINDS = ["none", "gelu", "gelu_tanh", "relu"]
 
@@ -213,7 +213,7 @@ class LinearTest(KernelTest):
         for dtype in TOLERANCES:
             for number in range(len(self.KINDS)):
                 self.check(dtype, 7, 33, 21, number)
-            self.check(dtype, 80, 48, 144, 1)  # aligned, more than one block each way
+            self.check(dtype, 80, 48, 144, 1)  # aligned, more than one block in each dimension
 
     def test_large_blocks(self):
         wide, rows = 256 * 66, 16

@@ -104,7 +104,7 @@ void sum(const at::Tensor& partials, const at::Tensor& into) {
   launch_sum_partials_triton(partials, into, partials.size(0), partials.size(1), /*add=*/0);
 }
 
-// On a machine without a GPU it is the driver that is missing, on others the tensors are at the wrong place.
+// Without a GPU the driver is missing; with one the tensors are on the wrong device.
 TEST(TritonRuntime, CpuTensorsAreRefused) {
   const at::Tensor partials = at::full({2, 8}, 1.0f), into = at::full({8}, 7.0f);
   const std::string message = what_is_thrown([&] { sum(partials, into); });
@@ -132,7 +132,7 @@ TEST(TritonRuntime, AnEmptyGridLaunchesNothing) {
   launch_sum_partials_triton(at::empty({2, 0}), at::empty({0}), 2, 0, 0);
 }
 
-// What a kernel cannot do is said before anything is launched: here without a GPU.
+// A kernel reports unsupported arguments before any launch, so this test needs no GPU.
 TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
   const at::Tensor x = at::full({1, 16385}, 1.0f), weight = x[0];
   const at::Tensor angle = at::full({1, 129}, 0.0f), qkv = at::full({1, 1, 3 * 258}, 1.0f);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients of weights land where they were routed, on levels with a backward of their own and on traced ones.
+// Checks that gradients of weights go where they were routed, on levels with a backward of their own and on traced
+// levels.
 #include "kernels/runtime/weight_gradient.h"
 
 #include <ATen/TensorOperators.h>
@@ -16,7 +17,7 @@ namespace {
 
 class WeightGradients : public testing::TestWithParam<Level> {};
 
-// An embedding and the head share a weight: the first gradient overwrites what is in the buffer, the second is added.
+// An embedding and the head share a weight. The first gradient overwrites the buffer, the second one is added.
 TEST_P(WeightGradients, OfATiedWeightAreSummedIntoOneBuffer) {
   const Tensor weight = at::randn({6, 4}).requires_grad_(), indices = at::randint(0, 6, {3, 5}, at::kLong);
   const auto loss = [&] {
@@ -40,7 +41,7 @@ TEST_P(WeightGradients, OfATiedWeightAreSummedIntoOneBuffer) {
   EXPECT_EQ(claims, 2);
 }
 
-// A parameter's storage is moved between slots: what was saved for the backward moves along, nothing is copied.
+// A parameter's storage moves between slots. Tensors that were saved for backward move with it, and nothing is copied.
 TEST_P(WeightGradients, FollowAStorageThatMoves) {
   const Tensor x = at::randn({3, 4}).requires_grad_(), values = at::randn({2, 4});
   const auto point_at = [](const Tensor& tensor, const Tensor& memory) {
@@ -53,7 +54,7 @@ TEST_P(WeightGradients, FollowAStorageThatMoves) {
   point_at(weight, second_slot);
   y.sum().backward();
   EXPECT_LT((x.grad() - values.sum(0)).abs().max().item<double>(), 1e-5);
-  point_at(weight, values);  // outlives the weight
+  point_at(weight, values);  // this memory outlives the weight
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, WeightGradients, testing::Values(Level::aten, Level::torchscript),
@@ -64,7 +65,7 @@ TEST(WeightGradientRegistry, ForgetsADeadWeight) {
   route_weight_gradient(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
   const auto* address = weight.unsafeGetTensorImpl();
   weight.reset();
-  for (int i = 0; i < 100; ++i) {  // the registry's weak reference keeps the address from being used again
+  for (int i = 0; i < 100; ++i) {  // the registry's weak reference keeps the address from being reused
     const Tensor other = at::randn({2});
     EXPECT_NE(other.unsafeGetTensorImpl(), address);
     EXPECT_FALSE(claim_weight_gradient(other).into.defined());

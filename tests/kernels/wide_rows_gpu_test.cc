@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows as wide as those of models, at the levels that choose by the width how a row is spread over warps, blocks and
-// clusters, and with so many rows that each block has to come around its ring of stages.
+// Checks rows as wide as those of models, at levels that choose by width how a row is spread over warps, blocks and
+// clusters. There are enough rows that each block reuses the stages of its ring.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -46,7 +46,7 @@ class WideOnGpu : public testing::TestWithParam<Wide> {
   }
 };
 
-// Results, and the gradients of all leaves.
+// Returns the results and the gradients of all leaves.
 std::vector<Tensor> run(const Workload& workload, Level level) {
   const Inputs inputs = fresh_inputs(workload);
   std::vector<Tensor> values = workload.run(inputs, level);
@@ -63,7 +63,8 @@ TEST_P(WideOnGpu, LevelsAgree) {
   for (const Level level : {Level::triton, Level::cuda}) {
     SCOPED_TRACE(name(level));
     const Verdict found = verdict(workload, level, aten);
-    if (level == Level::triton && found.words.rfind(shape.op + "/triton: ", 0) == 0) continue;  // too wide for it
+    // Level triton refuses rows that are too wide for it.
+    if (level == Level::triton && found.words.rfind(shape.op + "/triton: ", 0) == 0) continue;
     EXPECT_TRUE(found.agreed) << found.words;
     const std::vector<Tensor> once = run(workload, level), twice = run(workload, level);
     for (size_t i = 0; i < once.size(); ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The proof at full size: it agrees with what is right, part by part, and with nothing else.
+// Checks the proof at full size: it accepts right results, part by part, and refuses wrong ones.
 #include "kernels/proof/workload_check.h"
 
 #include <ATen/TensorOperators.h>
@@ -55,7 +55,7 @@ TEST_P(WorkloadCheck, AgreesWithWhatIsRight) {
   }
 }
 
-// The parts of the formula, put together, are the whole of it.
+// The parts of the formula together give the whole result.
 TEST_P(WorkloadCheck, SplitsRowsWithoutASeam) {
   const Workload workload = make_workload(GetParam(), at::kFloat, at::kCPU);
   const auto whole = deviations(workload, Level::aten),
@@ -67,7 +67,7 @@ TEST_P(WorkloadCheck, SplitsRowsWithoutASeam) {
   }
 }
 
-// A level that is wrong in the last of its results by a few thousandths, or by something that is no number.
+// The level is wrong in the last of its results, by a few thousandths or by a NaN.
 TEST_P(WorkloadCheck, DoesNotAgreeWithWhatIsWrong) {
   for (const double wrong : {0.005, std::numeric_limits<double>::quiet_NaN()}) {
     Workload workload = make_workload(GetParam(), at::kFloat, at::kCPU);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graph convolutions against those of PyG with the same weights: outputs, gradients, and how parameters start.
+// Compares graph convolutions with those of PyG with the same weights: outputs, gradients and initialization.
 #include "modules/graph/graph_convolution.h"
 
 #include <ATen/TensorOperators.h>
@@ -30,8 +30,8 @@ GraphConvolutionKind kind_of(const std::string& word) {
   return static_cast<GraphConvolutionKind>(std::find(all.begin(), all.end(), word) - all.begin());
 }
 
-// A network whose first layer has these sizes. It is the last one too, but for gat, whose last layer takes the mean of
-// its heads. The norm keeps the next layer's relu out of it.
+// A network whose first layer has these sizes. It is also the last layer, except for gat, whose last layer averages its
+// heads. The norm keeps the next layer's relu out of the convolution.
 GraphNetworkConfig network_for(const Json& json) {
   GraphNetworkConfig config{.convolution = kind_of(json["kind"]),
                             .features = json["inputs"],
@@ -96,7 +96,7 @@ TEST(GraphConvolution, IsThatOfPyG) {
     EXPECT_LT(relative_error(x.grad(), tensor_of(json["x_gradient"], {nodes, json["inputs"]})), 2e-6);
     expect_gradients();
 
-    // The same of features that were gathered once.
+    // Repeats the test with features that were aggregated once.
     step.gathered_features = convolution.gathered(x.detach(), step);
     EXPECT_EQ(step.gathered_features.defined(), config.convolution != GraphConvolutionKind::gat);
     clear_gradients();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Poolings against global_mean_pool, global_add_pool and AttentionalAggregation of PyG with the same weights: outputs
-// and gradients, at every level that runs on CPUs.
+// Compares poolings with global_mean_pool, global_add_pool and AttentionalAggregation of PyG with the same weights:
+// outputs and gradients, at every level for CPUs.
 #include "modules/graph/graph_pooling.h"
 
 #include <ATen/ops/arange.h>
@@ -52,7 +52,7 @@ void compare(const Json& json, kernels::Level level) {
   EXPECT_LT(relative_error(x.grad(), tensor_of(json["x_gradient"], {nodes, width})), 2e-6);
   for (const auto& [name, parameter] : parameters) {
     const Tensor theirs = tensor_of(json["parameters"][name]["gradient"], parameter.sizes().vec());
-    // That of the bias is 0: a softmax does not change when all of its scores do.
+    // The gradient of the bias is 0, because a softmax does not change if all scores change alike.
     EXPECT_LT(at::abs(parameter.grad() - theirs).max().item<double>(), 2e-6) << name;
   }
 }

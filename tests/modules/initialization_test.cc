@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Initial values: their distribution, and that any split of a parameter gives the same ones.
+// Checks initial values: their distribution, and that every split of a parameter gives the same ones.
 #include "modules/initialization.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which level runs where, resolved from the `kernels:` section.
+// Checks the level of each op in each module, resolved from the `kernels:` section.
 #include "modules/config/kernel_selection.h"
 
 #include <gtest/gtest.h>

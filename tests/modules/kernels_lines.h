@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `kernels:` sections for tests: one with lines for layers, and lines for modules to be added.
+// `kernels:` sections for tests: one with entries for layers, to which entries for modules can be added.
 #pragma once
 
 #include <optional>

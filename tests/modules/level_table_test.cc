@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The table of levels that a run logs.
+// Checks the table of levels that a run logs.
 #include "modules/config/level_table.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(LevelTable, HasARowForEachModuleWhereTheyDiffer) {
            {"rms_norm", "triton          aten            aten            aten"}}) {
     EXPECT_TRUE(has(table, line(op, rest))) << op << " in\n" << table;
   }
-  // What other models compute is not in it.
+  // The table has no ops of other models.
   for (const char* op : {"layer_norm", "dropout", "neighbor_aggregate", "linear_cross_entropy"}) {
     EXPECT_FALSE(has(table, std::string("\n") + op)) << table;
   }

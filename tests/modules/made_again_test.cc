@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A tensor that is not kept: its memory is gone between forward and backward, the gradients are the same bits.
+// Checks a recomputed tensor: its memory is free between forward and backward, and the gradients are the same bits.
 #include "modules/made_again.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which modules a name in a configuration means.
+// Checks which modules a name in a configuration means.
 #include "modules/config/module_name.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every parameter belongs to a module, which is gathered with it.
+// Checks that every parameter belongs to a module with the same group.
 #include "modules/config/module_table.h"
 
 #include <gtest/gtest.h>

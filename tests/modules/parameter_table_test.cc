@@ -143,7 +143,7 @@ TEST(ParameterTable, OfGraphNetworks) {
   for (const Parameter& parameter : quickstart[1].parameters) names.push_back(parameter.name);
   EXPECT_EQ(names, (std::vector<std::string>{"layers.0.norm.weight", "layers.0.norm.bias", "layers.0.neighbor.weight",
                                              "layers.0.neighbor.bias", "layers.0.self.weight"}));
-  // The models of PyG of these sizes, without a projection.
+  // PyG's models with these sizes, without a projection, have as many parameters.
   config = {.features = 128, .layers = 3, .width = 256, .classes = 40};
   EXPECT_EQ(parameter_count(parameter_table(config)), 2 * (128 * 256 + 256 * 256 + 256 * 40) + 2 * 256 + 40);
   config.convolution = GraphConvolutionKind::gcn;
@@ -152,7 +152,7 @@ TEST(ParameterTable, OfGraphNetworks) {
   config.heads = 4;
   EXPECT_EQ(parameter_count(parameter_table(config)),
             (128 * 256 + 3 * 256) + (256 * 256 + 3 * 256) + (256 * 4 * 40 + 2 * 4 * 40 + 40));
-  // Behind a pooling the heads of the last layer stand side by side too, and a linear layer gives the classes.
+  // With a pooling, the heads of the last layer are concatenated too, and a linear layer gives the classes.
   config.pooling = NodePooling::attention;
   const auto pooled = parameter_table(config);
   EXPECT_EQ(parameter_count(pooled), (128 * 256 + 3 * 256) + 2 * (256 * 256 + 3 * 256) + (256 + 1) + (256 * 40 + 40));
@@ -170,7 +170,7 @@ TEST(FlopsPerToken, FollowTheConvention) {
 }
 
 TEST(FlopsPerImage, FollowTheConvention) {
-  // ViT-B/16 at 224: 17.58 G multiply-adds forward (timm's table), 2 x 3 FLOPs each in a step.
+  // ViT-B/16 at 224: 17.58 G multiply-adds forward (timm's table), and 2 x 3 FLOPs for each in a step.
   EXPECT_NEAR(flops_per_item(vision(12, 768, 12)) / 6e9, 17.58, 0.02);
 }
 

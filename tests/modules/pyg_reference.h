@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What PyG computes, as pyg_reference.py wrote it down.
+// The results of PyG that pyg_reference.py wrote.
 #pragma once
 
 #include <ATen/TensorOperators.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Writes pyg_reference.json: graph convolutions and poolings of PyG with random weights, their outputs, gradients and first values.
+"""Writes pyg_reference.json: graph convolutions and poolings of PyG with random weights, their outputs, gradients
+and initial values.
 
 Run by hand where torch_geometric (2.8.1) is installed: python pyg_reference.py > pyg_reference.json
 """
@@ -10,7 +11,7 @@ import torch_geometric
 from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, GINConv, SAGEConv, global_add_pool, global_mean_pool
 
 NODES = 9
-# Node 4 has no neighbors, node 8 leads nowhere; edges are directed, in no order.
+# Node 4 has no neighbors, and no edge starts at node 8. Edges are directed and unordered.
 EDGES = [(1, 0), (2, 0), (5, 0), (0, 1), (7, 1), (3, 2), (0, 3), (1, 3), (2, 3), (4, 3), (5, 3), (6, 3), (4, 5), (0, 6), (6, 7), (3, 8), (7, 8)]
 
 
@@ -19,7 +20,7 @@ def mlp(inputs, width, outputs):
 
 
 def layer(kind, inputs, outputs, width, heads, last, reduction):
-    """(the layer of PyG, its parameters by our names)"""
+    """Returns the layer of PyG and its parameters by Strata's names."""
     if kind == "sage":
         conv = SAGEConv(inputs, outputs, aggr=reduction)
         return conv, {"neighbor.weight": conv.lin_l.weight, "neighbor.bias": conv.lin_l.bias, "self.weight": conv.lin_r.weight}
@@ -40,7 +41,7 @@ def numbers(tensor):
 
 def case(kind, inputs, outputs, width, heads=1, last=False, reduction="mean"):
     conv, parameters = layer(kind, inputs, outputs, width, heads, last, reduction)
-    for value in parameters.values():  # biases too
+    for value in parameters.values():  # including biases
         torch.nn.init.normal_(value, std=0.5)
     x = torch.randn(NODES, inputs, requires_grad=True)
     y = conv(x, torch.tensor(EDGES).t())
@@ -52,7 +53,7 @@ def case(kind, inputs, outputs, width, heads=1, last=False, reduction="mean"):
 
 
 def pooling(kind, width):
-    """Of graphs of 1 to 5 nodes."""
+    """Returns the inputs, outputs and gradients of a pooling over graphs of 1 to 5 nodes."""
     sizes = torch.tensor([3, 1, 5, 2])
     graph_of_node = torch.arange(len(sizes)).repeat_interleave(sizes)
     gate = torch.nn.Linear(width, 1)
@@ -70,7 +71,7 @@ def pooling(kind, width):
 
 
 def first_values(kind, inputs, outputs, heads):
-    """The largest first value of each parameter, and the deviation, over enough layers to know them well."""
+    """Returns the largest initial value and the deviation of each parameter, over enough layers for a good estimate."""
     found = {}
     for _ in range(40):
         for name, value in layer(kind, inputs, outputs, outputs, heads, False, "mean")[1].items():

@@ -44,7 +44,7 @@ TEST(ResidualBranch, IsMultipliedByLayerScale) {
 TEST(ResidualBranch, LeavesOutWholeSamplesMoreOfThemInLaterBlocks) {
   constexpr double kLast = 0.4;
   for (int64_t layer = 0; layer < kLayers; ++layer) {
-    // As torch.linspace(0, rate, layers) in timm.
+    // The rates are those of torch.linspace(0, rate, layers) in timm.
     const double share = kLast * static_cast<double>(layer) / (kLayers - 1);
     const Tensor seen = branch({.layers = kLayers, .stochastic_depth = kLast}, layer, 1)(ones(), step(3));
     const Tensor of_samples = seen.select(2, 0).select(1, 0);
@@ -52,7 +52,7 @@ TEST(ResidualBranch, LeavesOutWholeSamplesMoreOfThemInLaterBlocks) {
     const Tensor left_out = of_samples.eq(0);
     const double expected = share * kSamples, deviation = std::sqrt(share * (1 - share) * kSamples);
     EXPECT_NEAR(left_out.sum().item<double>(), expected, 4 * deviation) << layer;
-    // Those that are kept make up for the others.
+    // Samples that are kept are scaled by 1 / (1 - share).
     EXPECT_LT(((of_samples - 1 / (1 - share)).abs() * left_out.logical_not()).max().item<double>(), 1e-6) << layer;
   }
 }
@@ -64,7 +64,7 @@ TEST(ResidualBranch, LeavesOutOthersInEachStepAndEachBranchAndNoneInAnEvaluation
   EXPECT_FALSE(at::equal(branch(config, 1, 1)(ones(), step(4)), seen));
   EXPECT_FALSE(at::equal(branch(config, 1, 2)(ones(), step(3)), seen));
   EXPECT_TRUE(at::equal(branch(config, 1, 1)(ones(), {}), ones()));
-  // The same samples, however they are cut into micro-batches.
+  // The same samples are skipped for every split into micro-batches.
   std::vector<Tensor> parts;
   for (int64_t first = 0; first < kSamples; first += kSamples / 4) {
     parts.push_back(branch(config, 1, 1)(ones(kSamples / 4), step(3, first)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What models declare when they are constructed is what the tables without LibTorch say of them: every parameter in
-// order, with its first values and its group, and every op of every module.
+// Checks that models declare what the tables without LibTorch contain: every parameter in order, with its
+// initialization and its group, and every op of every module.
 #include "modules/scope.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::string text_of(const Parameter& parameter) {
   std::string text = parameter.name + " [";
   for (const int64_t size : parameter.shape) text += std::to_string(size) + " ";
   char constant[32];
-  std::snprintf(constant, sizeof(constant), "%a", parameter.constant);  // every bit of it
+  std::snprintf(constant, sizeof(constant), "%a", parameter.constant);  // exact, with every bit
   return text + "] " + std::to_string(static_cast<int>(parameter.initialization)) + " " + constant +
          (parameter.never_decayed ? " never decayed" : "");
 }
@@ -57,8 +57,8 @@ std::vector<std::string> lines_of(const std::vector<Module>& modules) {
   return lines;
 }
 
-// The head of a language model that is tied has no parameter, and no op where head and loss are one: nobody declares
-// it, though configurations may name it.
+// A tied head has no parameter, and no op if head and loss are one op. No constructor declares it then, but
+// configurations may name it.
 std::vector<Module> without_silent_head(std::vector<Module> modules) {
   std::erase_if(modules, [](const Module& module) {
     return module.name == "head" && module.group == "root" && module.ops.empty();
@@ -142,7 +142,7 @@ TEST(DeclaredModel, IsTheTablesOfVisionTransformers) {
   }
 }
 
-// Widths on both sides of features and classes: where outputs are narrower, products come before sums.
+// The widths are smaller and larger than features and classes. If outputs are narrower, products come before sums.
 void compare_graph_networks(GraphNetworkConfig model) {
   for (const InputProjection projection : {InputProjection::none, InputProjection::dense, InputProjection::sparse}) {
     for (const NodePooling pooling : {NodePooling::none, NodePooling::mean, NodePooling::sum, NodePooling::attention}) {
@@ -182,7 +182,7 @@ TEST(DeclaredModel, IsTheTablesOfGraphNetworks) {
   }
 }
 
-// What a scope tells its source.
+// Records the calls of a scope to its source.
 class Listener : public ModelSource {
  public:
   Tensor parameter(const Group& group, const Parameter& parameter) override {

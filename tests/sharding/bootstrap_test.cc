@@ -22,14 +22,14 @@ int launched(const char* variable, int otherwise) {
 TEST(BootstrapTest, KnowsWhoItIs) {
   EXPECT_EQ(bootstrap().rank(), launched("OMPI_COMM_WORLD_RANK", 0));
   EXPECT_EQ(bootstrap().ranks(), launched("OMPI_COMM_WORLD_SIZE", 1));
-  EXPECT_EQ(bootstrap().local_rank(), bootstrap().rank());  // all on this machine
+  EXPECT_EQ(bootstrap().local_rank(), bootstrap().rank());  // all ranks are on this machine
   EXPECT_EQ(bootstrap().local_ranks(), bootstrap().ranks());
   EXPECT_FALSE(bootstrap().host().empty());
   EXPECT_EQ(bootstrap().host_group().thread() == nullptr, bootstrap().ranks() == 1) << "a rank alone starts no MPI";
 }
 
 TEST(BootstrapTest, GathersTextsOfAnySize) {
-  // 1000: about where a text no longer fits into its first message.
+  // Near 1000 bytes, a text no longer fits into its first message.
   for (const size_t size : {0, 1, 990, 1000, 1010, 5'000'000}) {
     auto text = [size](int rank) {
       return std::string(size * static_cast<size_t>(rank + 1), static_cast<char>('a' + rank)) + '\0' + "\n";

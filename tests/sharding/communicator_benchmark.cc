@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Microseconds and processor time of collectives, alone and beside a computation:
+// Measures microseconds and processor time of collectives, alone and next to a computation:
 //   mpirun -n 2 --bind-to none bazel-bin/tests/sharding/communicator_benchmark
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
@@ -28,7 +28,7 @@ double processor_time() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-// A computation of about a millisecond that lives in registers.
+// A computation of about a millisecond that uses only registers.
 float compute(int64_t rounds) {
   float sums[64] = {};
   for (int64_t i = 0; i < rounds; ++i) {
@@ -62,7 +62,7 @@ Measured median(const Bootstrap& bootstrap, const std::function<void()>& body) {
 int main() {
   Bootstrap bootstrap;
   const auto all = bootstrap.communicator();
-  bootstrap.end_step();  // no handshakes from here on
+  bootstrap.end_step();  // no handshakes after this
   volatile float sink = 0;
   const int64_t rounds = 100'000;
   auto say = [&](const char* what, int64_t count, const Measured& measured) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every collective against a plain computation, on any number of ranks, of tensors on CPUs or on GPUs.
+// Checks every collective against a plain computation, on any number of ranks, with tensors on CPUs or GPUs.
 #include "sharding/communication/communicator.h"
 
 #include <ATen/TensorOperators.h>
@@ -23,7 +23,7 @@ using tests::bootstrap;
 
 constexpr int64_t kCounts[] = {0, 1, 3, 7, 255, 1024, 4097, 100003, 300000};
 
-// What rank `rank` puts in: random, of mixed size and sign, so that another order of the sum shows in the bits.
+// Returns the input of rank `rank`: random, of mixed size and sign, so that another order of the sum changes the bits.
 Tensor random_input(int64_t count, ScalarType dtype, int rank, int salt = 0) {
   uint64_t state = static_cast<uint64_t>(count * 1000 + rank * 10 + salt);
   Tensor tensor = at::empty({count}, at::dtype(ScalarType::Double));
@@ -36,7 +36,7 @@ Tensor random_input(int64_t count, ScalarType dtype, int rank, int salt = 0) {
 
 Tensor zeros(int64_t count, ScalarType dtype) { return at::zeros({count}, at::dtype(dtype).device(tests::device())); }
 
-// The sum as the contract has it: rank order, fp32 for bfloat16.
+// Returns the sum of the contract: in rank order, in fp32 for bfloat16.
 Tensor summed(const std::vector<Tensor>& inputs) {
   const ScalarType dtype = inputs[0].scalar_type();
   Tensor sum = inputs[0].to(dtype == ScalarType::BFloat16 ? ScalarType::Float : dtype).clone();
@@ -50,7 +50,7 @@ std::vector<Tensor> inputs_of_all(int64_t count, ScalarType dtype, int ranks, in
   return inputs;
 }
 
-// Equal bits; but NCCL sums of three and more in an order of its own.
+// Checks for equal bits. NCCL sums three and more terms in its own order, so there a difference is allowed.
 testing::AssertionResult is_sum(const Tensor& actual, const Tensor& expected, size_t terms) {
   if (at::equal(actual, expected)) return testing::AssertionSuccess();
   if (actual.is_cpu() || terms <= 2 || actual.scalar_type() == ScalarType::Long) return testing::AssertionFailure();
@@ -91,7 +91,7 @@ TEST_P(CommunicatorTest, AllGather) {
   }
 }
 
-// Each way to gather, beside a reduction that is under way, from and into memory of its own; again after a split.
+// Checks each kind of gather next to a running reduction, from and into its gather buffers, and again after a split.
 TEST_P(CommunicatorTest, EveryWayToGatherGivesTheSame) {
   const bool copies = tests::device().is_cuda();
   const std::vector<Gather> ways =
@@ -168,7 +168,7 @@ TEST_P(CommunicatorTest, Broadcast) {
 
 TEST_P(CommunicatorTest, AllToAllWithUnevenAndEmptyParts) {
   for (const int64_t count : {0, 1, 5, 20001}) {
-    // Rank i sends ((i + 2 * j) % 3) * count elements to rank j: none to some.
+    // Rank i sends ((i + 2 * j) % 3) * count elements to rank j, which may be 0.
     auto sends = [&](int from, int to) { return int64_t{(from + 2 * to) % 3} * count; };
     auto values = [&](int from, int to) { return random_input(sends(from, to), dtype(), from, to); };
     std::vector<int64_t> input_counts, output_counts;
@@ -196,7 +196,7 @@ TEST_P(CommunicatorTest, ManyInFlightEndInOrder) {
     tensors.push_back(random_input(count(i), dtype(), rank_, i));
     pending.push_back(all_->all_reduce(tensors.back(), "number " + std::to_string(i)));
   }
-  for (int i = 59; i >= 0; --i) {  // waiting for the last first is allowed, and so is waiting twice
+  for (int i = 59; i >= 0; --i) {  // waiting for the last one first is allowed, and so is waiting twice
     pending[i].wait();
     pending[i].wait();
     EXPECT_TRUE(is_sum(tensors[i], summed(inputs_of_all(count(i), dtype(), size_, i)), size_)) << i;

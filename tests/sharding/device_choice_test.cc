@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which GPU each rank gets, and every reason why a job is refused before its first collective.
+// Checks the GPU of each rank, and every reason to refuse a job before its first collective.
 #include "sharding/config/device_choice.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(DeviceChoice, MoreRanksThanGpusAreRefusedWithTheTable) {
 }
 
 TEST(DeviceChoice, OneGpuForTwoRanksIsRefused) {
-  // Every rank sees the one GPU of the host: it is not a launcher that gives each rank its own.
+  // Every rank sees the one GPU of the host, so the launcher does not give each rank a GPU of its own.
   EXPECT_TRUE(contains(refusal(DeviceWish::automatic, ranks_of_one_host(2, {h200(0)})), "would share one GPU"));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using tests::bootstrap;
 
-// Which ranks of the run are in the group: the sum of 10^rank over its members.
+// Returns which ranks of the run are in the group, as the sum of 10^rank over its members.
 int64_t members(Communicator& group) {
   int64_t mark = 1;
   for (int i = 0; i < bootstrap().rank(); ++i) mark *= 10;

@@ -70,7 +70,7 @@ TEST_F(FailureTest, AStaleReportIsRemoved) {
   report_failure(folder_, {});
   remove_stale_report(folder_);
   EXPECT_TRUE(fs::is_empty(folder_));
-  remove_stale_report(folder_);  // none there is fine
+  remove_stale_report(folder_);  // a missing report is no error
   EXPECT_TRUE(report_failure(folder_, {}));
 }
 

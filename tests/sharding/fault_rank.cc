@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rank of a small run in which something goes wrong: fault_rank SCENARIO FOLDER VICTIM. Started by fault_test.
+// fault_rank SCENARIO FOLDER VICTIM: a rank of a small run in which something goes wrong. fault_test starts it.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <unistd.h>
@@ -34,14 +34,14 @@ struct Run {
   bool victim;
 };
 
-// What every layer does in every step: two collectives, one of them with another label in each layer.
+// The work of a layer in every step: two collectives, one of them with another label in each layer.
 void layer(Run& run, int index, int64_t count) {
   at::Tensor full = at::ones({count * run.all.size()}), shard = at::ones({count});
   run.all.all_gather(full, shard, "blocks." + std::to_string(index)).wait();
   run.all.reduce_scatter(shard, full, "blocks." + std::to_string(index)).wait();
 }
 
-// Hybrid sharding: pairs of neighbours share a copy, and the same part of both copies is summed.
+// Hybrid sharding: pairs of neighbors share a copy, and equal parts of both copies are summed.
 struct Mesh {
   std::unique_ptr<Communicator> shard, replicate;
 };
@@ -52,7 +52,7 @@ void layer(Mesh& mesh, int index) {
   mesh.replicate->all_reduce(shard, "blocks." + std::to_string(index)).wait();
 }
 
-// Three elements from each to each; rank 0 expects three, whatever this rank sends it.
+// Each rank sends three elements to each rank. Rank 0 expects three, whatever number this rank sends to it.
 void exchange(Run& run, int64_t to_rank_0) {
   std::vector<int64_t> expected(static_cast<size_t>(run.all.size()), 3), sent = expected;
   sent[0] = run.all.rank() == 0 ? 3 : to_rank_0;
@@ -62,7 +62,7 @@ void exchange(Run& run, int64_t to_rank_0) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-// Faults of the victim, each in place of the layer.
+// Faults of the victim, which replace the layer.
 const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"skip", [](Run&) {}},
     {"resize", [](Run& run) { layer(run, kStrikeLayer, 1001); }},

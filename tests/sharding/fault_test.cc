@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the other ranks, the exit code and error.json say when one rank goes wrong.
+// Checks the other ranks, the exit code and error.json after a fault of one rank.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTimeoutSeconds = 3;  // as in fault_rank
-constexpr double kStartSeconds = 30;   // for mpirun to start and to end ranks on a busy machine
+constexpr double kStartSeconds = 30;   // for mpirun to start and end ranks on a busy machine
 
 std::string contents(const fs::path& path) {
   std::ifstream file(path);
@@ -56,7 +56,7 @@ class Job {
     if (!exit_code_) kill(process_, SIGKILL);
   }
 
-  // The exit code of mpirun, or -1 when it did not end in time.
+  // Returns the exit code of mpirun, or -1 if it did not end in time.
   int wait(double seconds) {
     const auto until = Clock::now() + std::chrono::duration<double>(seconds);
     while (Clock::now() < until) {
@@ -77,7 +77,7 @@ class Job {
   }
   void signal(int number) const { kill(process_, number); }
   std::string output() const { return contents(folder_ / "output"); }
-  // Of all ranks.
+  // Returns the processes of all ranks.
   std::vector<std::string> processes() const {
     std::vector<std::string> found;
     std::istringstream lines(output());
@@ -90,7 +90,7 @@ class Job {
   nlohmann::json error() const {
     return nlohmann::json::parse(contents(folder_ / "error.json"), nullptr, /*allow_exceptions=*/false);
   }
-  // Seconds from the fault to error.json, and to the end of everything.
+  // Return seconds from the fault to error.json, and to the end of all processes.
   double until_report() const {
     const auto written = fs::last_write_time(folder_ / "error.json");
     return std::chrono::duration<double>(std::chrono::file_clock::to_sys(written).time_since_epoch()).count() -
@@ -112,7 +112,7 @@ class Job {
   double ended_ = 0;
 };
 
-// A dead process that nobody has collected yet does not run.
+// A dead process that its parent has not waited for does not run.
 bool runs(const std::string& process) {
   const std::string state = contents("/proc/" + process + "/stat");
   const size_t name_end = state.rfind(") ");
@@ -142,7 +142,7 @@ TEST_P(PlanMismatch, IsNamedWithinASecond) {
   const auto& [scenario, words] = GetParam();
   Job job(scenario, 2, 1);
   EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
-  EXPECT_LT(job.until_report(), 1.2) << job.output();  // a second, and one tick of the watchdog
+  EXPECT_LT(job.until_report(), 1.2) << job.output();  // one second, and one tick of the watchdog
   expect_words(job, words);
   EXPECT_EQ(job.error().value("code", 0), 7);
 }
@@ -172,11 +172,11 @@ INSTANTIATE_TEST_SUITE_P(
                               "rank 0 starts all_gather of blocks.2 (2000 float32)"}}),
     [](const auto& info) { return info.param.scenario; });
 
-// Rank 1 sums the loss over all ranks while rank 0 gathers with rank 1, and ranks 2 and 3 wait for them.
+// Rank 1 sums the loss over all ranks, while rank 0 gathers with rank 1, and ranks 2 and 3 wait for them.
 TEST(FaultTest, RanksOfDifferentGroupsThatWaitForEachOtherAreNamedInTheFirstStep) {
   Job job("groups", 4, 1);
   EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
-  EXPECT_LT(job.until_report(), 2) << job.output();  // two looks, and before the timeout
+  EXPECT_LT(job.until_report(), 2) << job.output();  // two checks of the watchdog, and before the timeout
   expect_words(job, {"ranks of different groups wait for each other",
                      "rank 0 is in ranks 0-1 (group 1): collective 3, all_gather of blocks.2 (2000 float32)",
                      "rank 1 is in all ranks: collective 1, all_reduce of loss (1 float32)",
@@ -293,7 +293,7 @@ TEST(FaultTest, DifferentConfigurationsAreRefused) {
 TEST(FaultTest, AStopIsAgreedUpon) {
   Job job("endless", 3, -1);
   job.wait_for_output("rank 2 is process");
-  job.signal(SIGUSR1);  // mpirun passes it on to every rank
+  job.signal(SIGUSR1);  // mpirun forwards it to every rank
   EXPECT_EQ(job.wait(kStartSeconds), 75) << job.output();
   std::vector<std::string> steps;
   std::istringstream lines(job.output());

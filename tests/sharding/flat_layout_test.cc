@@ -22,7 +22,7 @@ TEST(FlatLayout, DecayedFirstAlignedOnlyTheEndPadded) {
   EXPECT_EQ(layout.entries()[2].name, "norm.weight");
   EXPECT_EQ(layout.entries()[2].offset, 192);
   EXPECT_EQ(layout.entries()[3].offset, 256);
-  EXPECT_EQ(layout.elements(), 384);  // 320 used, the next multiple of 64 x 3
+  EXPECT_EQ(layout.elements(), 384);  // 320 are used; 384 is the next multiple of 64 x 3
   EXPECT_EQ(layout.shard_elements(), 128);
   EXPECT_EQ(layout.shard_begin(2), 256);
 }

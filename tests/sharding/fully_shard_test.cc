@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The decorator around layers of its own, with recomputation inside of it, against the same layers without any.
+// Compares sharded layers, with recomputation inside, to the same layers without sharding.
 #include "sharding/parameters/fully_shard.h"
 
 #include <ATen/ops/equal.h>
@@ -21,7 +21,7 @@ using modules::Layer;
 using modules::StepContext;
 using modules::Stream;
 
-constexpr int64_t kLayers = 4, kWidth = 19;  // wide enough for each of 4 ranks to hold a part
+constexpr int64_t kLayers = 4, kWidth = 19;  // wide enough that each of 4 ranks holds a part
 
 struct Result {
   std::vector<Tensor> gradients;  // this rank's shard of each layer

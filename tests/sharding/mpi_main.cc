@@ -16,8 +16,8 @@ constexpr double kTimeoutSeconds = 30;
 std::unique_ptr<sharding::Bootstrap> the_bootstrap;
 std::unique_ptr<sharding::Communicator> the_world;
 
-// Rank 0 prints as usual, the others their failures only. After each test the ranks tell each other how it went: all
-// stop together at the first failure, as ranks that no longer do the same would only wait for each other.
+// Rank 0 prints as usual, the other ranks print only failures. After each test the ranks exchange the result and stop
+// together at the first failure. Otherwise ranks that do different things would wait for each other.
 class TogetherListener : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (result.failed())

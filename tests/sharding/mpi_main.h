@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Bootstrap that all tests of a binary share when they run under mpirun: see mpi_test in tools/bazel/mpi_test.bzl.
+// The Bootstrap that all tests of a binary share under mpirun: see mpi_test in tools/bazel/mpi_test.bzl.
 #pragma once
 
 #include "sharding/bootstrap.h"
@@ -8,10 +8,10 @@ namespace strata::tests {
 
 sharding::Bootstrap& bootstrap();
 
-// Of all ranks, made when it is first asked for; that takes NCCL a second.
+// Returns the communicator of all ranks. The first call constructs it, which takes NCCL a second.
 sharding::Communicator& world();
 
-// Where tensors of the tests live: on the CPU, or with STRATA_TEST_DEVICE=cuda on this rank's GPU.
+// Returns the device of test tensors: the CPU, or this rank's GPU with STRATA_TEST_DEVICE=cuda.
 at::Device device();
 
 }  // namespace strata::tests

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// NCCL_SOCKET_IFNAME in all its forms, against the interfaces of a host.
+// Checks NCCL_SOCKET_IFNAME in all its forms against the interfaces of a host.
 #include "sharding/communication/nccl_environment.h"
 
 #include <gtest/gtest.h>

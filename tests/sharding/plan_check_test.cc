@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plans that differ without anything hanging: what only the comparison at a step's end can find.
+// Checks plans that differ but do not hang. Only the comparison at the end of a step finds them.
 #include "sharding/communication/plan_check.h"
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ using tests::bootstrap;
 
 constexpr int kEvery = 3;
 
-// Local copies behind the check of all ranks: the collectives themselves never meet.
+// Wraps local copies in the check of all ranks, so the collectives themselves never meet.
 std::unique_ptr<Communicator> compared(PlanCheck& check) {
   return check.compared(std::make_unique<LocalCommunicator>(), bootstrap().host_group());
 }

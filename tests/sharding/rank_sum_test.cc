@@ -38,7 +38,7 @@ TYPED_TEST(RankSumTest, AddsInRankOrder) {
         for (size_t rank = 1; rank < ranks; ++rank) sum += static_cast<Sum>(inputs[rank][i]);
         expected[i] = static_cast<TypeParam>(sum);
       }
-      // Into one of the parts, as in-place collectives do.
+      // The result goes into one of the parts, as in in-place collectives.
       sum_in_rank_order(c10::CppTypeToScalarType<TypeParam>::value, parts, inputs[ranks - 1].data(), count);
       EXPECT_EQ(std::memcmp(inputs[ranks - 1].data(), expected.data(), expected.size() * sizeof(TypeParam)), 0)
           << count << " of " << ranks;
@@ -47,7 +47,8 @@ TYPED_TEST(RankSumTest, AddsInRankOrder) {
 }
 
 TEST(RankSum, BFloat16IsRoundedOnce) {
-  // 256 + 1 is not a bfloat16 (their distance is 2 there): rounded after each addition, the ones would be lost.
+  // 257 is not a bfloat16, because bfloat16 numbers near 256 are 2 apart. If each addition rounded, the ones would be
+  // lost.
   const c10::BFloat16 parts[3] = {256, 1, 1};
   c10::BFloat16 sum;
   sum_in_rank_order(c10::ScalarType::BFloat16, {&parts[0], &parts[1], &parts[2]}, &sum, 1);

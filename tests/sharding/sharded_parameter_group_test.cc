@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// In which order a group of hybrid sharding starts its collectives and waits for them, on one rank that plays all.
+// Checks the order in which a group of hybrid sharding starts its collectives and waits for them. One rank plays all
+// ranks.
 #include "sharding/parameters/sharded_parameter_group.h"
 
 #include <ATen/ops/zeros.h>
@@ -18,7 +19,7 @@ namespace {
 
 using Log = std::vector<std::string>;
 
-// Two ranks with the same tensors: sums are twice what this one gives, and are there after wait().
+// Simulates two ranks with the same tensors: sums are twice the input, and are complete after wait().
 class Twins : public Communicator {
  public:
   Twins(std::string name, Log& log) : name_(std::move(name)), log_(log) {}
@@ -66,15 +67,15 @@ class Twins : public Communicator {
 struct Way {
   at::ScalarType reduce;
   int micro_batches;
-  bool once;  // a step: of one micro-batch, or with accumulate: full
+  bool once;  // one reduction per step: one micro-batch, or accumulate: full
 };
 
 class HybridGroups : public testing::TestWithParam<Way> {};
 
-// With one slot of gradients the backward of b needs that of c: it waits for the sum over shards alone.
+// With one gradient slot, the backward of b needs the slot of c, so it waits for the sum over shards only.
 TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   const auto [reduce, micro_batches, once] = GetParam();
-  const bool keeps = once && micro_batches > 1;  // each its full gradients, in a slot of its own
+  const bool keeps = once && micro_batches > 1;  // each group keeps its full gradients in a slot of its own
   Log log;
   Twins shards("shards", log), replicas("replicas", log);
   const FlatLayout layout({{"weight", {3, 5}, true}}, shards.size());
@@ -84,7 +85,7 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   const auto weights = slots(at::kFloat), shared = slots(reduce);
   std::vector<std::unique_ptr<SlotPool>> own;
   std::vector<std::unique_ptr<ShardedParameterGroup>> groups;
-  for (const char* name : {"c", "b", "a"}) {  // as the backward meets them
+  for (const char* name : {"c", "b", "a"}) {  // in the order of the backward
     if (keeps) own.push_back(slots(reduce));
     groups.push_back(std::make_unique<ShardedParameterGroup>(
         ShardedParameterGroup::Options{name, {at::kFloat, reduce}, at::kCPU, once}, layout, shards, replicas,
@@ -123,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, HybridGroups,
                                          Way{at::kFloat, 3, true}, Way{at::kBFloat16, 1, false},
                                          Way{at::kBFloat16, 3, false}, Way{at::kBFloat16, 3, true}));
 
-// The buffer of the group has zeros for a gradient that went elsewhere: the weight would stay as it began.
+// The group's buffer has zeros for a gradient that went elsewhere, so the weight would never change.
 TEST(ShardedParameterGroup, RefusesAGradientThatWentElsewhere) {
   Log log;
   Twins shards("shards", log), replicas("replicas", log);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Slots are handed out in the same order in every step, finish what still uses them, and are poisoned when released.
+// Checks that slots are handed out in the same order in every step, wait for their last use, and are poisoned when
+// released.
 #include "sharding/parameters/slot_pool.h"
 
 #include <ATen/ops/isnan.h>

@@ -26,7 +26,7 @@ TEST(StopRequestTest, TheSecondInterruptEndsAtOnce) {
   EXPECT_EXIT(
       {
         install_stop_handlers();
-        raise(SIGTERM);  // a second signal of another kind changes nothing
+        raise(SIGTERM);  // a second signal of another kind has no effect
         raise(SIGINT);
         raise(SIGTERM);
         raise(SIGINT);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The archive of `tools/strata dist`, unpacked in an empty folder as on a machine without Bazel, and a small run in it."""
+"""Unpacks the archive of `tools/strata dist` in an empty folder, as on a machine without Bazel, for small runs."""
 import json
 import os
 import shutil
@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tarfile
 
-# A model and a text so small that a run takes seconds.
+# A model and a text that are so small that a run takes seconds.
 SMALL = ["model.layers=2", "model.width=32", "model.heads=2", "model.feed_forward=64", "model.sequence=32", "batch=24", "micro_batch=4",
          "data.train=data/small/train.bin", "data.validation=data/small/validation.bin", "log.every=1", "schedule.warmup=1",
          "checkpoint.every=0", "evaluation.every=0"]
 
 
 class Archive:
-    """The unpacked folder; commands run in it and know of no build."""
+    """The unpacked folder. Commands run in it and know no build."""
 
     def __init__(self, folder):
         shutil.rmtree(folder, ignore_errors=True)
@@ -33,7 +33,7 @@ class Archive:
                                 errors="replace")
 
     def run(self, *arguments, before=(), environment=None):
-        """(exit code, all that was said)"""
+        """Returns (output, exit code)."""
         process = self.start(*arguments, before=before, environment=environment)
         return process.communicate(timeout=240)[0], process.returncode
 
@@ -44,7 +44,7 @@ class Archive:
         assert code == 0, words
 
     def losses(self, run):
-        """Of the steps of a run, as they are written."""
+        """Returns the losses of a run's steps, as they are written."""
         with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         return [line["loss"] for line in lines if "loss" in line]

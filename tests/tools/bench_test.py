@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bench_kernels and plan_kernels on the CPU: what they write, and a run that follows a plan or refuses it."""
+"""Checks bench_kernels and plan_kernels on the CPU: their output, and runs that follow a plan or refuse it."""
 import json
 import os
 import re
@@ -66,7 +66,7 @@ class BenchTest(unittest.TestCase):
         return done.stdout, done.stderr
 
     def facts(self, *command):
-        """What the program says to the launcher."""
+        """Returns the facts that the program prints for the launcher."""
         return dict(fact.split("\t", 1) for fact in self.run_program(*command, "--for-launcher")[0].splitlines())
 
     def rows(self, *arguments, expect=0):
@@ -98,7 +98,7 @@ class BenchTest(unittest.TestCase):
                 self.assertGreater(float(values[rate]), 0, rate)
             sizes.append((values["nodes of a batch"], values["edges of a batch"]))
         self.assertEqual(*sizes)
-        # Two nodes with 3 neighbors each, these 8 with 2 each; and each is a neighbor of its own.
+        # Two nodes have 3 neighbors each, these 8 have 2 each; each node is also a neighbor of itself.
         self.assertLessEqual(float(sizes[0][1]), (2 * 3 + 2) + (8 * 2 + 8))
         _, errors = self.run_program(NEIGHBORS, config, "batch=1", "micro_batch=1", expect=2)
         self.assertIn("data.neighbors is not a list", errors)
@@ -111,15 +111,15 @@ class BenchTest(unittest.TestCase):
         for row in rows:
             self.assertGreater(row["microseconds"], 0)
             self.assertLessEqual(row["error"], 1)
-            # Bytes over time, whatever the machine.
+            # Bytes divided by time; the bytes are the same on every machine.
             moved = {"swigluforward": 3 * 2048 * 1024 * 4, "swiglubackward": 5 * 2048 * 1024 * 4, "adamwforward": 32 * 4e6}
             self.assertAlmostEqual(row["gigabytes_per_second"] * row["microseconds"] * 1e3 / moved[row["op"] + row["direction"]], 1, places=6)
             self.assertAlmostEqual(row["share_of_roofline"], row["gigabytes_per_second"] / row["copy_gigabytes_per_second"], places=6)
             self.assertRegex(row["kernels"], "^[0-9a-f]{16}$")
         self.assertEqual(self.output.count("\n"), len(rows) + 1)
         bars = ElementTree.parse(self.folder + "/svg").getroot().findall(".//{*}rect")
-        self.assertEqual(len(bars), len(rows) + 1)  # and the background
-        # Lines are appended; a picture is one.
+        self.assertEqual(len(bars), len(rows) + 1)  # one more for the background
+        # JSON lines are appended; the picture is replaced.
         again = ("--op", "adamw", "--level", "aten", "--dtype", "fp32", "--device", "cpu", "--json", self.folder + "/rows", "--svg", self.folder + "/svg")
         self.run_program(BENCH, *again)
         with open(self.folder + "/rows", encoding="utf-8") as file:
@@ -134,7 +134,7 @@ class BenchTest(unittest.TestCase):
         ours = min(("aten", "torchscript"), key=both)
         peers = [{**row, "level": peer, "microseconds": times * row["microseconds"]} for peer, times in (("eager", 3.0), ("compile", 2.0))
                  for row in rows if row["level"] == ours]
-        # Nobody is compared with half of the work.
+        # A level that did only half of the work is not compared.
         peers.append({**peers[0], "level": "half", "microseconds": 1e-3})
         peers.append({"op": "rotary", "shape": "other", "dtype": "bf16", "level": "eager", "not_timed": "no"})
         with open(self.folder + "/peers", "w", encoding="utf-8") as file:
@@ -184,7 +184,7 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(parts[phase], 0, parts)
         for part in ("other", "idle"):
             self.assertGreaterEqual(parts[part], 0, parts)
-        # One rank waits for nobody, and the scope of that takes a microsecond.
+        # One rank does not wait for others, so its scope takes only a microsecond.
         if ranks > 1:
             self.assertGreater(parts["exposed_communication"], 0.01 * parts["step"], parts)
         else:
@@ -199,7 +199,7 @@ class BenchTest(unittest.TestCase):
             result = json.loads(file.read())
         self.look_at_breakdown(result, 2)
         self.assertGreater(result["profiled_milliseconds"], 0)
-        self.assertIsNone(result["profile_overhead"])  # of 2 steps
+        self.assertIsNone(result["profile_overhead"])  # there are only 2 profiled steps
         self.assertRegex(output, r"\nbreakdown\.exposed_communication +[0-9.]+\n")
         self.assertNotIn("profile of steps", output)
         self.assertEqual(sorted(name for name in os.listdir(self.folder) if name not in ("llama.yaml", "two.json")), ["data.bin", "images", "labels"])
@@ -219,7 +219,7 @@ class BenchTest(unittest.TestCase):
         path = self.run_program(PLAN, config, *whole, "--device", "cpu")[0].strip()
         with open(os.path.join(self.folder, path), encoding="utf-8") as file:
             plan = file.read()
-        # 300 edges and a loop for each of 50 nodes; the first layer's sums are the same in every step.
+        # There are 300 edges and a loop for each of 50 nodes. The sums of the first layer are the same in every step.
         for shape in ("50x20 from 50, 350 weighted edges sum", "50x8 from 50, 350 weighted edges sum"):
             self.assertRegex(plan, rf'op: neighbor_aggregate, shape: "{shape}", level: torchscript, uses: 1, forward: ')
         self.assertRegex(plan, r"\n  neighbor_aggregate: ")
@@ -256,12 +256,13 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(facts["packages.ops"], ",".join(sorted(planned)))
             norm, other = ("rms_norm", "layer_norm") if family == "llama" else ("layer_norm", "rms_norm")
             self.assertRegex(plan, rf"op: add_{norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
-            # What the model computes has a level, and nothing else; the head and the loss are timed as two ops and as one, which is then chosen.
+            # The plan has a level for each op of the model and for no other. The head and the loss are timed as two ops
+            # and as one; the plan chooses one of the two.
             self.assertRegex(plan, rf"\n  {norm}: ")
             self.assertNotRegex(plan, rf"\n  {other}: ")
             self.assertEqual("linear_cross_entropy, shape" in plan, family != "vision")
             self.assertNotEqual("\n  cross_entropy: " in plan, "\n  linear_cross_entropy: " in plan)
-            # The run uses it, says where each level is from, and trains.
+            # The run uses the plan, prints the source of each level, and trains.
             self.run_program(TRAIN, config, "kernels.plan=" + path, f"run.folder={self.folder}/{family}")
             with open(f"{self.folder}/{family}/resolved.yaml", encoding="utf-8") as file:
                 self.assertRegex(file.read(), r"linear: \w+ +# " + path)
@@ -270,7 +271,7 @@ class BenchTest(unittest.TestCase):
                 self.assertEqual(len(self.run_program(GENERATE, f"{self.folder}/{family}", "--prompt-ids", "1", "2", "--tokens", "3")[0].split()), 5)
         _, errors = self.run_program(TRAIN, config, expect=2)
         self.assertIn("kernels.default: best needs a measured plan and kernels.plan names none; make a plan with: tools/strata plan " + config, errors)
-        # Of another model, device and kernels.
+        # The plan is of another model, device or version of the kernels.
         _, errors = self.run_program(TRAIN, config, "kernels.plan=" + path, "micro_batch=1", expect=2)
         self.assertIn("it was measured for a model of hash", errors)
         for key in ("device", "torch", "kernels"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The line at the end of `tools/strata test` counts what really ran."""
+"""Checks the line at the end of `tools/strata test`: it counts the cases that really ran."""
 import json
 import os
 import subprocess
@@ -39,7 +39,7 @@ class CountTest(unittest.TestCase):
         self.events.append({"id": {"testResult": {"label": label}}, "testResult": {"status": status, "testActionOutput": outputs}})
 
     def count(self):
-        """(exit code, last line, all of it)"""
+        """Returns (exit code, last line, whole output)."""
         for name, text in (("events", "\n".join(json.dumps(event) for event in self.events)), ("gpu", self.not_run), ("more", self.more)):
             with open(os.path.join(TMP, name), "w", encoding="utf-8") as file:
                 file.write(text)

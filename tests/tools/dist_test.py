@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The archive does in an empty folder all that a user of it does."""
+"""Checks that the archive can do in an empty folder everything that users do with it."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ class DistTest(unittest.TestCase):
         cls.archive.prepare_small_text()
 
     def test_quick_start(self):
-        """The very command of the README, at a few steps: with its own text, two ranks and the whole model."""
+        """Runs the command of the README for a few steps: with its own text, two ranks and the whole model."""
         words, code = self.archive.run("train", "configs/quickstart.yaml", "steps=3", "schedule.warmup=1", "evaluation.tokens=4096", "log.every=1")
         self.assertEqual(code, 0, words)
         losses = self.archive.losses("runs/quickstart")
@@ -52,7 +52,8 @@ class DistTest(unittest.TestCase):
                     self.assertEqual(found, programs, level)
 
     def programs_before_ranks(self, *arguments):
-        """Those of the archive that `train` starts before mpirun, for which a script stands that does nothing."""
+        """Returns the programs of the archive that `train` starts before mpirun. A script that does nothing replaces
+        mpirun."""
         os.makedirs(self.archive.path("fake"), exist_ok=True)
         with open(self.archive.path("fake/mpirun"), "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\n")
@@ -73,14 +74,14 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("train", "configs/quickstart.yaml", *SMALL, "steps=2", "run.folder=runs/pairs", "--ranks", "1",
                                        "model.vocabulary=300", "data.train=data/pairs/train.bin", "data.validation=data/pairs/validation.bin")
         self.assertEqual(code, 0, words)
-        shutil.rmtree(self.archive.path("data/pairs"))  # a run has all that its samples need
+        shutil.rmtree(self.archive.path("data/pairs"))  # the run's folder has all that `generate` needs
         words, code = self.archive.run("generate", "runs/pairs", "--prompt", "7 times 8", "--tokens", "20")
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("7 times 8"), words)
         self.assertGreater(len(words), len("7 times 8") + 10)
         words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
         self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
-        # What was trained on GPUs is sampled from anywhere.
+        # A model that was trained on GPUs can be sampled on any device.
         with open(self.archive.path("runs/pairs/resolved.yaml"), encoding="utf-8") as file:
             resolved = file.read()
         with open(self.archive.path("runs/pairs/resolved.yaml"), "w", encoding="utf-8") as file:
@@ -92,7 +93,7 @@ class DistTest(unittest.TestCase):
         self.assertIn("runs is not the folder of a run", words)
 
     def test_bad_data(self):
-        """The exit code of a rank is that of the command, and the cause is in the run's folder."""
+        """The exit code of a rank is the exit code of the command, and the cause is in the run's folder."""
         os.makedirs(self.archive.path("data/bad"), exist_ok=True)
         for name in ("train.bin", "validation.bin"):
             with open(self.archive.path(f"data/small/{name}"), "rb") as good, open(self.archive.path(f"data/bad/{name}"), "wb") as bad:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is exported opens with the safetensors package and holds the weights that three ranks had saved."""
+"""Checks that exported files open with the safetensors package and hold the weights that three ranks saved."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import safetensors.numpy
 EXPORT = "tools/export"
 PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 
-# The fp32 weights of small_model.cc: their place in its list, and their shapes.
+# The fp32 weights of small_model.cc: their index in its list, and their shapes.
 WEIGHTS = {"embedding.weight": (0, (13, 7)), "norm.weight": (3, (5,)), "one": (5, (1,))}
 
 
@@ -65,7 +65,7 @@ class ExportTest(unittest.TestCase):
             self.assertIn(f"{folder} has weights already: {word}", result.stderr)
             self.assertIn("name another folder", result.stderr)
             self.assertEqual(sorted(os.listdir(folder)), before)
-        # An index alone would tell of other weights.
+        # An index alone would point to other weights.
         for name in before:
             if name != "model.safetensors.index.json":
                 os.remove(f"{folder}/{name}")

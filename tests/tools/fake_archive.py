@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An unpacked archive with small shell scripts in place of the programs: the launcher is tried without LibTorch."""
+"""An unpacked archive with small shell scripts instead of the programs. It tests the launcher without LibTorch."""
 import json
 import os
 import shutil
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-# Programs note in `programs` that they were started. The facts of a config are its lines `key: value`, then its overrides.
+# Each program appends its name to `programs`. The facts of a config are its lines `key: value`, then its overrides.
 CHECK = r"""#!/bin/bash
 echo check >>programs
 [ "$1" = --validate ] && { echo "validated $2"; exit; }
@@ -45,7 +45,7 @@ echo "rank $rank is done"
 
 
 class FakeArchive:
-    """`folder` holds tools/ and bin/ as the archive does, and is the working directory of the commands."""
+    """`folder` holds tools/ and bin/, as the archive does. Commands run in it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -80,7 +80,7 @@ class FakeArchive:
         return self.write("config.yaml", "\n".join(lines) + "\n")
 
     def start(self, *arguments, environment=None):
-        """Starts tools/strata in a session of its own; Ctrl-C can be sent to its process group."""
+        """Starts tools/strata in a new session, so that Ctrl-C can be sent to its process group."""
         variables = {**os.environ, "STRATA_TORCH": self.path("site/torch"), **(environment or {})}
         variables.pop("OMP_NUM_THREADS", None)
         return subprocess.Popen([self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
@@ -88,7 +88,7 @@ class FakeArchive:
                                 preexec_fn=heed_signals)
 
     def run(self, *arguments, environment=None):
-        """(exit code, output, errors)"""
+        """Returns (exit code, output, errors)."""
         process = self.start(*arguments, environment=environment)
         output, errors = process.communicate(timeout=60)
         return process.returncode, output, errors
@@ -101,7 +101,7 @@ class FakeArchive:
             time.sleep(0.02)
 
     def programs(self):
-        """Those of Strata that were started since the last config was written, but for the ranks."""
+        """Returns the programs of Strata that were started since the last config was written, without the ranks."""
         return self.read("programs").split()
 
     def environment(self, rank):
@@ -112,13 +112,13 @@ class FakeArchive:
 
 
 def heed_signals():
-    """nohup and background jobs hand down ignored signals, which a shell cannot trap."""
+    """Restores default signals. nohup and background jobs pass on ignored signals, which a shell cannot trap."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 def wait_for_words(process, words):
-    """Reads what the launcher says until it has said so."""
+    """Reads the launcher's output until it contains `words`."""
     said = ""
     while words not in said:
         line = process.stderr.readline()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models of Hugging Face's transformers compute the same here, both ways, and damaged folders are refused."""
+"""Checks that models of Hugging Face's transformers compute the same here, in both directions, and that damaged
+folders are refused."""
 
 import json
 import os
@@ -43,7 +44,7 @@ MODELS = {
 
 
 def random_model(name):
-    """Every parameter far from where it starts, so that one that is lost or swapped shows."""
+    """Every parameter is far from its initial value, so that a lost or swapped one is found."""
     torch.manual_seed(7)
     model = MODELS[name]().eval()
     with torch.no_grad():
@@ -71,7 +72,7 @@ class HuggingFaceTest(ImportedModels):
         return load_file(self.path("values/model.safetensors"))
 
     def values_there(self, model):
-        """Logits, loss and the gradients, these under our names."""
+        """Returns logits, loss and gradients, the gradients with Strata's names."""
         model.zero_grad()
         logits = model(self.ids[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.ids[:, 1:].flatten())
@@ -126,7 +127,7 @@ class HuggingFaceTest(ImportedModels):
                 ours = self.values_here("native", config)
                 self.assertGreater((ours["logits"] - model(self.ids[:, :-1]).logits).abs().max().item(), 0.1)
                 self.assert_same(ours, self.values_there(trained.eval()), 1e-5)
-                # And back, bit for bit.
+                # The way back is exact, bit for bit.
                 command(IMPORT, self.path("exported"), self.path("again"))
                 self.assert_same_bits("native", "again")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests of imported and exported weights share."""
+"""The common part of tests of imported and exported weights."""
 
 import os
 import subprocess
@@ -20,9 +20,9 @@ def command(*words, expected=0):
 
 
 class ImportedModels(unittest.TestCase):
-    """Each test, or each setUp, has a folder of its own."""
+    """Each test or setUp has a folder of its own."""
 
-    rest = ""  # of a configuration, behind its model
+    rest = ""  # the part of a configuration after its model
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -33,7 +33,7 @@ class ImportedModels(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def config(self, weights, more=""):
-        """A run of the model that `weights` say they are."""
+        """Returns a run's configuration for the model of `weights`."""
         with open(self.path(weights) + "/model.yaml", encoding="utf-8") as file:
             text = file.read() + self.rest.format(folder=self.folder, more=more)
         with open(self.path("config.yaml"), "w", encoding="utf-8") as file:

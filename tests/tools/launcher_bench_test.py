@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The launcher around measurements: plans that are made for a run, and ranks that have nothing to go on from."""
+"""Checks the launcher around measurements: plans that are made for a run, and ranks that save nothing."""
 import os
 import signal
 import time
@@ -9,7 +9,7 @@ from fake_archive import FakeArchive
 
 TMP = os.environ["TEST_TMPDIR"]
 
-# Two ranks with temporary files, which do nothing when a signal ends them.
+# Two ranks with temporary files, which do not delete them when a signal ends the ranks.
 BENCH_STEP = r"""#!/bin/bash
 rank=$OMPI_COMM_WORLD_RANK folder=$(sed -n 's/^run.folder: //p' "$1")
 mkdir -p "$folder"
@@ -24,7 +24,7 @@ fi
 for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
 """
 
-# The plan's name follows from the micro-batch; a plan is measured in half a second. What it says of packages is in `planned`.
+# The plan's name depends on the micro-batch. Measuring takes half a second. `planned` holds the plan's packages.
 PLAN_KERNELS = r"""#!/bin/bash
 micro_batch=4
 for word in "$@"; do case $word in micro_batch=*) micro_batch=${word#*=} ;; esac; done
@@ -51,7 +51,7 @@ class LauncherBenchTest(unittest.TestCase):
         python = {"STRATA_PYTHON": self.archive.write("fake/python", "#!/bin/sh\nexit 0\n", 0o755)}
         config = self.archive.config(ranks=1, more=["run.device: cpu", "kernels.default: best"])
         measured = lambda: self.archive.read("measured").count("measured")
-        # Two that are started together, and then others.
+        # Two are started together, then others.
         both = [self.archive.start("bench", "step", config, environment=python) for _ in range(2)]
         for process in both:
             errors = process.communicate(timeout=60)[1]
@@ -80,7 +80,8 @@ class LauncherBenchTest(unittest.TestCase):
             self.assertEqual(self.archive.programs(), ["check", "plan_kernels", *programs])
 
     def started_bench(self, act=""):
-        """`bench step` on two ranks that both have begun, and their folder of temporary files."""
+        """Starts `bench step` with two ranks, waits until both have begun, and returns it with the folder of its
+        temporary files."""
         process = self.archive.start("bench", "step", self.archive.config(seconds=20, act=act))
         for rank in range(2):
             self.archive.wait_for(f"run/started.{rank}")

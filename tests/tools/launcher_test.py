@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The launcher against the real mpirun: ranks, threads, terminal, signals, and what a killed rank leaves behind."""
+"""Checks the launcher with the real mpirun: ranks, threads, terminal, signals, and the report of a killed rank."""
 import os
 import shutil
 import signal
@@ -17,7 +17,7 @@ class LauncherTest(unittest.TestCase):
         cls.archive = FakeArchive(os.path.join(TMP, "archive"))
 
     def started(self, **config):
-        """A run of two ranks that both have begun."""
+        """Starts a run of two ranks and waits until both have begun."""
         process = self.archive.start("train", self.archive.config(**config))
         for rank in range(2):
             self.archive.wait_for(f"run/started.{rank}")
@@ -74,7 +74,7 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("/nowhere is not the folder of the torch package", errors)
 
     def train_with_packages(self, *lines, code=0, folder=""):
-        """(exit code, errors, how make_for_config.py was called) of a run; the compiler ends with `code`."""
+        """Runs and returns (exit code, errors, arguments of make_for_config.py). The compiler ends with `code`."""
         compiled = self.archive.path("compiled")
         if os.path.exists(compiled):
             os.remove(compiled)
@@ -82,7 +82,7 @@ class LauncherTest(unittest.TestCase):
             folder = self.archive.path("packages")
             shutil.rmtree(folder, ignore_errors=True)
         config = self.archive.config(ranks=1, more=["run.device: cpu", "model.width: 128", *lines])
-        # In the folder of the run there are ranks already: too late.
+        # Packages must be compiled before ranks start. So the compiler fails if ranks have created the run's folder.
         python = self.archive.write("fake/python", f"#!/bin/sh\n[ -e {self.archive.path('run')} ] && exit 3\necho make_for_config >>programs\n"
                                     f"echo \"$@\" >>{compiled}\nexit {code}\n", 0o755)
         code, _, errors = self.archive.run("train", config, environment={"STRATA_PYTHON": python, "STRATA_PACKAGES": folder})
@@ -202,7 +202,7 @@ class LauncherTest(unittest.TestCase):
         try:
             while os.read(terminal, 1024):
                 pass
-        except OSError:  # the terminal's other side was closed
+        except OSError:  # the other end of the terminal was closed
             pass
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
         os.close(terminal)
@@ -229,7 +229,7 @@ class LauncherTest(unittest.TestCase):
 
     def test_second_control_c_ends_at_once(self):
         config = self.archive.config(seconds=60)
-        # Ranks that do not care about the request to stop.
+        # These ranks ignore the request to stop.
         script = self.archive.read("bin/train")
         self.archive.write("bin/train", script.replace("exit 75' USR1", "' USR1"), 0o755)
         try:
@@ -245,7 +245,7 @@ class LauncherTest(unittest.TestCase):
         finally:
             self.archive.write("bin/train", script, 0o755)
         self.assertEqual(process.returncode, 130)
-        self.assertLess(time.monotonic() - begin, 30)  # of the 60 that the ranks would go on
+        self.assertLess(time.monotonic() - begin, 30)  # less than the 60 s that the ranks would take
 
     def test_more_sigterms_change_nothing(self):
         script = self.archive.read("bin/train")
@@ -280,11 +280,11 @@ class LauncherTest(unittest.TestCase):
             process = self.started(seconds=60)
             begin = time.monotonic()
             kill(process)
-            process.communicate(timeout=50)  # the ranks have its other ends, too
+            process.communicate(timeout=50)  # the ranks hold the other ends of its pipes too
             self.assertLess(time.monotonic() - begin, 10)
 
     def test_rank_that_leaves_without_a_word_is_reported(self):
-        # What Open MPI says and does when a rank that has started MPI calls _exit(0).
+        # Open MPI prints and does this when a rank that has called MPI_Init calls _exit(0).
         line = "-" * 74
         self.archive.write("fake/mpirun", f"#!/bin/sh\nmkdir -p {self.archive.path('run')}\ncat >&2 <<END\n{line}\nmpirun has exited due to "
                            f"process rank 1 with PID 0 on\nnode vm exiting improperly.\n{line}\nEND\nexit 1\n", 0o755)
@@ -301,7 +301,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.archive.report(), {"code": 5})
 
     def test_hosts(self):
-        # The own machine by two spellings of its name; the agent of another machine is not needed for it.
+        # The hosts are two names of this machine, so no agent of another machine is needed.
         hosts = self.archive.write("hosts", "# the machines\nlocalhost slots=2\n")
         for argument in (hosts, "localhost:2"):
             code, _, errors = self.archive.run("train", self.archive.config(), "--hosts", argument)

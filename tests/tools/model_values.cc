@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// model_values CONFIG WEIGHTS INPUTS FOLDER: logits, loss and gradients of a model with the weights of a folder, as
-// safetensors. INPUTS has sequences (int64, one more token than the model's sequence each) or images (fp32, as the
-// model sees them; image i has label i modulo the classes).
+// model_values CONFIG WEIGHTS INPUTS FOLDER: computes logits, loss and gradients of a model with the weights of a
+// folder, and writes them as safetensors. INPUTS has sequences (int64, each one token longer than the model's sequence)
+// or images (fp32, the input of the model; image i has label i modulo the classes).
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -32,7 +32,7 @@ using at::Tensor;
 
 using Parameters = std::map<std::string, Tensor>;
 
-// A file of nothing but numbers, `columns` in a row.
+// Reads a file that holds only numbers, `columns` per row.
 Tensor read_rows(const std::string& path, int64_t columns, at::ScalarType dtype) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const int64_t rows = file.tellg() / static_cast<int64_t>(c10::elementSize(dtype)) / columns;

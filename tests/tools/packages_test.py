@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Packages of level aot_inductor for a user's widths: what a configuration needs, made once, found by its key."""
+"""Checks packages of level aot_inductor for a user's widths: those that a configuration needs are made once and
+found by their key."""
 import fcntl
 import importlib.metadata
 import os
@@ -21,7 +22,7 @@ def formulas():
 
 
 def values_of(config):
-    """What the launcher passes on of a configuration."""
+    """Returns the values of a configuration that the launcher passes on."""
     done = subprocess.run(["trainer/check", "--for-launcher", f"configs/{config}.yaml"], capture_output=True, text=True, check=True)
     facts = dict(fact.split("\t", 1) for fact in done.stdout.splitlines())
     return {"precision.compute": facts["packages.types"], "precision.reduce": facts["precision.reduce"],
@@ -86,7 +87,7 @@ class Needed(unittest.TestCase):
 
 class Made(unittest.TestCase):
     def start(self, output):
-        """What tools/strata packages runs, for one small op."""
+        """Starts the command of tools/strata packages, for one small op."""
         command = [sys.executable, "tools/aot_inductor/make_for_config.py", "--ops", "global_norm", "--architecture", "x86-64-v3", "--root", ".",
                    "--built", "nowhere", "--output", output]
         for key, value in values_of("gpt2_124m").items():
@@ -94,7 +95,7 @@ class Made(unittest.TestCase):
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
     def make(self, output):
-        """What it says."""
+        """Returns the output of the command."""
         process = self.start(output)
         errors = process.communicate()[1]
         self.assertEqual(process.returncode, 0, errors)
@@ -120,7 +121,7 @@ class Made(unittest.TestCase):
         self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
         self.assertEqual(make_for_config.keys_that_exist([output]), set(needed("gpt2_124m", "x86-64-v3", "global_norm")))
         self.assertEqual(self.make(output), "", "everything was there")
-        # A text without its functions is no package: they would be compiled again.
+        # A text without its library is not a package, so the functions are compiled again.
         with open(os.path.join(output, files[1]), "w", encoding="utf-8") as file:
             file.write("strata package 1\n")
         self.assertEqual(make_for_config.keys_that_exist([output]), set())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""prepare graph: the nouns of WordNet against counts that others made of them, and what is said about other files."""
+"""Checks prepare graph: the nouns of WordNet against published counts, and the errors for other files."""
 import os
 import subprocess
 import sys
@@ -9,7 +9,8 @@ import numpy
 
 TMP = os.environ["TEST_TMPDIR"]
 WORDNET = "/usr/share/wordnet/data.noun"
-# offset, lexicographer file, n, words in hexadecimal, each with an id, pointers, each (kind, offset, part of speech, words), gloss
+# Fields: offset, lexicographer file, n, words in hexadecimal, each with an id, pointers, each (kind, offset, part of
+# speech, words), gloss
 SMALL = """  1 This software and database is being provided to you, the LICENSEE
 00000010 03 n 01 thing 0 002 ~ 00000020 n 0000 + 00000099 v 0101 | a Thing that is, or "was" a thing
 00000020 05 n 02 dog 0 hound 1 003 @ 00000010 n 0000 ~ 00000030 n 0000 @ 00000020 n 0000 | a thing with legs
@@ -38,14 +39,14 @@ class PrepareGraphTest(unittest.TestCase):
         self.assertEqual(numpy.bincount(graph["labels"])[[0, 1, 15, 25]].tolist(), [51, 6650, 11087, 1028])
         degrees = numpy.diff(graph["adj_indptr"])
         self.assertEqual((degrees.min(), degrees.max(), degrees.sum()), (1, 671, 2 * 115310))
-        # FNV-1a of "wn:" + offset, modulo 10: 8312 8099 8129 8195 8144 8363 8022 8367 8278 8206 nodes.
+        # Numbers of nodes by FNV-1a of "wn:" + offset, modulo 10: 8312 8099 8129 8195 8144 8363 8022 8367 8278 8206.
         self.assertIn("split 8312 8099 8129 8195 8144 8363 8022 8367 8278 8206", said)
         sizes = [len(graph[name]) for name in ("train", "validation", "test")]
         self.assertEqual(sizes, [8312 + 8099 + 8129 + 8195 + 8144 + 8363, 8022 + 8367, 8278 + 8206])
         self.assertEqual(len(numpy.unique(numpy.concatenate([graph[name] for name in ("train", "validation", "test")]))), 82115)
         squares = numpy.add.reduceat(numpy.append(graph["attr_data"] ** 2, 0), graph["attr_indptr"][:-1])
         rows = numpy.diff(graph["attr_indptr"]) > 0
-        self.assertEqual((~rows).sum(), 1207)  # glosses of rare words only
+        self.assertEqual((~rows).sum(), 1207)  # glosses with rare words only
         numpy.testing.assert_allclose(squares[rows], 1, rtol=1e-5)
 
     def test_a_small_file(self):
@@ -54,7 +55,7 @@ class PrepareGraphTest(unittest.TestCase):
         self.assertEqual(graph["adj_indptr"].tolist(), [0, 1, 3, 4])
         self.assertEqual(graph["adj_indices"].tolist(), [1, 0, 2, 1])  # without the self loop
         self.assertEqual(graph["labels"].tolist(), [0, 2, 25])
-        # "thing" is in two glosses; of the words in one of them "is" and "legs" come first.
+        # "thing" is in two glosses. Of the words in one gloss, "is" and "legs" come first.
         self.assertEqual(graph["attr_indptr"].tolist(), [0, 2, 4, 4])
         self.assertEqual(graph["attr_indices"].tolist(), [0, 1, 0, 2])
         numpy.testing.assert_allclose(graph["attr_data"], 0.5**0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text into token files: what is written is the text again, and bad text is refused."""
+"""Checks prepare text: token files give the text back, and bad text is refused."""
 import hashlib
 import json
 import os
@@ -39,7 +39,7 @@ class PrepareTextTest(unittest.TestCase):
         return result.stderr
 
     def read(self, name):
-        """Ids of a token file, read from the description of llm.c's format; and its sidecar."""
+        """Returns the ids of a token file, read by the description of llm.c's format, and its sidecar."""
         path = os.path.join(self.folder, name)
         header = numpy.fromfile(path, dtype=numpy.int32, count=256)
         dtype = {(20240520, 1): numpy.uint16, (20240801, 7): numpy.uint32}[tuple(header[:2])]
@@ -86,7 +86,7 @@ class PrepareTextTest(unittest.TestCase):
         self.assertEqual(total, len(text))
 
     def test_tokenizer_of_a_model(self):
-        """Ids are those of the model, with none of its special tokens put around the text and nothing cut off."""
+        """The ids are those of the model, without special tokens around the text, and nothing is cut off."""
         model = tokenizers.Tokenizer(tokenizers.models.BPE())
         model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         model.decoder = tokenizers.decoders.ByteLevel()
@@ -101,7 +101,7 @@ class PrepareTextTest(unittest.TestCase):
         model.enable_padding(length=9)
         path = os.path.join(TMP, "model.json")
         model.save(path)
-        for extra in ((), ("--overwrite",)):  # once more from the copy beside the token files
+        for extra in ((), ("--overwrite",)):  # the second time from the copy beside the token files
             self.prepare("--input", self.write("text", text.encode()), "--tokenizer", path, "--validation", "0.5", *extra)
             (train, sidecar), (validation, _) = self.read("train.bin"), self.read("validation.bin")
             self.assertEqual(train.tolist() + validation.tolist(), expected)

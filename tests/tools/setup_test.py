@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Set-up does what is needed once, and says in one sentence what is missing when it cannot."""
+"""Checks that set-up does each step once and reports in one sentence what is missing."""
 import os
 import resource
 import shutil
@@ -13,13 +13,13 @@ NOBODY = 65534
 
 
 def processor_seconds():
-    """Of the programs that have ended. Time on the clock passes on a busy machine too."""
+    """Processor time of the programs that have ended. Wall-clock time also passes while others compute."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 class SetupTest(unittest.TestCase):
-    """A checkout with nothing but the launcher, with small scripts in place of the system's commands."""
+    """A checkout with only the launcher, and small scripts instead of the system's commands."""
 
     def setUp(self):
         self.folder = os.path.join(TMP, self._testMethodName)
@@ -43,12 +43,12 @@ class SetupTest(unittest.TestCase):
         self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n", 0o755)
 
     def link_commands(self, names):
-        """bin/ as a PATH that has these commands and no others."""
+        """Makes bin/ a PATH with only these commands."""
         for name in names.split():
             os.symlink(shutil.which(name, path="/usr/bin:/bin"), self.path(f"bin/{name}"))
 
     def setup(self, environment=None, path=None, **options):
-        """(exit code, what was said)"""
+        """Returns (exit code, errors)."""
         variables = {"PATH": path or f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home"), **(environment or {})}
         result = subprocess.run([self.path("tools/strata"), "setup"], env={k: v for k, v in variables.items() if v is not None},
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120, **options)
@@ -157,7 +157,7 @@ class SetupTest(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
     def test_without_root(self):
-        with tempfile.TemporaryDirectory() as folder:  # the test's own folder may lie in root's home
+        with tempfile.TemporaryDirectory() as folder:  # the test's own folder may be in root's home
             self.folder = shutil.copytree(self.folder, os.path.join(folder, "checkout"))
             for place in (folder, self.folder):
                 os.chmod(place, 0o755)

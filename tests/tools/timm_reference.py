@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What timm 1.0.31 computes, kept in timm_reference.json, which this makes: python3 tests/tools/timm_reference.py, where timm is installed."""
+"""The results of timm 1.0.31, in timm_reference.json. To write it where timm is installed: python3
+tests/tools/timm_reference.py"""
 
 import json
 import os
@@ -7,7 +8,7 @@ import tempfile
 
 import torch
 
-# Models by their arguments; widths, depths and sizes are all different.
+# Models by their arguments. Widths, depths and sizes are all different.
 SMALL = {"img_size": 12, "patch_size": 4, "embed_dim": 24, "depth": 2, "num_heads": 3, "num_classes": 7}
 MODELS = {
     "class_token": {**SMALL, "mlp_ratio": 2.5},
@@ -18,7 +19,7 @@ IMAGES, RESIZED = 9, 20
 
 
 def pattern(name, shape):
-    """Numbers that anybody can make again, other ones for each name."""
+    """Numbers that any program can compute again, different for each name."""
     count = 1
     for extent in shape:
         count *= extent
@@ -32,7 +33,7 @@ def images_of(arguments):
 
 
 def parameter(name, shape):
-    """Far from where training starts, so that one that is lost or swapped shows."""
+    """Values far from the initial ones, so that a lost or swapped parameter is found."""
     return 0.3 * pattern(name, shape) + (1.0 if name.split(".")[-2:-1] in (["norm"], ["norm1"], ["norm2"]) and name.endswith("weight") else 0.0)
 
 
@@ -58,7 +59,7 @@ def main():
             "parameters": {key: list(value.shape) for key, value in model.named_parameters()},
             "logits": logits.tolist(),
             "loss": loss.item(),
-            # One number for each gradient: its product with a pattern.
+            # Each gradient becomes one number: its product with a pattern.
             "gradients": {key: (value.grad * pattern(key + "'", value.shape)).sum().item() for key, value in model.named_parameters()},
             "resized": [positions.flatten(1)[0, :].double().mul(pattern("resized", [positions.numel()]).double()).sum().item(), positions[0, -1, :5].tolist()],
         }

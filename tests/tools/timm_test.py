@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Vision transformers of timm compute the same here, both ways, and damaged folders are refused."""
+"""Checks that vision transformers of timm compute the same here, in both directions, and that damaged folders are
+refused."""
 
 import json
 import os
@@ -31,7 +32,7 @@ class TimmTest(ImportedModels):
     rest = REST
 
     def write_theirs(self, name, **changes):
-        """The folder that timm writes, with other values in config.json where `changes` has them."""
+        """Writes the folder as timm does, with the values of `changes` in config.json."""
         os.makedirs(self.path("theirs"), exist_ok=True)
         config = json.loads(json.dumps(REFERENCE[name]["config"]))
         for key, value in changes.items():
@@ -67,7 +68,7 @@ class TimmTest(ImportedModels):
                 self.assertLess((ours.pop("logits") - logits).abs().max().item(), 1e-5 * logits.abs().max().item())
                 self.assertLess(abs(ours.pop("loss").item() - theirs["loss"]), 1e-5)
 
-                # The gradients, under timm's names: imported in the same way, so their order says which is which.
+                # The patterns are imported under timm's names too, so each gradient meets the right pattern.
                 save_file({key: pattern(key + "'", shape) for key, shape in theirs["parameters"].items()}, self.path("theirs/model.safetensors"))
                 command(IMPORT, self.path("theirs"), self.path("patterns"))
                 patterns = load_file(self.path("patterns/model.safetensors"))
@@ -105,7 +106,7 @@ class TimmTest(ImportedModels):
                 self.assertAlmostEqual(pixels["mean"][0], values.mean().item(), places=9)
                 self.assertAlmostEqual(pixels["std"][0], values.std().item(), places=9)
 
-                # And back, bit for bit.
+                # The way back is exact, bit for bit.
                 command(IMPORT, self.path("exported"), self.path("again"))
                 self.assert_same_bits("native", "again")
                 with open(self.path("start/model.yaml"), encoding="utf-8") as first, open(self.path("again/model.yaml"), encoding="utf-8") as second:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs over two hosts for real: two network namespaces that only a pair of virtual Ethernet devices joins."""
+"""Runs on two simulated hosts: two network namespaces that are connected only by a pair of virtual Ethernet devices."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ from archive import SMALL, Archive
 
 NETWORK = "10.77.0.0/24"
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-# Stands for ssh: enters the namespace of the host that it is asked for.
+# This script replaces ssh: it enters the network namespace of the given host.
 AGENT = """#!/bin/sh
 host=$1; shift
 case $host in
@@ -39,7 +39,7 @@ class TwoHostsTest(unittest.TestCase):
         devices = [f"strata{os.getpid() % 1000000}{letter}" for letter in "ab"]
         for name in cls.names:
             ip("netns", "add", name)
-            cls.addClassCleanup(ip, "netns", "delete", name, check=False)  # takes its device along
+            cls.addClassCleanup(ip, "netns", "delete", name, check=False)  # also deletes its device
         ip("link", "add", devices[0], "type", "veth", "peer", "name", devices[1])
         for name, device, address in zip(cls.names, devices, ADDRESSES):
             ip("link", "set", device, "netns", name)
@@ -59,7 +59,7 @@ class TwoHostsTest(unittest.TestCase):
         return ["train", "configs/quickstart.yaml", *SMALL, f"run.folder={folder}", f"run.ranks={ranks}", *more]
 
     def bytes_sent(self):
-        """Through the wire between the two hosts, so far."""
+        """Returns the bytes that were sent between the two hosts so far."""
         link = subprocess.run(["ip", "-n", self.names[0], "-s", "-o", "link", "show", "type", "veth"], check=True, capture_output=True, text=True)
         return int(link.stdout.split("TX:")[1].split("\\")[1].split()[0])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The check of configurations as a program: exit codes, time, what it prints, and its JSON Schema against another validator."""
+"""Tests the program check: exit codes, time, output, and its JSON Schema against another validator."""
 import glob
 import json
 import os
@@ -20,7 +20,7 @@ def check(*arguments, **options):
 
 
 def processor_seconds():
-    """Of the programs that have ended. Time on the clock passes on a busy machine too."""
+    """Processor time of the programs that have ended. Wall-clock time also passes while others compute."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -102,7 +102,7 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(output, r"steps +1200 +configs/quickstart.yaml:3\n")
         self.assertRegex(output, r"run.timeout +300 +default\n")
         self.assertIn("FLOPs per token, forward and backward: 5.333e+06 (5,332,992)\n", output)
-        for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes a parameter, all aligned
+        for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes per parameter, all aligned
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
 
     def facts(self, *arguments):
@@ -116,7 +116,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual((facts["kernels.default"], facts["kernels.plan"], facts["packages.ops"]), ("aten", "", ""))
         self.assertEqual((facts["model.family"], facts["model.width"], facts["data.train"]), ("llama", "128", "data/bible/train.bin"))
         self.assertNotIn("data.train_images", facts)
-        for wrong in ("stpes=3", r'run.folder="x\nrun.ranks\t3"'):  # no value can pretend to be another fact
+        for wrong in ("stpes=3", r'run.folder="x\nrun.ranks\t3"'):  # no value can look like another fact
             result = check("--for-launcher", QUICKSTART, wrong)
             self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", check(QUICKSTART, wrong).stderr))
 
@@ -148,7 +148,7 @@ class CheckTest(unittest.TestCase):
 
 
 class SchemaTest(unittest.TestCase):
-    """What the schema says is compared with what the check says."""
+    """Compares the results of the schema with those of check."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))

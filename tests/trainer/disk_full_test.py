@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The disk fills while a run trains: it goes on without its checkpoint, and stops when three saves in a row have failed."""
+"""The disk becomes full while a run trains. The run continues without its checkpoint, and stops when three saves in
+a row have failed."""
 
 import ctypes
 import os
@@ -10,11 +11,11 @@ import training_test
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 DISK_BYTES = 16 << 20
-ROOM = 60 << 10  # for metrics.jsonl and events, not for a checkpoint of 175 kB
+ROOM = 60 << 10  # enough for metrics.jsonl and events, not for a checkpoint of 175 kB
 
 
 def enter_own_mounts():
-    """This process and its children see mounts of their own from now on; also without being root."""
+    """Gives this process and its children mounts of their own, also without being root."""
     user, group = os.getuid(), os.getgid()
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0:
         raise unittest.SkipTest("this kernel gives no namespaces: " + os.strerror(ctypes.get_errno()))
@@ -29,7 +30,7 @@ def setUpModule():
 
 class DiskFullTest(unittest.TestCase):
     def setUp(self):
-        self.runs = training_test.TrainingTest()  # data, configurations and the program, as in the tests there
+        self.runs = training_test.TrainingTest()  # data, configurations and the program are those of training_test
         self.runs.setUp()
         self.disk = os.path.join(self.runs.folder, "disk")
         os.mkdir(self.disk)
@@ -40,7 +41,7 @@ class DiskFullTest(unittest.TestCase):
         self.runs.tearDown()
 
     def fill(self):
-        """Leaves ROOM on the disk, and gives the file whose removal makes it free again."""
+        """Fills the disk up to ROOM. Returns the file whose removal frees the disk again."""
         left = os.statvfs(self.disk)
         filler = os.path.join(self.disk, "filler")
         with open(filler, "wb") as file:

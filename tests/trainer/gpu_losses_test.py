@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The first losses of GPT-2 124M follow those of plain PyTorch, in bfloat16 and, more closely, in float32: same weights at the start
-(exported for Hugging Face and loaded), same batches, same hyperparameters."""
+"""The first losses of GPT-2 124M follow those of plain PyTorch, in bfloat16 and more closely in float32. Both start
+from the same weights (exported for Hugging Face and loaded), with the same batches and hyperparameters."""
 
 import array
 import collections
@@ -21,17 +21,17 @@ TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
 EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/export")
 CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/gpt2_124m.yaml")
 LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 12, 768, 12, 1024, 50257
-BATCH, WARMUP, SEED = 16, 700, 1  # the first steps of the configuration, whose rate still rises
+BATCH, WARMUP, SEED = 16, 700, 1  # the first steps of the configuration, in which the rate still rises
 RATE, BETAS, DECAY, CLIP = 6e-4, (0.9, 0.95), 0.1, 1.0
 STEPS = {"bfloat16": 200, "float32": 20}
-# By which a loss may differ: 0.28 % were measured on an H200, 0.017 % in the mean. PyTorch has two ways with bfloat16, autocast and weights
-# that are rounded for each step, as FSDP2 has them with param_dtype and this test. They differ from each other by up to 0.87 %: what is
-# rounded decides what a step does that overshoots.
+# Largest relative difference of a loss. 0.28 % were measured on an H200, 0.017 % in the mean. PyTorch has two ways to
+# use bfloat16: autocast, and weights that are rounded for each step, as FSDP2 does with param_dtype and as this test
+# does. They differ by up to 0.87 %, because rounding decides the result of a step that overshoots.
 MOST = {"bfloat16": 0.005, "float32": 1e-5}
 
 
 def write_tokens(path, count):
-    """Words of the sources of Python's library, numbered by how often they come."""
+    """Words of the sources of Python's library, numbered by frequency."""
     words, paths = [], sorted(glob.glob(sysconfig.get_path("stdlib") + "/**/*.py", recursive=True))
     while len(words) < count:
         before = len(words)
@@ -50,7 +50,7 @@ def write_tokens(path, count):
 
 
 def mix(x, y=None):
-    """As base/permutation.h has it, on 64 bits."""
+    """Mixes 64-bit numbers as base/permutation.h does."""
     mask = 2**64 - 1
     if y is not None:
         return mix(mix((x + 0x9E3779B97F4A7C15) & mask) ^ y)
@@ -71,7 +71,7 @@ def permuted(key, index, size):
 
 
 def batch_of(tokens, step):
-    """Windows of a step, as the README describes their order."""
+    """Returns the windows of a step, in the order that the documentation describes."""
     windows, rows = (len(tokens) - 1) // SEQUENCE, []
     for sample in range((step - 1) * BATCH, step * BATCH):
         key = mix(SEED, sample // windows)
@@ -83,7 +83,7 @@ def batch_of(tokens, step):
 
 
 def load_weights(path):
-    """A safetensors file, on the GPU."""
+    """Loads a safetensors file to the GPU."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         data = bytearray(file.read())
@@ -97,7 +97,7 @@ def load_weights(path):
 
 
 def loss_of(weights, inputs, targets):
-    """GPT-2 with the names and layouts of Hugging Face, whose Conv1D multiplies from the left."""
+    """GPT-2 with the names and layouts of Hugging Face, whose Conv1D stores weights as [inputs, outputs]."""
     def linear(x, name):
         return functional.linear(x, weights[name + ".weight"].t(), weights[name + ".bias"])
 
@@ -143,7 +143,7 @@ class GpuLossesTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def train(self, run, *overrides):
-        """Loss of each step, and the hash of the weights at the start and at the end."""
+        """Returns the loss of each step, and the hash of the weights at the start and at the end."""
         self.run_program(TRAIN, CONFIG, "run.folder=%s/%s" % (self.folder, run), "run.ranks=1", "run.seed=%d" % SEED, "run.device=cuda",
                          "data={type: text, train: %s/tokens.bin, validation: %s/tokens.bin}" % (self.folder, self.folder),
                          "batch=%d" % BATCH, "micro_batch=%d" % BATCH,
@@ -156,8 +156,8 @@ class GpuLossesTest(unittest.TestCase):
     def expect_the_same(self, dtype, *overrides):
         steps, most = STEPS[dtype], MOST[dtype]
         with tempfile.TemporaryDirectory() as self.folder:
-            tokens = write_tokens(self.folder + "/tokens.bin", BATCH * steps * SEQUENCE * 3 // 4)  # a part of it comes twice
-            # A step that moves nothing, so that there is a checkpoint of the weights as they begin.
+            tokens = write_tokens(self.folder + "/tokens.bin", BATCH * steps * SEQUENCE * 3 // 4)  # so a part of it occurs twice
+            # A learning rate of 1e-50 changes nothing, so the checkpoint of this step holds the initial weights.
             _, (start, end) = self.train("start", "run.stop_after=1", "optimizer.learning_rate=1e-50", *overrides)
             self.assertEqual(end, start)
             self.run_program(EXPORT, self.folder + "/start", self.folder + "/exported", "--format", "hf")

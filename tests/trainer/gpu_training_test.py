@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs on GPUs against runs on CPUs and against themselves: steps as CUDA graphs, checkpoints that change the device, what happens to
-graphs when a rank goes wrong, memory that does not suffice, refused environments."""
+"""Compares runs on GPUs with runs on CPUs and with other runs on GPUs: steps as CUDA graphs, checkpoints that change
+the device, graphs when a rank fails, too little memory, refused environments."""
 
 import collections
 import json
@@ -14,7 +14,7 @@ from training_runs import MOST_RANKS, TrainingRuns, for_each_family, rank_proces
 
 NVTX_NAMES = os.environ.get("STRATA_TEST_NVTX") or os.path.abspath("tests/trainer/profile/libnvtx_names.so")
 RANKS = MOST_RANKS
-BATCH = 8 * RANKS  # one micro-batch for each rank
+BATCH = 8 * RANKS  # one micro-batch per rank
 BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
 ENDLESS = ["cuda_graph=on", "steps=100000", "schedule={type: constant}", "evaluation={every: 0}", BFLOAT16]
 
@@ -22,7 +22,7 @@ ENDLESS = ["cuda_graph=on", "steps=100000", "schedule={type: constant}", "evalua
 @unittest.skipUnless(os.environ.get("STRATA_TEST_DEVICE") == "cuda", "needs STRATA_TEST_DEVICE=cuda and GPUs")
 class GpuTrainingTest(TrainingRuns):
     def test_graphs_give_the_bits_of_eager_steps(self):
-        """With accumulation, dropout, evaluation and checkpoints between replays."""
+        """Also with accumulation, dropout, evaluation and checkpoints between replays."""
         for name, overrides in {
             "plain": [BFLOAT16],
             "kept": [BFLOAT16, "sharding.reshard_after_forward=false"],
@@ -39,7 +39,7 @@ class GpuTrainingTest(TrainingRuns):
                 self.assertEqual(self.hashes("graph-" + name), self.hashes("eager-" + name))
 
     def test_every_way_to_gather_gives_the_same_bits(self):
-        """Also inside of a graph, with the parameters of a step gathered twice, once, and in groups of ranks."""
+        """Also in a graph, with parameters that are gathered twice per step, once per step, and in groups of ranks."""
         for name, overrides in {
             "full": [],
             "kept": ["sharding.reshard_after_forward=false"],
@@ -57,7 +57,8 @@ class GpuTrainingTest(TrainingRuns):
                         self.assertEqual(self.hashes(run), self.hashes("shared-" + name))
 
     def test_replays_are_named_by_the_eager_step(self):
-        """A profile of replays counts the kernels of each op and layer as one of eager steps does; the host waits in neither."""
+        """A profile of replays counts the kernels of each op and layer as a profile of eager steps does. The host
+        waits in neither."""
         counted = {}
         for graph in ("off", "on"):
             run = "profile-" + graph
@@ -74,7 +75,7 @@ class GpuTrainingTest(TrainingRuns):
         self.assertEqual(counted["on"], counted["off"])
 
     def test_profiled_steps_have_ranges_of_nvtx(self):
-        """One for each step, phase, layer, op and collective, of the names that the profile has."""
+        """There is a range for each step, phase, layer, op and collective, with the names of the profile."""
         names = os.path.join(self.folder, "names")
         self.train("ranges", "cuda_graph=off", "steps=5", "profile.steps=3-4", "gradient_checkpointing=full", BFLOAT16,
                    "kernels={default: cuda}", ranks=RANKS, batch=BATCH,
@@ -86,7 +87,8 @@ class GpuTrainingTest(TrainingRuns):
             self.assertEqual(opened[name], RANKS * times, (name, opened))
 
     def test_checkpointing_gives_the_bits_of_keeping_all(self):
-        """In deterministic runs, as all of these are, also at levels with epilogues; on CPUs sharded_gradients_test has it."""
+        """All runs here are deterministic. Levels with epilogues are tested too. sharded_gradients_test tests this
+        on CPUs."""
         for name, model in {"llama": [], "gpt2": ["model.family=gpt2"]}.items():
             for level in ("aten", "cuda"):
                 at_level = [BFLOAT16, "steps=4", "kernels={default: %s}" % level, *model]
@@ -108,7 +110,7 @@ class GpuTrainingTest(TrainingRuns):
         self.train("whole", ranks=2, batch=32, device="cpu")
         for last, device, ranks in ((5, "cpu", 2), (10, "cuda", RANKS), (15, "cpu", 2), (20, "cuda", 1)):
             self.train("travels", "run.stop_after=%d" % last, ranks=ranks, batch=32, device=device)
-            # The hash of the weights after loading is compared with that in the checkpoint by the program.
+            # The program compares the hash of the loaded weights with that in the checkpoint.
             if last > 5:
                 self.assertIn("resumed from step %d" % (last - 5), self.output)
         self.expect_same_losses("travels", "whole")
@@ -147,7 +149,7 @@ class GpuTrainingTest(TrainingRuns):
         self.assertRegex(self.error("hung")["message"], "rank %d did not answer" % (RANKS - 1))
 
     def test_memory_that_does_not_suffice_ends_all_ranks_with_the_table_and_remedies(self):
-        # The allocator gives the process 0.2 % of the GPU: 200 to 300 MB. Activations take 800.
+        # The allocator may use 0.2 % of the GPU: 200 to 300 MB. Activations need 800 MB.
         model = ["model.width=384", "model.feed_forward=1024", "micro_batch=2048", BFLOAT16]
         self.train("large", *model, ranks=RANKS, batch=2048 * RANKS, expect=6,
                    environment={"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.002"})
@@ -174,7 +176,8 @@ class GpuTrainingTest(TrainingRuns):
         self.assertIn("NCCL_SOCKET_IFNAME is '=nosuch0', and no interface here fits", self.errors)
 
     def test_no_step_asks_for_memory_after_the_first_two(self):
-        """STRATA_STRICT_STEPS, which all of these tests set, refuses it in every step; here, too, that nothing creeps."""
+        """All tests here set STRATA_STRICT_STEPS, which refuses allocations in every step. This one also checks that
+        memory does not grow."""
         for graph in ("off", "on"):
             run = "memory-" + graph
             self.train(run, "steps=12", BFLOAT16, "cuda_graph=" + graph, ranks=RANKS, batch=2 * BATCH)

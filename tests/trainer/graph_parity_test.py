@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A graph network trained here has the same validation loss and accuracy in an independent implementation in PyTorch."""
+"""Compares the validation loss and accuracy of a trained graph network with an independent implementation in
+PyTorch."""
 
 import math
 import os
@@ -40,7 +41,8 @@ def matrix(graph, name):
 
 
 def forward(weights, features, adjacent, convolution, norm, residual):
-    """Of nodes, in fp64, with dense matrices, by the papers: Hamilton 2017, Kipf 2017, Xu 2019, Velickovic 2018."""
+    """Logits of nodes, in fp64, with dense matrices, by the papers: Hamilton 2017, Kipf 2017, Xu 2019, Velickovic
+    2018."""
     gives_classes = "head.weight" not in weights
     loops = adjacent.clone().fill_diagonal_(1)
 
@@ -76,7 +78,8 @@ def forward(weights, features, adjacent, convolution, norm, residual):
 
 
 def pooled(weights, x, pooling):
-    """Logits of a graph from its nodes: the mean or sum of them, or weighted by a softmax over all of them (Li 2016)."""
+    """Logits of a graph from its nodes: their mean or sum, or their sum weighted by a softmax over all of them (Li
+    2016)."""
     if pooling == "attention":
         x = (x @ weights["pooling.gate.weight"].t() + weights["pooling.gate.bias"]).softmax(0) * x
     return functional.linear(x.mean(0) if pooling == "mean" else x.sum(0), weights["head.weight"], weights["head.bias"])
@@ -102,7 +105,7 @@ class GraphParityTest(unittest.TestCase):
         self.assertLess(abs(ours["validation_loss"] - theirs), 1e-5 * theirs)
         self.assertEqual(round(ours["validation_accuracy"] * len(labels)), (logits.argmax(1) == labels).sum().item())
         self.assertEqual(ours[count], len(labels))
-        # Far from the start, so that a part without effect would show.
+        # The model is far from its start, so that a part without effect would be found.
         self.assertGreater(ours["validation_accuracy"], 2 / CLASSES)
 
     def check_pooling(self, convolution, pooling, more="", residual=False):

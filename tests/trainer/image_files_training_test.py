@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs on folders and archives of images: equal on any number of ranks, resumed bit for bit, and images that cannot be read are named."""
+"""Checks runs on folders and archives of images: equal on any number of ranks, resumed bit for bit, and unreadable
+images are reported."""
 
 import functools
 import io
@@ -16,7 +17,7 @@ IMAGES, CLASSES = 50, ("blue", "green", "red")
 
 
 def write_images(root, count, first=0):
-    """The class is the colour that is strongest, somewhere in the image."""
+    """Writes images whose class is the strongest colour, which is somewhere in the image."""
     for i in range(first, first + count):
         label = (i * i + i // 4) % 3
         pixels = numpy.random.default_rng(i).integers(0, 90, (20 + i % 7, 24 - i % 5, 3)).astype(numpy.uint8)
@@ -27,7 +28,7 @@ def write_images(root, count, first=0):
 
 
 def pack_images(root, archives):
-    """The same images as WebDataset has them, in the order of their numbers."""
+    """Writes the same images as WebDataset archives, in the order of their numbers."""
     files = sorted((name, label, path) for label, path in enumerate(CLASSES) for name in os.listdir(os.path.join(root, path)))
     for part in range(archives):
         with tarfile.open("%s-%d.tar" % (root, part), "w") as archive:
@@ -39,7 +40,7 @@ def pack_images(root, archives):
 
 
 def for_each_kind(test):
-    """The test gets overrides for folders and for archives."""
+    """Runs the test with overrides for folders, then for archives."""
     @functools.wraps(test)
     def run(self):
         rest = "flip: true, mixup: 0.2, threads: 2, area: [0.5, 1]}"

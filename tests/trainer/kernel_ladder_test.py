@@ -20,21 +20,21 @@ CONFIG = os.environ.get("STRATA_TEST_CONFIG") or os.path.abspath("configs/kernel
 DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
 STEPS = int(os.environ.get("STRATA_TEST_STEPS", "8"))
 
-# Largest difference of a loss in so many steps. bfloat16 rounds each activation to 8 bits.
+# Largest difference of a loss in this many steps. bfloat16 rounds each activation to 8 bits.
 TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
-# The ops that a key of `kernels:` chooses together.
+# The ops that one key of `kernels:` sets together.
 TOGETHER = {"rms_norm": ["rms_norm", "add_rms_norm"], "layer_norm": ["layer_norm", "add_layer_norm"], "activation": ["activation", "swiglu"]}
 KEYS = ["linear", "layer_norm", "rms_norm", "activation", "rotary", "attention", "embedding", "dropout", "cross_entropy", "adamw",
         "global_norm"]
 OUTSIDE_OF_LAYERS = ["embedding", "cross_entropy", "adamw", "global_norm"]
-HEAD_AND_LOSS = "linear_cross_entropy"  # stands for two of them
-# cuDNN's attention takes no float32.
+HEAD_AND_LOSS = "linear_cross_entropy"  # it replaces linear of the head and cross_entropy
+# cuDNN's attention does not support float32.
 OF_BFLOAT16 = {("cuda", "attention")}
 FAMILIES = {"llama": [], "gpt2": ["model={type: transformer, family: gpt2, layers: 3, width: 128, heads: 2, sequence: 64, vocabulary: 256, dropout: 0.1}"]}
 
 
 def existing():
-    """level -> the keys of `kernels:` that have it on this device."""
+    """Returns level -> the keys of `kernels:` that have this level on this device."""
     rows = [json.loads(line) for line in subprocess.run([LEVELS, "--json"], check=True, capture_output=True, text=True).stdout.splitlines()]
     there = {(row["op"], row["level"]) for row in rows if row["device"] == DEVICE and row["forward"]}
     levels = list(dict.fromkeys(row["level"] for row in rows))
@@ -52,7 +52,7 @@ class KernelLadderTest(unittest.TestCase):
         cls.folder = cls.temporary.name
         numbers = random.Random(1)
         for name in ("train", "validation"):
-            # A walk with a habit, so that there is something to learn.
+            # The tokens have a pattern, so that there is something to learn.
             tokens = [numbers.choice((i % 7, i * i % 251, 3)) for i in range(20000)]
             with open(f"{cls.folder}/{name}.bin", "wb") as file:
                 file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253) + struct.pack("<%dH" % len(tokens), *tokens))
@@ -114,7 +114,7 @@ class KernelLadderTest(unittest.TestCase):
                 self.assertEqual(set(self.table[HEAD_AND_LOSS]) - {"-"}, {level})
 
     def test_levels_can_be_mixed_by_op_and_layer(self):
-        """Neighboring ops at different levels, and the layer in the middle at others."""
+        """Neighboring ops have different levels, and the middle layer has other levels than the rest."""
         reference = self.losses("mixed-reference")
         existing = self.existing_in("float32")
         levels = [level for level, keys in existing.items() if keys]
@@ -128,7 +128,8 @@ class KernelLadderTest(unittest.TestCase):
         self.assertEqual(self.table["linear"], [by_op["linear"], by_op["linear"], inner["linear"], by_op["linear"]])
 
     def test_levels_can_be_mixed_by_module(self):
-        """Each module that has products at another level than its neighbors, and one of them in one layer alone at yet another."""
+        """Each module with products has another level than its neighbors, and in one layer one of them has yet
+        another level."""
         reference = self.losses("modules-reference")
         levels = [level for level, keys in self.existing_in("float32").items() if {"linear", "rms_norm"} <= set(keys)]
         first, second, third = levels[-3:]
@@ -144,7 +145,7 @@ class KernelLadderTest(unittest.TestCase):
             self.assertEqual(self.of_modules["linear", name], shown)
         self.assertEqual(self.of_modules["rms_norm", "norm2"], ["-", third, third, "aten"])
 
-        # What ran, by the names that kernels were called under: products of each layer, and outside of them.
+        # The profile has the names of the ops that ran: products of each layer, and those outside of layers.
         calls = {}
         with open(f"{self.folder}/modules/profile/rank-0.jsonl", encoding="utf-8") as file:
             for line in map(json.loads, file):

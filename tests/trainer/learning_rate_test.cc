@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Schedules at the steps where their definition can be read off.
+// Checks schedules at the steps whose rates follow directly from the definition.
 #include "trainer/learning_rate.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The moving average of the weights is what its formula says, from the first update on, also where an update is left out."""
+"""Checks that the moving average of the weights follows its formula from the first update on, also if an update is
+skipped."""
 
 import os
 import unittest
@@ -23,7 +24,7 @@ class MovingAverageTest(TrainingRuns):
             run = "average_" + compute
             self.train(run, "steps=%d" % STEPS, "optimizer.moving_average=%g" % DECAY, "precision.compute=" + compute, "checkpoint={every: 1, keep: 100}",
                        "run.on_nonfinite=skip", "fault={at: step 7 rank 1, do: nan}", environment={"STRATA_FAULTS": "1"})
-            # The first checkpoint is that of step 1; what came before follows from its average.
+            # The first checkpoint is that of step 1. The weights before it follow from its average.
             weights, average = (self.exported(run, 1, *options) for options in (["--weights", "trained"], []))
             expected = {name: value.double() for name, value in average.items()}
             updates = 1
@@ -40,7 +41,7 @@ class MovingAverageTest(TrainingRuns):
     def test_begins_at_the_first_weights(self):
         self.train("whole", "steps=1", "schedule={type: constant}", "optimizer.moving_average=0.9")
         self.train("lazy", "steps=1", "schedule={type: constant}", "optimizer={type: adamw, learning_rate: 1e-9, moving_average: 0.9}")
-        first = self.exported("lazy", 1)  # within a millionth
+        first = self.exported("lazy", 1)  # exact to a millionth
         weights, average = self.exported("whole", 1, "--weights", "trained"), self.exported("whole", 1)
         for name, value in average.items():
             self.assertTrue(torch.allclose(value, 2 / 11 * first[name] + 9 / 11 * weights[name], rtol=0, atol=1e-6), name)

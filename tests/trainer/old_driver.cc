@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stands in for the driver of NVIDIA, as one that knows CUDA 12.4 and nothing later.
+// Replaces NVIDIA's driver by one that supports CUDA 12.4 at most.
 
 extern "C" __attribute__((visibility("default"))) int cuDriverGetVersion(int* version) {
   *version = 12040;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A driver of NVIDIA that is too old for the libraries is named, with what it knows and what they need."""
+"""Checks that an NVIDIA driver which is too old is reported, with the version that it supports and the version that
+is needed."""
 
 import os
 import unittest

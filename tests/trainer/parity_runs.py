@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What comparisons with independent implementations share: a model is trained and exported here."""
+"""The common part of comparisons with independent implementations: trains a model and exports it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ EXPORT = os.path.abspath("tools/export")
 
 
 def trained(folder, config, *overrides):
-    """The exported weights of a run into `folder`/run, in fp64, and its last evaluation."""
+    """Trains into `folder`/run. Returns the exported weights in fp64 and the last evaluation."""
     with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
         file.write(config)
     for command in ([TRAIN, folder + "/config.yaml", *overrides], [EXPORT, folder + "/run", folder + "/weights"]):

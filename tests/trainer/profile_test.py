@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A profiled run: what stands in its folder, that it adds up, and that the run learns the same as without."""
+"""Checks a profiled run: the files in its folder, their sums, and that it learns the same as without a profile."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class ProfileTest(TrainingRuns):
                 self.assertEqual(calls("attention", backward, layer=layer), 1)
                 self.assertEqual(calls("rotary", backward, layer=layer), 1)
             self.assertEqual(calls("linear", backward, layer=None), 1)
-            # The first norm has nothing to add.
+            # The first norm has no pending branch to add.
             self.assertEqual(calls("rms_norm", backward, layer=0), 1)
             self.assertEqual(calls("add_rms_norm", backward), 6)
         self.assertGreater(calls("adamw", False, phase="optimizer", layer=None), 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A model trained here has the same validation loss in an independent implementation of both families in PyTorch."""
+"""Compares the validation loss of trained models of both families with an independent implementation in PyTorch."""
 
 import math
 import tempfile
@@ -46,7 +46,8 @@ def rms_norm(x, weight):
 
 
 def forward(weights, tokens, family, key_value_heads):
-    """Logits in fp64, by the papers: GPT-2 with learned positions and the tanh gelu, Llama with rotary positions and swiglu."""
+    """Logits in fp64, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
+    SwiGLU."""
     gpt2 = family == "gpt2"
 
     def linear(x, name):
@@ -93,7 +94,7 @@ class PytorchParityTest(unittest.TestCase):
         logits = forward(weights, inputs, family, key_value_heads)
         theirs = functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
         self.assertLess(abs(ours - theirs), 2e-6 * theirs)
-        # Far from the start, so that a part without effect would show.
+        # The model is far from its start, so that a part without effect would be found.
         self.assertGreater(abs(theirs - math.log(VOCABULARY)), 0.05)
 
     def test_gpt2(self):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What a run cannot have on this machine is refused before anything is written."""
+"""Checks that a run which this machine cannot execute is refused before anything is written."""
 
 import os
 import unittest
 
 from training_runs import TrainingRuns
 
-# 400 TB of embedding: more than any process can address.
+# 400 TB of embedding are more than any process can address.
 HUGE = "model={type: transformer, family: gpt2, layers: 1, width: 1000000, heads: 1, sequence: 12, vocabulary: 100000000}"
 
 

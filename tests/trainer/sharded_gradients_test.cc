@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses and gradients of a sharded model against one rank that holds everything, in every way that sharding can be
-// done, on CPUs or on GPUs.
+// Compares losses and gradients of a sharded model with one rank that holds everything, for every kind of sharding, on
+// CPUs or on GPUs.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
@@ -29,7 +29,7 @@ namespace {
 
 using tests::bootstrap;
 
-// Sizes that divide by no number of ranks; five layers, so that slots are taken in turn.
+// No number of ranks divides these sizes. There are five layers, so that they share slots.
 TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
   static const std::string path = write_own_tokens(/*count=*/600, /*vocabulary=*/37);
   const std::string text =
@@ -51,7 +51,7 @@ TrainerConfig config_for(const std::vector<std::string>& overrides, int ranks) {
 
 const std::vector<std::string> kGpt2 = {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"};
 
-// A vision transformer with everything that is optional, instead of the language model.
+// A vision transformer with all optional parts, instead of the language model.
 std::vector<std::string> vision(const std::vector<std::string>& overrides) {
   static const std::string path = write_images("sharded", 40, 6, 7);
   std::vector<std::string> all = {
@@ -63,7 +63,7 @@ std::vector<std::string> vision(const std::vector<std::string>& overrides) {
   return all;
 }
 
-// A graph network of this convolution, whose nodes are spread over the ranks.
+// A graph network with this convolution, whose nodes are split over the ranks.
 std::vector<std::string> graph(const std::string& convolution, const std::vector<std::string>& overrides) {
   std::vector<std::string> all = {"model={type: graph_network, convolution: " + convolution +
                                       ", layers: 4, width: 24, features: 19, classes: 7, residual: true}",
@@ -74,11 +74,11 @@ std::vector<std::string> graph(const std::string& convolution, const std::vector
 
 struct Result {
   float loss = 0;
-  std::map<std::string, Tensor> gradients;  // in full
+  std::map<std::string, Tensor> gradients;  // unsharded
   int64_t bytes = 0;
 };
 
-// One step's forward and backward on the ranks of `world`, with NaN in every released slot.
+// Runs forward and backward of one step on the ranks of `world`, with NaN in every released slot.
 Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) {
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(world, config.sharding);
   const auto task = make_task(config);
@@ -147,13 +147,13 @@ void expect_same_bits(const Result& actual, const Result& expected) {
   }
 }
 
-// A step of two micro-batches on any number of ranks, where nothing is compared with another number of them.
+// A step of two micro-batches on any number of ranks. Results are not compared between numbers of ranks.
 std::string two_micro_batches() { return "batch=" + std::to_string(4 * bootstrap().ranks()); }
 
-// Gradients that stay in the type in which they were reduced.
+// With one micro-batch, gradients keep the type of their reduction.
 std::string one_micro_batch() { return "micro_batch=" + std::to_string(24 / bootstrap().ranks()); }
 
-// 5 layers of fp32: what reordering sums of 240 tokens can change.
+// The bound for another order of sums over 240 tokens in 5 layers of fp32.
 constexpr double kRounding = 2e-5;
 
 class ShardedGradients : public testing::TestWithParam<std::vector<std::string>> {};
@@ -200,11 +200,11 @@ TEST(ShardedGradients, OfVisionTransformers) {
 
 TEST(ShardedGradients, OfGraphNetworks) {
   for (const std::string convolution : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 3"}) {
-    // The gradients of the scores of one target would sum to 0 without leaky_relu: what is left has lost some bits.
+    // Without leaky_relu the score gradients of one target would sum to 0, so what remains has lost some bits.
     const double tolerance = convolution.starts_with("gat") ? 5 * kRounding : kRounding;
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-             {"model.dropout=0.3"},     // the features go into the first convolution
-             {"model.residual=false"},  // and each but the last ends in a relu
+             {"model.dropout=0.3"},     // the features are the input of the first convolution
+             {"model.residual=false"},  // and every convolution but the last one ends in a relu
              {"model.projection=dense", "model.norm=true", "model.dropout=0.3"},
              {"model.projection=sparse", "model.norm=true", "sharding.accumulate=full"}}) {
       SCOPED_TRACE(convolution + " " + more[0]);
@@ -218,7 +218,7 @@ TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
   expect_close(on_all_ranks(mixup), on_one_rank(mixup), kRounding);
   expect_close(on_all_ranks(vision({"data.cutmix=1"})), on_one_rank(vision({"data.cutmix=1"})), kRounding);
 
-  // The loss of a mixed batch is the sum of the losses with either label, in their shares.
+  // The loss of a mixed batch is the weighted sum of the losses with each label.
   const TrainerConfig config = config_for(mixup, 1);
   sharding::LocalCommunicator alone(tests::device());
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(alone, config.sharding);
@@ -234,7 +234,7 @@ TEST(ShardedGradients, OfMixedImagesAreThoseOfBothLabels) {
   const double share = shares.mean().item<double>(), whole = loss(batch);
   EXPECT_GT(share, 0.01);
   EXPECT_LT(share, 0.99);
-  // Pixels become numbers after they were mixed as well as before.
+  // Normalization before and after mixing gives the same.
   const Tensor seen = mixed(images.to(at::kFloat), shares);
   const double first = loss(MixedImages{seen, labels}), second = loss(MixedImages{seen, others});
   EXPECT_NE(first, second);
@@ -250,7 +250,7 @@ TEST(ShardedGradients, LeaveOutTheSameBranchesOnAnyNumberOfRanks) {
     return relative_difference(with.gradients.at(name), without.gradients.at(name));
   };
   EXPECT_GT(change("position.weight"), 1e-2);
-  EXPECT_GT(change("blocks.4.mlp.down.weight"), 1e-1);  // half of the samples are without this branch
+  EXPECT_GT(change("blocks.4.mlp.down.weight"), 1e-1);  // half of the samples skip this branch
 }
 
 TEST(ShardedGradients, DropOutTheSameElementsOnAnyNumberOfRanks) {
@@ -279,7 +279,7 @@ TEST(ShardedGradients, OfBfloat16StayNearFloat32) {
   }
 }
 
-// Layers of another type than the rest: with all layers in float32 only embedding, last norm and head round.
+// Some layers have another type than the rest. With all layers in float32, only embedding, last norm and head round.
 TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
   const auto with = [](const std::string& rest, const std::string& lines) {
     return std::vector<std::string>{"precision={" + rest + ", layers: [" + lines + "]}"};
@@ -298,7 +298,7 @@ TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
   EXPECT_LT(everywhere, 8e-2);
   EXPECT_LT(largest_difference(on_all_ranks(with(rounded, "{only: 0-4, compute: float32}"))), 0.5 * everywhere);
 
-  // Lines that change nothing change no bit, and gradient checkpointing changes none in layers of both types.
+  // Entries without effect change no bit, and neither does gradient checkpointing in layers of both types.
   const auto short_step = [](std::vector<std::string> overrides) {
     overrides.push_back(two_micro_batches());
     return on_all_ranks(overrides);
@@ -313,7 +313,7 @@ TEST(ShardedGradients, OfLayersWithATypeOfTheirOwn) {
   expect_same_bits(short_step(mixed), without);
 }
 
-// Some groups of parameters in float32 and the others in bfloat16.
+// Some parameter groups are in float32 and the others in bfloat16.
 TEST(ShardedGradients, OfGroupsWithATypeOfTheirOwn) {
   using Words = std::vector<std::string>;
   const auto with = [](Words family, const Words& groups, const std::string& reduce) {
@@ -366,7 +366,7 @@ TEST(ShardedGradients, HaveTheSameBitsWithGradientCheckpointing) {
   }
 }
 
-// What was allocated is what `validate` says, moments of the optimizer (8 bytes an element) apart.
+// The allocated bytes are those that `validate` predicts, except the optimizer's moments (8 bytes per element).
 TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
   const std::string mixed = "precision={compute: bfloat16, reduce: bfloat16, layers: [{only: 1-2, compute: float32}]}";
   for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What goes into a step and what comes out of it, on the device of the test: batches of any step in any order, results
-// of every step in theirs; and what a step may not do meanwhile.
+// Checks the inputs and results of steps on the device of the test: batches of any step in any order, results of every
+// step in order. Also checks what a step may not do.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -60,7 +60,7 @@ TEST(BatchFeed, ThrowsWhatCannotBeReadAtTheStepItBelongsTo) {
   EXPECT_THROW(feed.next(13), Error);
 }
 
-// Of other sizes in every step.
+// The sizes differ in every step.
 std::vector<MicroBatch> read_graphs(int64_t step) {
   std::vector<MicroBatch> batches = read(step);
   for (MicroBatch& batch : batches) {
@@ -146,7 +146,8 @@ TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
   const at::Device device = tests::device();
   const auto options = at::dtype(at::kByte).device(device);
   const Tensor one = at::full({}, 1, options);
-  const auto new_memory = [&] { return at::empty({int64_t{1} << 27}, options); };  // more than is there, freed
+  // 128 MiB, more than the cache holds of freed memory.
+  const auto new_memory = [&] { return at::empty({int64_t{1} << 27}, options); };
   setenv("STRATA_STRICT_STEPS", "1", /*overwrite=*/1);
   if (device.is_cuda()) {
     const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Files of tests: a folder for them, and what they hold.
+// Folders and files for tests.
 #pragma once
 
 #include <string>
 
 namespace strata::trainer {
 
-// A new empty folder that is removed with all its contents.
+// A new empty folder. The destructor removes it with all its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder();

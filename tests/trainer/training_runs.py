@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small runs of the train program under mpirun, on the device and on the ranks that the environment names."""
+"""Small runs of the train program under mpirun, on the device and the ranks that the environment gives."""
 
 import functools
 import json
@@ -39,7 +39,8 @@ def write_tokens(path, tokens):
 
 
 def write_images(path, first, count):
-    """Images of 6 x 6 and their labels: which half is bright, and how bright, says which of 4 classes it is, also in a mirror."""
+    """Images of 6 x 6 and their labels. The bright half and its brightness determine which of 4 classes it is, also
+    in the mirror image."""
     labels = [(i * i + i // 3) % 4 for i in range(first, first + count)]
     pixels = bytearray()
     for i, label in enumerate(labels, first):
@@ -51,7 +52,7 @@ def write_images(path, first, count):
 
 
 def write_graph(path, nodes=300, classes=4, features=30):
-    """Nodes whose edges lead to others of their class mostly, and of whose words a few say which class it is."""
+    """A graph whose edges mostly lead to nodes of the same class. A few words of a node's features show its class."""
     random = numpy.random.default_rng(1)
     labels = random.integers(classes, size=nodes)
     near = labels[:, None] == labels[None, :]
@@ -67,7 +68,8 @@ def write_graph(path, nodes=300, classes=4, features=30):
 
 
 def write_graphs(folder, graphs=160, classes=4, features=6):
-    """Small graphs in a folder as OGB's. The class says how far edges lead around a ring, and a little about the features."""
+    """Small graphs in a folder like OGB's. The class decides how far edges lead around a ring, and it slightly
+    changes the features."""
     random = numpy.random.default_rng(2)
     labels = random.integers(classes, size=graphs)
     sizes = random.integers(6, 14, size=graphs)
@@ -83,17 +85,17 @@ def write_graphs(folder, graphs=160, classes=4, features=6):
 
 
 def write_data(folder):
-    """The data of all families."""
+    """Writes the data of all families."""
     write_tokens(folder + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
     write_tokens(folder + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
     write_graph(folder + "/graph.npz")
     write_graphs(folder + "/graphs")
     write_images(folder + "/train", 0, 500)
-    write_images(folder + "/validation", 500, 101)  # not a multiple of anything
+    write_images(folder + "/validation", 500, 101)  # a prime, so no batch divides it
 
 
 def rank_processes(mpirun):
-    """Process ids of the ranks that an mpirun has started, by rank."""
+    """Returns the process ids of the ranks that an mpirun has started, by rank."""
     found = {}
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -101,7 +103,7 @@ def rank_processes(mpirun):
                 parent = int(file.read().rpartition(")")[2].split()[1])
             with open("/proc/%s/environ" % process, "rb") as file:
                 rank = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0")).get(b"OMPI_COMM_WORLD_RANK")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if parent == mpirun and rank is not None:
             found[int(rank)] = int(process)
@@ -143,7 +145,7 @@ FAMILIES = {
 
 
 def for_families(*families):
-    """The test gets the name of a family and its overrides, once for each of these."""
+    """Runs the test once for each of these families, with its name and overrides."""
     def decorate(test):
         @functools.wraps(test)
         def run(self):
@@ -158,7 +160,7 @@ for_each_family = for_families(*FAMILIES)
 
 
 class TrainingRuns(unittest.TestCase):
-    """What tests of runs share."""
+    """The common part of tests that run the train program."""
 
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -180,11 +182,11 @@ class TrainingRuns(unittest.TestCase):
         return os.path.join(self.folder, run, name) if name else os.path.join(self.folder, run)
 
     def on_device(self, device):
-        """GPUs repeat their bits only when they are told to."""
+        """Returns overrides for the device. GPUs repeat their bits only in deterministic mode."""
         return ["run.device=" + device, "run.deterministic=%s" % ("true" if device == "cuda" else "false")]
 
     def some_ranks(self, *counts):
-        """Those of the counts that this machine has devices for."""
+        """Returns the counts for which this machine has enough devices."""
         return [count for count in counts if count <= MOST_RANKS]
 
     def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE):
@@ -196,7 +198,7 @@ class TrainingRuns(unittest.TestCase):
                                 env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
 
     def wait_for(self, process, run, ready):
-        """Until `ready` says so of the run, which must not end before."""
+        """Waits until `ready` returns true. The run must not end before."""
         while not os.path.exists(self.path(run, "metrics.jsonl")) or not ready():
             if process.poll() is not None:
                 self.fail("the run ended by itself: %s%s" % process.communicate())

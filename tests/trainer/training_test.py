@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs of the train program on 1 to 4 ranks: equal on any number of them, resumed bit for bit, and ended by every fault as promised."""
+"""Runs the train program on 1 to 4 ranks: equal on any number of ranks, resumed bit for bit, and ended by every
+fault as documented."""
 
 import os
 import re
@@ -11,8 +12,8 @@ import unittest
 from training_runs import DEVICE, FAMILIES, TRAIN, TrainingRuns, for_each_family, for_families, rank_processes, write_tokens
 
 
-START_SECONDS = 10 if DEVICE == "cpu" else 40  # of a run, beside others
-# Within it NCCL connects the ranks.
+START_SECONDS = 10 if DEVICE == "cpu" else 40  # start of a run next to others
+# NCCL connects the ranks within this time.
 HANG_SECONDS = 4 if DEVICE == "cpu" else 12
 
 
@@ -36,7 +37,7 @@ class TrainingTest(TrainingRuns):
             for a, b in zip(several, one, strict=True):
                 self.assertLess(abs(a - b), 1e-4 * b)
             self.assertEqual(len(evaluations[ranks]), 1)
-            for name, value in evaluations[1][0].items():  # the loss, and whatever else the family reports
+            for name, value in evaluations[1][0].items():  # the loss and the other metrics of the family
                 self.assertLessEqual(abs(evaluations[ranks][0][name] - value), 1e-4 * value, name)
 
     def test_all_neighbors_of_all_nodes_are_the_whole_graph(self):
@@ -48,7 +49,7 @@ class TrainingTest(TrainingRuns):
             self.train("whole_" + name, *model, data % (self.data, "all"), "micro_batch=1", batch=1, ranks=1)
             for ranks in self.some_ranks(1, 3):
                 run = "%s_on_%d" % (name, ranks)
-                # All 150 training nodes, none of which has 300 neighbors.
+                # All 150 training nodes are used, and none of them has 300 neighbors.
                 self.train(run, *model, data % (self.data, "[300, 300, 300]"), "micro_batch=25", batch=150, ranks=ranks)
                 self.expect_same_losses(run, "whole_" + name)
                 self.assertEqual(*([line["validation_accuracy"] for line in self.lines(each) if "validation_accuracy" in line] for each in (run, "whole_" + name)))
@@ -70,7 +71,7 @@ class TrainingTest(TrainingRuns):
         self.assertGreater(whole, 0.85)
         self.assertGreater(sampled, whole - 0.041)  # 3 of 75 nodes
 
-    @for_families("language", "vision", "graph")  # the others differ in their data
+    @for_families("language", "vision", "graph")  # the other families differ only in their data
     def test_strategies_learn_the_same(self, family, *overrides):
         self.train(family, "steps=6", *overrides)
         for name, override in {
@@ -114,12 +115,12 @@ class TrainingTest(TrainingRuns):
         self.train(killed, *overrides, "fault={at: step 16 rank 1, do: kill}", environment=faults, expect=137)
         self.assertLess(time.monotonic() - begin, START_SECONDS + 5)
         self.train(killed, *overrides)
-        # The checkpoint of step 15 may not have been complete yet; that of step 10 was before the next one was begun.
+        # The checkpoint of step 15 may be incomplete; that of step 10 was complete before the next one began.
         self.assertRegex(self.output, "resumed from step 1[05]")
         self.assertEqual(self.losses(killed), self.losses(whole))
         self.assertEqual(self.hashes(killed), self.hashes(whole))
         self.assertEqual(*([line for line in self.lines(run) if "validation_loss" in line] for run in (killed, whole)))
-        # Of single steps, because the loss of mixed images depends on their shares.
+        # The minimum over single steps is used, because the loss of mixed images depends on their shares.
         self.assertLess(min(self.losses(whole, first=11)), 0.9 * self.losses(whole)[0], "it learns nothing")
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
@@ -127,7 +128,7 @@ class TrainingTest(TrainingRuns):
         saved = self.hashes("saved")[5]
         for ranks in self.some_ranks(1, 3, 4):
             self.train("saved", "run.stop_after=%d" % (5 + ranks), ranks=ranks, batch=96)
-            # The hash after loading is compared with that of the checkpoint by the program, and written.
+            # The program compares the hash of the loaded weights with that of the checkpoint and prints it.
             self.assertIn("resumed from step", self.output)
         self.assertEqual(self.hashes("saved")[5], saved)
         self.assertEqual(len(self.losses("saved")), 5 + self.some_ranks(1, 3, 4)[-1])
@@ -173,9 +174,9 @@ class TrainingTest(TrainingRuns):
         self.train("tight", *tight, "micro_batch=4")
         self.train("tight", *tight, "run.stop_after=0", expect=6)
         self.assertRegex(self.errors, r"memory: [0-9.]+ MiB do not hold a step: gradient_checkpointing: none takes [0-9.]+ MiB")
-        if DEVICE == "cpu":  # the workspaces that are predicted on GPUs are larger than this step
+        if DEVICE == "cpu":  # the predicted workspaces of GPUs are larger than this step
             self.assertIn("micro_batch=4: half the activations", self.errors)
-        self.assertNotIn("gradient_checkpointing=", self.errors)  # a run that goes on cannot change it
+        self.assertNotIn("gradient_checkpointing=", self.errors)  # a resumed run cannot change it
         self.train("tight", *tight, "micro_batch=4", "run.stop_after=0")
         self.assertEqual(self.losses("tight")[:2], self.losses("much"))
 
@@ -192,13 +193,13 @@ class TrainingTest(TrainingRuns):
         remedies = lines[start + 1:-1]
         self.assertIn(len(remedies), (2, 3))
         self.assertIn("micro_batch=4: half the activations", remedies[0])
-        for line in remedies:  # each says what a step would take then
+        for line in remedies:  # each line gives the memory of a step with that change
             if "more ranks" not in line:
                 self.assertLess(float(re.search(r"\(([0-9.]+) MiB\)$", line)[1]), most)
         self.assertEqual(lines[-1], "without gradient_checkpointing, memory picks what fits")
         self.train("fits", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (1.001 * most / 1024), ranks=1, batch=16)
         self.assertIn("memory: gradient_checkpointing: [0-1] takes %.3f MiB as predicted, of " % most, self.output)
-        # So near that a trial decides, one way or the other.
+        # The budget is so near that a trial decides.
         near = self.start("near", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (0.985 * most / 1024), ranks=1, batch=16)
         self.assertRegex("".join(near.communicate(timeout=120)), r"gradient_checkpointing: \[0-1\] takes [0-9.]+ MiB in a trial")
         self.assertIn(near.returncode, (0, 6))
@@ -217,12 +218,12 @@ class TrainingTest(TrainingRuns):
     def test_a_stop_request_saves_and_the_run_goes_on(self):
         process = self.start("stopped", "steps=100000", "schedule={type: constant}")
         self.wait_for_a_step(process, "stopped")
-        os.kill(rank_processes(process.pid)[1], signal.SIGUSR1)  # one was asked: all stop
+        os.kill(rank_processes(process.pid)[1], signal.SIGUSR1)  # one rank is asked, and all stop
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, output + errors)
         step = self.lines("stopped")[-1]["step"]
         self.assertNotIn("validation_loss", self.lines("stopped")[-1])
-        for _ in range(2):  # the evaluation of what is the last step now is made up for, once
+        for _ in range(2):  # the missing evaluation of the last step is done once
             self.train("stopped", "steps=100000", "schedule={type: constant}", "run.stop_after=%d" % step)
             self.assertIn("resumed from step %d, the last one: nothing is left to train" % step, self.output)
             evaluated = [line["validation_tokens"] for line in self.lines("stopped") if line["step"] == step and "validation_tokens" in line]
@@ -231,12 +232,12 @@ class TrainingTest(TrainingRuns):
         self.assertIn("resumed from step %d" % step, self.output)
 
     def test_a_stop_request_in_the_last_step_does_not_drop_the_evaluation(self):
-        once = ["model.layers=1", "micro_batch=16"]  # it strikes in each layer of each micro-batch
+        once = ["model.layers=1", "micro_batch=16"]  # the fault strikes in each layer of each micro-batch
         process = self.start("last", "steps=4", *once, "fault={at: step 3 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
         self.wait_for_a_step(process, "last")
         rank = rank_processes(process.pid)[0]
         self.wait_for(process, "last", lambda: is_stopped(rank))
-        os.kill(rank, signal.SIGUSR1)  # seen at the beginning of the next step
+        os.kill(rank, signal.SIGUSR1)  # the rank sees it at the beginning of the next step
         os.kill(rank, signal.SIGCONT)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, output + errors)
@@ -347,7 +348,7 @@ class TrainingTest(TrainingRuns):
         self.assertRegex(self.output, r"(?m)^communication: one rank")
         with open(self.path("device", "resolved.yaml"), encoding="utf-8") as file:
             self.assertRegex(file.read(), r"(?m)^  device: %s +# auto$" % DEVICE)
-        self.train("device", "steps=4")  # may change when a run is resumed
+        self.train("device", "steps=4")  # this key may change on resume
 
     def test_gpus_that_are_not_there_are_refused_before_the_first_collective(self):
         environment = {"CUDA_VISIBLE_DEVICES": ""}

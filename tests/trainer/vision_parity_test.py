@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A vision transformer trained here has the same validation loss and accuracy in an independent implementation in PyTorch."""
+"""Compares the validation loss and accuracy of a trained vision transformer with an independent implementation in
+PyTorch."""
 
 import gzip
 import math
@@ -32,7 +33,7 @@ def write_idx(path, sizes, values):
 
 
 def forward(weights, images, pooling):
-    """Logits in fp64, by the paper (An Image is Worth 16x16 Words) with the patch embedding as the convolution that timm has."""
+    """Logits in fp64, by the paper (An Image is Worth 16x16 Words), with timm's convolution as patch embedding."""
 
     def linear(x, name):
         return functional.linear(x, weights[name + ".weight"], weights[name + ".bias"])
@@ -78,11 +79,11 @@ class VisionParityTest(unittest.TestCase):
         logits, targets = forward(weights, images, pooling), torch.tensor(labels)
         theirs = functional.cross_entropy(logits, targets).item()
         self.assertLess(abs(ours["validation_loss"] - theirs), 5e-6 * theirs)
-        ranks = (logits > logits.gather(1, targets[:, None])).sum(1)  # classes that are thought more likely than the right one
+        ranks = (logits > logits.gather(1, targets[:, None])).sum(1)  # number of classes with a higher logit than the right one
         self.assertEqual(round(ours["validation_accuracy"] * IMAGES), (ranks == 0).sum().item())
         self.assertEqual(round(ours["validation_top5_accuracy"] * IMAGES), (ranks < 5).sum().item())
         self.assertEqual(ours["validation_images"], IMAGES)
-        # Far from the start, so that a part without effect would show.
+        # The model is far from its start, so that a part without effect would be found.
         self.assertLess(theirs, math.log(CLASSES) - 0.2)
         self.assertGreater(ours["validation_accuracy"], 1.5 / CLASSES)
         self.assertGreaterEqual(ours["validation_top5_accuracy"], ours["validation_accuracy"])
@@ -95,7 +96,7 @@ class VisionParityTest(unittest.TestCase):
         self.assertNotIn("class_token.weight", self.check("mean", 1))
 
     def test_three_channels_and_layer_scale(self):
-        """With a moving average, which is what is evaluated and exported."""
+        """With a moving average, which is the one that is evaluated and exported."""
         weights = self.check("class_token", 3, ", layer_scale: 0.5", "optimizer.moving_average=0.7")
         self.assertGreater((weights["blocks.1.mlp_scale.weight"] - 0.5).abs().max(), 0.05)
 

@@ -1,4 +1,4 @@
-"""aot_inductor_packages: formulas compiled ahead of time by Inductor, for CPUs or for GPUs that need not be there."""
+"""aot_inductor_packages: Inductor compiles formulas ahead of time, for CPUs or GPUs. No GPU is needed for it."""
 
 load("@wheels//:site.bzl", "PYTHON")
 
@@ -11,15 +11,15 @@ def _packages(ctx):
         arguments = ["-W", "ignore", ctx.file._tool.path] + formulas + ["--architecture", ctx.attr.architecture, "--output", folder.path],
         inputs = [ctx.file._tool] + ctx.files.formulas + ctx.files._parts + (ctx.files._gpu_parts if on_gpu else []),
         outputs = [folder],
-        # g++ and ld are found by it.
+        # Inductor finds g++ and ld by this PATH.
         env = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"},
         mnemonic = "AotInductor",
         progress_message = "Compiling %d formulas by Inductor for %s" % (len(formulas), ctx.attr.architecture),
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles(files = [folder]))]
 
-# The folder of the target's name, which ends in _packages, holds one library and its text. Ops share a library, because
-# what is the same for all of them costs 20 s of CPU: torch, Inductor's own start, LibTorch's headers. A function costs 1 s.
+# The folder has the target's name, which ends in _packages, and holds one library with its text. Ops share a library,
+# because a fixed 20 s of CPU go into torch, Inductor's start and LibTorch's headers. A function costs 1 s.
 aot_inductor_packages = rule(
     implementation = _packages,
     attrs = {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# instruction_set_test.sh FLAGS VARIABLES BINARY [ARGUMENTS]: runs a GoogleTest binary with the variables of the environment,
-# or reports it as skipped where /proc/cpuinfo lacks one of the flags. Commas separate flags and variables.
+# instruction_set_test.sh FLAGS VARIABLES BINARY [ARGUMENTS]: runs a GoogleTest binary with the given environment
+# variables. If /proc/cpuinfo lacks a flag, the test is reported as skipped. Commas separate flags and variables.
 flags=$(echo "$1" | tr , ' ') variables=$(echo "$2" | tr , ' ') binary=$3
 shift 3
 missing=

@@ -1,7 +1,7 @@
-"""instruction_set_tests: a GoogleTest binary run again as if this processor were an older one."""
+"""instruction_set_tests: runs a GoogleTest binary with the instruction sets of older processors."""
 
-# For each set: what the processor must have, and what holds ATen, oneDNN and MKL to it. They would take what is best for
-# the processor: other kernels, wider vectors and sums in another order.
+# For each set: the required flags of the processor, and the variables that limit ATen, oneDNN and MKL to it. Without
+# them the libraries use the best kernels of the processor, with wider vectors and sums in another order.
 _SETS = {
     "sse": (
         ["sse4_2"],
@@ -18,7 +18,7 @@ _SETS = {
 }
 
 def instruction_set_tests(name, binary, args = [], **kwargs):
-    """One test `<name>_<set>` per set of instructions; `<name>` is the suite of them. What the processor lacks is skipped."""
+    """One test `<name>_<set>` per instruction set; `<name>` is the suite of them. Sets that the processor lacks are skipped."""
     for (kind, (flags, variables)) in _SETS.items():
         native.sh_test(
             name = name + "_" + kind,

@@ -1,7 +1,7 @@
-"""library and unit_test: one idea is name.h and name.cc, and its test is name.cc; only what differs is written down."""
+"""library and unit_test: a library is name.h and name.cc, and its test is name.cc. BUILD files write only the differences."""
 
 def library(name, srcs = None, hdrs = None, **kwargs):
-    """The cc_library of name.h and name.cc, of which one may be missing, unless srcs or hdrs are given."""
+    """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""
     if srcs == None and hdrs == None:
         srcs = native.glob([name + ".cc"])
         hdrs = native.glob([name + ".h"])

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mpi_test.sh SECONDS RANKS BINARY [ARGUMENTS]: runs a test on RANKS ranks of this machine and ends them all after SECONDS.
-# Shared memory only and the loopback interface for mpirun's own messages: a sandbox without network will do.
+# mpi_test.sh SECONDS RANKS BINARY [ARGUMENTS]: runs a test with RANKS ranks on this machine and ends all of them after
+# SECONDS. It uses shared memory, and the loopback interface for mpirun's messages, so it runs in a sandbox without
+# network.
 seconds=$1 ranks=$2 binary=$3
 shift 3
 exec timeout --kill-after=5 "$seconds" \

@@ -1,4 +1,4 @@
-"""python_test: a unittest file run by the Python of .venv, with the wheels at hand; its cases are reported one by one."""
+"""python_test: runs a unittest file with the Python of .venv, which has the wheels. Its cases are reported one by one."""
 
 load("@wheels//:site.bzl", "PYTHON")
 

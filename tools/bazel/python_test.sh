@@ -1,4 +1,4 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Bazel's tests of Python are shell tests that start the Python of .venv: Debian's has no wheels.
+# Bazel's Python tests are shell tests that start the Python of .venv, because Debian's Python has no wheels.
 exec "$@"

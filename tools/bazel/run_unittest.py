@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""run_unittest.py FILE [--list | CASE...]: runs the unittest cases of one file, or those of the given names, and writes the
-result of each to Bazel's test.xml, as GoogleTest does; --list prints their names."""
+"""run_unittest.py FILE [--list | CASE...]: runs the unittest cases of one file, all of them or the named ones, and
+writes each result to Bazel's test.xml, as GoogleTest does. --list prints the names."""
 import importlib.util
 import os
 import sys
@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 
 class Recorder(unittest.TextTestResult):
-    """Remembers how each case ended and how long it took."""
+    """Records the result and the time of each case."""
 
     def __init__(self, *arguments, **keywords):
         super().__init__(*arguments, **keywords)
@@ -67,7 +67,7 @@ def names_of(suite, module):
 
 def main():
     path, *wanted = sys.argv[1:]
-    os.environ["PYTHON"] = sys.executable  # for tests that start it again
+    os.environ["PYTHON"] = sys.executable  # tests start this Python again
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     name = os.path.splitext(os.path.basename(path))[0]
     specification = importlib.util.spec_from_file_location(name, path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# bench, plan and profile: how fast the levels of each op are, alone and for one model, how fast a whole training step
-# is, and where its time goes.
+# bench, plan and profile: the speed of the levels of each op, alone and for one model; the speed of a whole training
+# step; and a profile of it.
 
 command_bench() {
   local what=${1:-}
@@ -30,7 +30,7 @@ bench_neighbors() {
   exec "$(binary tools/bench/bench_neighbors)" "$@"
 }
 
-# take_config QUESTION: the config and its overrides among `arguments` into `of_config`.
+# take_config QUESTION: moves the config and its overrides from `arguments` into `of_config`.
 take_config() {
   local argument
   [[ ${#arguments[@]} -gt 0 && ${arguments[0]} != *=* && ${arguments[0]} != -* ]] || stop 2 "$1"
@@ -47,7 +47,7 @@ bench_step() {
   make_ready
   ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"
-  # Ranks that are ended by a signal leave their random data behind.
+  # Ranks that a signal ends do not delete their random data, so this shell does.
   temporary=$(mktemp -d)
   # shellcheck disable=SC2064
   trap "rm -rf '$temporary'" EXIT

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-# The build, left out when nothing has changed: asking Bazel costs 1 s, looking at the files 20 ms.
+# The build. It is skipped if nothing has changed: asking Bazel takes 1 s, checking the files 20 ms.
 
 readonly PROGRAMS=(trainer/check trainer/train tools/generate tools/bench_step tools/export tools/import tools/levels tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_neighbors tools/bench/plan_kernels)
 
 bazel() { (cd "$ROOT" && command bazel "$@"); }
 
-# What the programs are, so that a stamp speaks of these very files.
+# Identifies the programs, so that a stamp is valid for exactly these files.
 program_identities() { stat -Lc '%n %i %Z %s' "${PROGRAMS[@]/#/$ROOT/bazel-bin/}" 2>/dev/null; }
 
-# Are the programs those of the sources as they are now? Compares status change times (which no copy or checkout can set
-# back) of sources, folders (for deleted files), Debian's packages and the Python environment with the start of the build.
+# Succeeds if the programs were built from the present sources. It compares status change times with the start of the
+# build. No copy or checkout can set these times back. Checked are sources, folders (for deleted files), Debian's
+# packages and the Python environment.
 is_built() {
   is_checkout || return 0
   local stamp=$ROOT/bazel-bin/strata.built
@@ -28,7 +29,7 @@ build() {
     rm -f "$begun"
     stop 70 "the build failed; the words of the compiler are above"
   fi
-  # The stamp is as old as the start of the build: what changed meanwhile is built next time.
+  # The stamp has the time of the build's start, so that files that changed during the build are built next time.
   program_identities >"$ROOT/bazel-bin/strata.built"
   touch -r "$begun" "$ROOT/bazel-bin/strata.built"
   rm -f "$begun"

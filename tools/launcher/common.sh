@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# What all commands share: how they speak, where things are, an environment that is the same everywhere.
+# Functions for all commands: messages, paths, and an environment that is the same on every machine.
 
 say() { printf 'strata: %s\n' "$*" >&2; }
 
-# stop CODE SENTENCE: what is wrong and what to do about it.
+# stop CODE SENTENCE: prints what is wrong and what to do about it, and exits.
 stop() {
   local code=$1
   shift
@@ -11,7 +11,7 @@ stop() {
   exit "$code"
 }
 
-# Containers start commands without HOME or USER; Bazel, pip and Open MPI want both.
+# Containers start commands without HOME or USER, but Bazel, pip and Open MPI need both.
 export USER=${USER:-$(id -un 2>/dev/null || id -u)}
 if [[ -z ${HOME:-} ]]; then
   HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
@@ -19,7 +19,8 @@ if [[ -z ${HOME:-} ]]; then
 fi
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 
-# alone_in FOLDER FUNCTION ARGUMENTS...: commands started together take turns. FUNCTION looks first what is there by then.
+# alone_in FOLDER FUNCTION ARGUMENTS...: runs FUNCTION under a lock. FUNCTION must check again whether its work is still
+# to do.
 alone_in() {
   local folder=$1 lock
   shift
@@ -30,7 +31,7 @@ alone_in() {
   exec {lock}>&-
 }
 
-# ranks_as_key ARGUMENTS...: sets `arguments` to them, with --ranks N as run.ranks=N behind the others.
+# ranks_as_key ARGUMENTS...: copies them to `arguments`, with --ranks N as run.ranks=N after the others.
 ranks_as_key() {
   local ranks=()
   arguments=()
@@ -49,8 +50,8 @@ ranks_as_key() {
   arguments+=("${ranks[@]}")
 }
 
-# ask PROGRAM ARGUMENTS...: adds the answer of the program to `facts`, values by name. A program that refuses its
-# arguments says why, and its exit code ends the command.
+# ask PROGRAM ARGUMENTS...: adds the output of the program to `facts`, values by name. If the program refuses its
+# arguments, it prints why, and its exit code ends the command.
 declare -A facts
 ask() {
   local program=$1 lines line
@@ -60,20 +61,20 @@ ask() {
   for line in "${lines[@]}"; do facts[${line%%$'\t'*}]=${line#*$'\t'}; done
 }
 
-# nearest WORD NAMES...: the name that was probably meant, or nothing.
+# nearest WORD NAMES...: prints the name that was probably meant, or nothing.
 nearest() {
   python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
 }
 
-# A checkout builds its binaries; an unpacked archive has them in bin/.
+# A checkout builds its programs. An unpacked archive has them in bin/.
 is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 
-# binary trainer/train: the path of a built program.
+# binary trainer/train: prints the path of a built program.
 binary() {
   if is_checkout; then echo "$ROOT/bazel-bin/$1"; else echo "$ROOT/bin/${1##*/}"; fi
 }
 
-# The Python that has the wheels.
+# Runs the Python that has the wheels.
 python() {
   if is_checkout; then
     "$ROOT/.venv/bin/python" "$@"
@@ -82,7 +83,7 @@ python() {
   fi
 }
 
-# In an archive the loader must be told where this machine has LibTorch and the CUDA libraries.
+# In an archive, sets the loader's path to the LibTorch and CUDA libraries of this machine.
 find_libraries() {
   is_checkout && return
   local torch=${STRATA_TORCH:-} wanted found cuda wanted_cuda site folder

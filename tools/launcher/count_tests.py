@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts single test cases over all targets of one `bazel test`, from Bazel's event file and the XML of each target."""
+"""Counts the test cases of all targets of one `bazel test`, from Bazel's event file and the XML of each target."""
 import argparse
 import json
 import sys
@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 class Totals:
-    """Cases by outcome, with a line for each that did not pass."""
+    """Counts of cases by outcome, with a line for each case that did not pass."""
 
     def __init__(self):
         self.count = {"passed": 0, "failed": 0, "skipped": 0}
@@ -24,7 +24,7 @@ class Totals:
 
 
 def outcome_of(case):
-    """Of a <testcase> as GoogleTest, run_unittest.py, the shell tests and Bazel itself write it."""
+    """The outcome of a <testcase> that GoogleTest, run_unittest.py, a shell test or Bazel wrote."""
     if case.find("failure") is not None or case.find("error") is not None:
         return "failed", ""
     skipped = case.find("skipped")
@@ -35,7 +35,8 @@ def outcome_of(case):
 
 
 def add_target(totals, label, passed, xml_path):
-    """The cases of one run of a target. A target that failed counts as at least one failure, whatever its XML says."""
+    """Adds the cases of one run of a target. A target that failed counts as at least one failure, whatever its XML
+    says."""
     cases = []
     try:
         cases = list(ElementTree.parse(xml_path).iter("testcase")) if xml_path else []
@@ -57,7 +58,8 @@ def add_target(totals, label, passed, xml_path):
 
 
 def read_events(lines):
-    """From the events: label -> [(passed, path of test.xml or None)], and the labels of tests that were not built."""
+    """Returns, from the events: label -> [(passed, path of test.xml or None)], and the labels of tests that were not
+    built."""
     runs, tests, failures = {}, set(), []
     for line in lines:
         event = json.loads(line)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-# gpu-test: the tests that need GPUs, from a checkout or from an unpacked archive, on as many GPUs as there are.
+# gpu-test: runs the tests that need GPUs, from a checkout or an unpacked archive, on the GPUs of this machine.
 
-# Programs that run under mpirun, on 1, 2 and 4 GPUs.
+# These programs run under mpirun on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
   tests/trainer/step_data_test_ranks tests/trainer/memory/step_memory_test_ranks)
-# Programs that run on one.
+# These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test)
-# Files of unittest cases, which start runs themselves: on 1, 2 and 4 GPUs; on as many as there are, up to 4; on one.
+# These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
-readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for one of them
-readonly LEVELS_PARTS=8        # in which levels_agree_gpu_test runs
-readonly HUGE_TEST_MIB=112640  # that huge_gpu_test needs
-readonly GPU_TEST_SECONDS=300  # of one test
+readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
+readonly LEVELS_PARTS=8  # parts of levels_agree_gpu_test, one process each
+readonly HUGE_TEST_MIB=112640  # GPU memory that huge_gpu_test needs
+readonly GPU_TEST_SECONDS=300  # limit for one test
 
 command_gpu_test() {
   local wanted=("$@") gpus cores program next_gpu=0 most_at_once outcomes
@@ -33,13 +33,14 @@ command_gpu_test() {
   export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_LEVELS STRATA_TEST_NVTX STRATA_TEST_CONFIG
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
-  STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # of kernel_ladder_test
+  STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder
   outcomes=$(mktemp -d)
   cores=$(env -u OMP_NUM_THREADS nproc)
-  # Processes take turns on a GPU, and a collective comes on only while those of one run have their turns on all GPUs:
-  # beside 15 others, tests on 4 H200 took 50 to 190 times as long as one GPU needs. So a GPU has one program of several
-  # ranks at a time, beside tests on one rank, which wait for nobody; runs spend most of their time starting: three.
+  # Processes share a GPU by turns, and a collective proceeds only while its ranks have their turns on all GPUs. Next to
+  # 15 other processes, tests on 4 H200 took 50 to 190 times as long as on one GPU. So a GPU has one program of
+  # several ranks at a time, next to tests on one rank, which wait for no other. Three runs may share a GPU, because
+  # they spend most of their time starting.
   most_at_once=$((cores / 4)) tests_on_one_gpu &
   local on_one=$!
   programs_on_several_gpus &
@@ -60,7 +61,7 @@ command_gpu_test() {
   ((failed == 0 && passed > 0))
 }
 
-# What kernel_ladder_test computes at level aot_inductor: both of its families, in both types.
+# The packages that kernel_ladder_test needs at level aot_inductor: both of its families, in both types.
 packages_of_the_ladder() {
   local type model runs
   is_wanted kernel_ladder_test || return 0
@@ -116,7 +117,7 @@ rank_tests() {
   done
 }
 
-# What became of a test is a file in $outcomes.
+# Each outcome of a test is a file in $outcomes.
 became() { touch "$(mktemp -u "$outcomes/$1.XXXXXX")"; }
 number_of() { find "$outcomes" -name "$1.*" | wc -l; }
 
@@ -125,7 +126,7 @@ not_run() {
   say "not run: $1"
 }
 
-# Without words all tests are, otherwise those whose name has one of them.
+# is_wanted NAME: succeeds if no words were given, or if the name contains one of them.
 is_wanted() {
   local word
   ((${#wanted[@]} > 0)) || return 0
@@ -133,7 +134,7 @@ is_wanted() {
   return 1
 }
 
-# unittest_on_gpus RANKS FILE: each case of tests/trainer/FILE.py by itself.
+# unittest_on_gpus RANKS FILE: runs each case of tests/trainer/FILE.py by itself.
 unittest_on_gpus() {
   local run cases case
   run=("$(python -c 'import sys; print(sys.executable)')" "$ROOT/tools/bazel/run_unittest.py" "$ROOT/tests/trainer/$2.py")
@@ -147,7 +148,7 @@ unittest_on_gpus() {
   done
 }
 
-# on_gpus GPUS NAME COMMAND...: in the background, beside others, if it is wanted and there are so many GPUs.
+# on_gpus GPUS NAME COMMAND...: runs a test in the background, if it is wanted and the machine has enough GPUs.
 on_gpus() {
   local needed=$1 name=$2 visible i
   shift 2
@@ -162,7 +163,7 @@ on_gpus() {
   CUDA_VISIBLE_DEVICES=$visible run_gpu_test "$name" "$@" &
 }
 
-# run_gpu_test NAME COMMAND...: its output is shown when it fails.
+# run_gpu_test NAME COMMAND...: runs a test and shows its output if it fails.
 run_gpu_test() {
   local name=$1 output started seconds
   shift

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# help COMMAND, COMMAND --help: what one command does, out of the text that `help` prints.
+# help COMMAND, COMMAND --help: prints the part of the `help` text that belongs to one command.
 
 asks_for_help() {
   local word
@@ -7,8 +7,8 @@ asks_for_help() {
   return 1
 }
 
-# command_help [COMMAND [WORDS...]]: those that have a program of their own say more, when it is there. Only train --help
-# sets up and builds, because nothing else knows the keys.
+# command_help [COMMAND [WORDS...]]: adds the help of the command's own program, if that is built. Only train --help
+# sets up and builds, because no other source has the keys.
 command_help() {
   (($#)) || { help && return; }
   local program='' lines
@@ -36,7 +36,7 @@ refuse_command() {
   stop 2 "there is no command '$1'; ${meant:+did you mean '$meant'? }tools/strata help lists them"
 }
 
-# lines_of COMMAND: of the text that `help` prints.
+# lines_of COMMAND: prints the lines of the `help` text for this command.
 lines_of() {
   help | awk -v command="$1" '/^  [a-z]/ { inside = $1 == command } /^[^ ]/ { inside = 0 } inside'
 }

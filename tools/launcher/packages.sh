@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# packages: what a configuration needs of level aot_inductor, compiled before training; nothing of it while training.
+# packages: compiles the packages of level aot_inductor that a configuration needs, before training. Training compiles
+# nothing.
 
 command_packages() {
   (($#)) || stop 2 "which config? tools/strata packages configs/quickstart.yaml"
@@ -10,9 +11,8 @@ command_packages() {
   make_packages all
 }
 
-# make_packages OPS: compiles what is missing of the packages that the configuration in `facts` needs for OPS. These are
-# `all`, keys of `kernels:` with commas between, or nothing. A record of the state in which nothing was missing saves
-# the 2 s of looking for it again.
+# make_packages OPS: compiles the missing packages for the configuration in `facts`. OPS is `all`, a list of keys of
+# `kernels:` with commas, or empty. A record of the state in which nothing was missing saves 2 s of checking.
 make_packages() {
   local command ops state
   [[ -n $1 ]] || return 0
@@ -27,7 +27,7 @@ make_packages() {
   { mkdir -p "$(packages_folder)" && echo "$state" >"$(record_of_packages "$1")"; } 2>/dev/null || true
 }
 
-# Sets `command` from `facts`: the call of the package maker without its option --ops.
+# Sets `command` from `facts`: the call of make_for_config.py without its option --ops.
 command_of_packages() {
   local architecture name
   architecture=$(package_architecture "${facts[run.device]}") || exit
@@ -41,7 +41,7 @@ command_of_packages() {
 # record_of_packages OPS: the file with the state in which `command` found all packages for OPS.
 record_of_packages() { echo "$(packages_folder)/.complete-$(sha256sum <<<"${command[*]} $1" | cut -c1-16)"; }
 
-# Prints a hash of all packages and of the files that they are made from, or nothing where a folder cannot be read.
+# Prints a hash of all packages and of the files that they are made from. Prints nothing if a folder cannot be read.
 state_of_packages() {
   local files folders=("$(built_packages)" "$ROOT"/{kernels,tools/aot_inductor,tools/requirements.txt})
   if [[ -d $(packages_folder) ]]; then folders+=("$(packages_folder)"); fi
@@ -49,7 +49,7 @@ state_of_packages() {
   LC_ALL=C sort -u <<<"$files" | sha256sum
 }
 
-# Those that the build makes for this machine, of common shapes and the shipped configurations; an archive has them.
+# Builds the packages for this machine, for common shapes and the shipped configurations. An archive already has them.
 build_packages() {
   is_checkout || return 0
   local architecture
@@ -57,7 +57,8 @@ build_packages() {
   bazel build "//kernels:${architecture/#x86-64-v3/cpu}_packages" || stop 70 "the build failed; the words of the compiler are above"
 }
 
-# package_architecture [DEVICE]: what is compiled for, the GPU of this machine, unless the run is on its CPU.
+# package_architecture [DEVICE]: prints the target of the compiler, which is this machine's GPU unless the run is on the
+# CPU.
 package_architecture() {
   local capability
   if ! has_gpu || [[ ${1-} == cpu ]]; then
@@ -69,6 +70,6 @@ package_architecture() {
   echo sm_90
 }
 
-# Those that the build or the archive has, and where new ones go.
+# The folder of the packages that the build or the archive has, and the folder for new ones.
 built_packages() { if is_checkout; then echo "$ROOT/bazel-bin/kernels"; else echo "$ROOT/kernels"; fi; }
 packages_folder() { echo "${STRATA_PACKAGES:-$CACHE/packages}"; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# prepare: text into token files, and the data of the quick starts.
+# prepare: converts text into token files and provides the data of the quick starts.
 
 readonly BIBLE_SHA256=b5c4940bcfeee072c0935b5200d0f9d88a00a0199cb0961d16133458fcdfae5d
 readonly IMAGE_FILES=({train,t10k}-{images-idx3,labels-idx1}-ubyte.gz)
@@ -36,7 +36,7 @@ output_option() {
   done
 }
 
-# has_text FOLDER, has_images FOLDER, has_graph FOLDER: is all of it there?
+# has_text FOLDER, has_images FOLDER, has_graph FOLDER: succeeds if all files are there.
 has_text() { [[ -e $1/train.bin && -e $1/validation.bin ]]; }
 has_graph() { [[ -e $1/graph.npz ]]; }
 has_images() {
@@ -44,7 +44,7 @@ has_images() {
   for name in "${IMAGE_FILES[@]}"; do [[ -e $1/$name ]] || return 1; done
 }
 
-# The files are read as they are; copies, because other machines of a run may not have the package.
+# The files are copied unchanged, because other machines of a run may not have the Debian package.
 prepare_fashion_mnist() {
   local output name installed=${STRATA_DATASETS:-/usr/share/datasets}/fashion-mnist
   output_option fashion-mnist data/fashion-mnist "$@"

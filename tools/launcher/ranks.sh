@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# mpirun, called for the user, and what signals do to it.
+# Starts the ranks with mpirun and handles signals.
 
-# run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns when all went well, exits with the code of the run otherwise.
-# FOLDER is where the run saves what it goes on from; with none, signals end the ranks at once.
+# run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns if all ranks succeeded, otherwise exits with the code of
+# the run. FOLDER is where the run saves its checkpoints. If it is empty, signals end the ranks at once.
 run_ranks() {
   local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted=''
   shift 3
@@ -13,12 +13,12 @@ run_ranks() {
     here=$(most_ranks_of_a_host "$hosts")
     if [[ -f $hosts ]]; then flags+=(--hostfile "$hosts"); else flags+=(-H "$hosts"); fi
   else
-    # Only shared memory is needed on one machine. Naming it saves 0.2 s of looking for networks at the start.
+    # One machine needs only shared memory. Naming it saves 0.2 s of looking for networks at the start.
     export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
     flags+=(--oversubscribe)
   fi
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # Ranks that share cores must not spin on them while they wait for each other.
+  # Ranks that share cores must not spin while they wait for each other.
   ((here > cores)) && export OMPI_MCA_mpi_yield_when_idle=1
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > here ? cores / here : 1))}
   pass_terminal_down
@@ -37,7 +37,7 @@ run_ranks() {
     75) say "stopped on request; the same command goes on from the last checkpoint" ;;
     130) ;;
     *)
-      # A rank that calls _exit(0) has no code of its own, and mpirun makes it 1.
+      # A rank that calls _exit(0) reports no code, and mpirun makes it 1.
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
       say_why "$code" "$folder" "$started"
       ;;
@@ -45,25 +45,27 @@ run_ranks() {
   exit "$code"
 }
 
-# Every rank finds a terminal on its output, wherever that goes: mpirun gives it a pseudo-terminal.
+# mpirun gives every rank a pseudo-terminal, so ranks cannot find out whether the output is a terminal. This passes the
+# answer on.
 pass_terminal_down() {
   unset STRATA_TERMINAL
   [[ -t 1 ]] && export STRATA_TERMINAL=1
   return 0
 }
 
-# The largest number of ranks that a hosts file or a list a:2,b:2 puts on one machine.
+# Prints the largest number of ranks on one machine, for a hosts file or a list a:2,b:2.
 most_ranks_of_a_host() {
   { if [[ -f $1 ]]; then sed 's/#.*//; s/.*slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
     awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
 }
 
-# This script waits until its standard input has no writer left, and then ends process $1: by SIGTERM, by SIGKILL 3 s later.
+# This script waits until its standard input has no writer left. Then it ends process $1 with SIGTERM, and with SIGKILL
+# 3 s later.
 readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"'
 
-# watch_over MPIRUN...: runs it and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
-# 10 ms; SIGUSR1 is forwarded to all of them, and they save and exit 75. A second Ctrl-C ends everything at once, as the
-# first signal does where nothing is saved: `interrupted` is then the exit code.
+# watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
+# 10 ms. mpirun forwards SIGUSR1 to all ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as
+# does the first signal if nothing is saved. `interrupted` is then the exit code.
 watch_over() {
   local code=0 ended output asked='' errors reader alive guard
   KILLED_RANK=''
@@ -78,8 +80,8 @@ watch_over() {
     trap 'end_ranks 143' TERM HUP
     trap 'end_ranks 130' INT
   fi
-  # Tells the number of mpirun's process, then its exit code: `wait` would return another one when signals come quickly.
-  # mpirun has a session of its own, because the terminal's Ctrl-C must reach this shell only.
+  # The process prints mpirun's process id, then its exit code, because `wait` returns another one if signals come
+  # quickly. mpirun has a session of its own, because the terminal's Ctrl-C must reach only this shell.
   exec {ended}< <(
     trap : INT TERM HUP
     (echo "$BASHPID"; exec setsid "$@" </dev/null >&"$output" 2>&"$errors" {output}>&- {errors}>&-) || code=$?
@@ -87,24 +89,25 @@ watch_over() {
   )
   exec {errors}>&- {output}>&-
   read -r MPIRUN <&"$ended"
-  # SIGKILL leaves this shell no time to end mpirun, so a guard does it. Its session is its own, because SIGKILL may be
-  # sent to the whole process group.
+  # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
+  # because SIGKILL may be sent to the whole process group.
   exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" >/dev/null 2>&1)
   guard=$!
-  # Signals that came before there was anybody to pass them on to.
+  # Forwards signals that came before mpirun was running.
   if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
   read -r code <&"$ended" || code=137
   kill -KILL "$guard" 2>/dev/null || true
   exec {ended}<&- {alive}>&-
   trap - TERM HUP INT
-  # All is passed on once the last writer has closed its end; one that a dead mpirun left behind is not waited for.
+  # Waits until the last writer has closed its end, so that all output is forwarded. A writer that a dead mpirun left is
+  # not waited for.
   for _ in {1..20}; do
     kill -0 "$reader" 2>/dev/null || break
     sleep 0.05
   done
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN")
   rm -f "$WORDS_OF_MPIRUN"
-  # SIGUSR1 that came before the ranks were ready for it ended them: there was nothing to save yet.
+  # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
   return "$code"
 }
@@ -125,7 +128,7 @@ interrupt() {
   end_ranks 130
 }
 
-# end_ranks CODE: now, without saving; the command ends with CODE.
+# end_ranks CODE: ends the ranks now, without saving. The command exits with CODE.
 end_ranks() {
   [[ -n $folder || -n $interrupted ]] || say "stopped: nothing was saved, the same command begins anew"
   interrupted=$1
@@ -138,8 +141,8 @@ end_ranks() {
   kill -KILL "$MPIRUN" 2>/dev/null || true
 }
 
-# Passes the errors of the ranks on. mpirun's own words about how the ranks ended are left out, because say_why says it
-# better; which rank was killed is kept.
+# Forwards the errors of the ranks. mpirun's own messages about the end of ranks are left out, because say_why explains
+# it better. The rank that was killed is recorded.
 forward_messages() {
   trap '' INT TERM HUP
   local line block='' inside=''
@@ -167,7 +170,8 @@ forward_messages() {
   return 0
 }
 
-# say_why CODE FOLDER STARTED: the cause of a failed run. A rank that was killed could not write error.json; its launcher does.
+# say_why CODE FOLDER STARTED: prints the cause of a failed run. A killed rank could not write error.json, so this
+# function does.
 say_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
   [[ -n $2 && -e $report && $(stat -c %Y "$report") -ge $3 ]] && return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The commands that run one program of one process.
+# The commands that run one program with one process.
 
-# Sets up, builds and finds the libraries; a config is checked by `check`, which needs none of them, before that.
+# Sets up, builds and finds the libraries. `check` checks a config before that, because it needs none of them.
 make_ready() {
   setup
   build
@@ -22,7 +22,8 @@ command_generate() {
   sample "$@"
 }
 
-# sample RUN OPTIONS...: the program knows bytes and ids; a prompt for a model of byte pairs is translated here.
+# sample RUN OPTIONS...: the program reads bytes and ids. For a model of byte pairs, this function encodes the prompt
+# and decodes the result.
 sample() {
   local run=$1 arguments=() prompt='' has_prompt='' tokenizer ids
   tokenizer=$run/tokenizer.json

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Set-up: Debian's packages and one Python environment, shared by all checkouts of a user. Nothing to do costs 0.1 s.
+# Set-up: Debian's packages and one Python environment for all checkouts of a user. It takes 0.1 s if nothing is
+# missing.
 
-readonly NEEDED_GIB=12  # 5.5 GiB of wheels, as much again in pip's cache while they are installed, and the build
+readonly NEEDED_GIB=12  # 5.5 GiB of wheels, as much again in pip's cache during installation, and the build
 
 command_setup() {
   is_checkout || stop 2 "an unpacked archive needs no set-up, only Open MPI and: pip install -r $ROOT/tools/requirements.txt"
@@ -28,7 +29,7 @@ missing_packages() {
   grep -vxF -f <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p') <<<"$wanted" || true
 }
 
-# has_space FOLDER GIB WHAT: stops unless the file system of FOLDER, or of the parent that exists, has that much free.
+# has_space FOLDER GIB WHAT: stops if the file system of FOLDER, or of its nearest existing parent, has less free space.
 has_space() {
   local folder=$1 free
   while [[ ! -d $folder ]]; do folder=$(dirname "$folder"); done
@@ -61,8 +62,8 @@ install_packages() {
   [[ -z $missing ]] || stop 70 "apt-get installed the packages, but these are still not there: $missing"
 }
 
-# The environment's path has the hash of its contents and is the same for all checkouts: so are the commands of the build,
-# and a second checkout compiles nothing that the first has compiled.
+# The environment's path contains the hash of its contents and is the same for all checkouts. So the commands of the
+# build are the same, and a second checkout compiles nothing that the first one has compiled.
 make_python_environment() {
   local environment
   environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
@@ -81,9 +82,9 @@ make_python_environment() {
 fill_python_environment() {
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
   say "installing $(grep -c == "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
-  rm -rf "$1"  # a half-made one
+  rm -rf "$1"  # a half-made environment
   /usr/bin/python3 -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
-  # What is never imported need not be compiled: 50 s of 12,000 files.
+  # Files that are never imported are not compiled to bytecode: that would take 50 s for 12,000 files.
   "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
     stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
   touch "$1/.complete"

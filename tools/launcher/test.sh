@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# test: all the tests, and one line at the end that counts their cases.
+# test: runs all tests and prints one line at the end with the number of cases.
 
 command_test() {
   local flags=() events code=0 report
@@ -17,13 +17,14 @@ command_test() {
   trap "rm -rf '$report'" EXIT
   has_gpu || flags+=(--test_tag_filters=-gpu)
   [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
-  # Not //...: a library that is asked for by name is compiled a second time, for a shared object that nobody loads.
+  # The pattern is not //..., because Bazel compiles a library that is named directly a second time, for a shared object
+  # that nobody loads.
   bazel query --noshow_progress '//... except kind("cc_library|filegroup|alias", //...)' >"$report/targets" ||
     stop 70 "Bazel does not understand the BUILD files, its words are above"
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
   has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests(//...))' >"$report/gpu" 2>/dev/null || true
   touch "$report/gpu"
-  # Bazel cannot run itself: the command of a new user is tried when it has finished.
+  # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.
   if ((code == 0 || code == 3)); then  # 3: everything was built, some tests failed
     try_quick_start "$report" && echo "passed quick start" >"$report/more" || echo "failed quick start" >"$report/more"
   else
@@ -35,7 +36,7 @@ command_test() {
 
 has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null; }
 
-# tools/strata train configs/quickstart.yaml, at a few steps under two ranks.
+# Runs tools/strata train configs/quickstart.yaml for a few steps with two ranks.
 try_quick_start() {
   say "trying the quick start: 4 steps under two ranks"
   "$ROOT/tools/strata" train "$ROOT/configs/quickstart.yaml" --ranks 2 "run.folder=$1/run" steps=4 schedule.warmup=1 </dev/null &&

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# train: everything from the config's check to the words after the run.
+# train: all stages from the check of the config to the message after the run.
 
 usage_of_train() { echo "tools/strata train CONFIG [--ranks N] [--hosts FILE|a:2,b:2] [KEY=VALUE ...]"; }
 
@@ -15,7 +15,7 @@ command_train() {
         print_keys
         ;;
       --hosts | --hosts=)
-        # Of an empty variable, all ranks would run here.
+        # With the value of an empty variable, all ranks would run on this machine.
         [[ $1 == --hosts && -n ${2:-} ]] || stop 2 "--hosts wants a value that is not empty: $(usage_of_train)"
         hosts=$2
         shift
@@ -28,7 +28,7 @@ command_train() {
   done
   [[ ${#arguments[@]} -gt 0 && ${arguments[0]} != *=* ]] || stop 2 "which config? $(usage_of_train)"
 
-  # A wrong config is said at once when the program that knows is there, and not after minutes of set-up.
+  # If the check program is built, it reports a wrong config at once, and not after minutes of set-up.
   if is_built; then
     ask trainer/check "${arguments[@]}"
     setup
@@ -49,7 +49,7 @@ command_train() {
   fi
 }
 
-# Prints all keys without waiting for a build, also where the program is older than the sources.
+# Prints all keys without waiting for a build, even if the program is older than the sources.
 print_keys() {
   usage_of_train
   if [[ ! -x $(binary trainer/check) ]]; then
@@ -61,7 +61,7 @@ print_keys() {
   exec "$(binary trainer/check)" --help-keys
 }
 
-# refuse_option --steps 4: stops, and says what may have been meant.
+# refuse_option --steps 4: stops with a message that names what may have been meant.
 refuse_option() {
   local name=${1#-} value=${2:-} meant
   name=${name#-}
@@ -76,8 +76,9 @@ refuse_option() {
   stop 2 "train has no option $1; $meant $(usage_of_train)"
 }
 
-# `best` without a plan: the one of this model and this device, measured now if it was not before. Its name follows from
-# all that a plan must fit, so that the one that is there fits. The argument that names it is added to `arguments`.
+# Finds the plan for `best` if none is named: the plan of this model and device, which is measured now if it does not
+# exist. The file name is a hash of everything that a plan depends on, so an existing file fits. The argument that names
+# it is added to `arguments`.
 plan_for_best() {
   local plan
   [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]] || return 0
@@ -85,7 +86,7 @@ plan_for_best() {
   plan=${facts[kernels.plan]}
   if [[ ! -e $plan ]]; then
     alone_in "$(dirname "$plan")" measure_plan "$plan" "$@"
-    facts[packages.ops]=all  # any op may have been the fastest at this level
+    facts[packages.ops]=all  # any op may be fastest at this level
   fi
   say "best is what $plan says"
   arguments+=("${facts[override]}")
@@ -100,7 +101,7 @@ measure_plan() {
   "$(binary tools/bench/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
 }
 
-# The quick starts bring their own data.
+# Provides the data of the quick starts if they are missing.
 prepare_missing_data() {
   if [[ ${facts[data.train]-} == data/bible/train.bin ]] && ! has_text data/bible; then command_prepare bible --output data/bible; fi
   if [[ ${facts[data.train_images]-} == data/fashion-mnist/* ]] && ! has_images data/fashion-mnist; then command_prepare fashion-mnist --output data/fashion-mnist; fi
@@ -117,5 +118,5 @@ show_sample() {
   fi
 }
 
-# A young model of bytes writes anything, also what terminals take for commands.
+# Removes control characters: a model of bytes that has learnt little prints any byte, also commands for terminals.
 printable() { iconv -c -f UTF-8 -t UTF-8 | tr -d '\000-\010\013-\037\177'; }

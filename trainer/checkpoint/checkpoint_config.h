@@ -22,12 +22,15 @@ struct CheckpointConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "between checkpoints; 0: only after the last step", configs::kNonNegative, "steps");
-    fields.add("keep", keep, "newest checkpoints that are kept; with fewer than 2, a damaged one would end the run",
+    fields.add("every", every, "steps between checkpoints; 0: save only after the last step", configs::kNonNegative,
+               "steps");
+    fields.add("keep", keep, "number of newest checkpoints to keep; at least 2, because one may be damaged",
                configs::at_least(2));
-    fields.add("resume", resume, "auto: from the newest good checkpoint if there is one; require: or refuse; never");
+    fields.add("resume", resume,
+               "auto: resume from the newest good checkpoint if there is one; require: resume or refuse to start; "
+               "never: start anew");
     fields.add("initial_weights", initial_weights,
-               "folder of weights (safetensors) that a new run starts from; empty: random ones");
+               "folder of weights (safetensors) with which a new run starts; empty: random initialization");
   }
 };
 

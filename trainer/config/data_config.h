@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `data:` section: what a model is trained on.
+// The `data:` section: the training and validation data.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ struct TextDataConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("train", train, "token files; a pattern such as data/train_*.bin names several");
-    fields.require("validation", validation, "token files to evaluate on");
+    fields.require("train", train, "token files to train on; a pattern such as data/train_*.bin means several files");
+    fields.require("validation", validation, "token files for evaluations; a pattern means several files");
   }
 };
 
@@ -31,7 +31,7 @@ struct DataConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, kTypes, "kind of data");
+    fields.choose("type", type, kTypes, "type of the data");
   }
 };
 

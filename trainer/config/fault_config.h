@@ -13,15 +13,15 @@ constexpr std::array<std::string_view, 6> names(Fault) {
   return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
 }
 
-// A fault to inject in a test; refused unless the environment says STRATA_FAULTS=1.
+// A fault to inject in a test. It is refused unless STRATA_FAULTS=1 is in the environment.
 struct FaultConfig {
   std::string at = {};
   Fault kind = Fault::none;
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("at", at, "where: 'step 7 rank 1'");
-    fields.add("do", kind, "what happens there");
+    fields.add("at", at, "step and rank of the fault, such as 'step 7 rank 1'");
+    fields.add("do", kind, "the fault to inject there; none: no fault");
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `data:` says about graphs, whichever kind of graphs they are.
+// Facts about `data:` that hold for every kind of graph data.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace strata::trainer {
 
-// Labels are of graphs.
+// True if labels belong to graphs, not to nodes.
 inline bool has_many_graphs(const DataConfig& data) { return std::holds_alternative<OgbGraphsDataConfig>(data.type); }
 
-// How many neighbors are sampled; empty: none are.
+// Returns the number of sampled neighbors per layer. Empty: neighbors are not sampled.
 inline std::vector<int64_t> fan_outs(const DataConfig& data) {
   const auto of = []<class Data>(const Data& graph) -> std::vector<int64_t> {
     if constexpr (requires { graph.neighbors; }) {
@@ -25,10 +25,10 @@ inline std::vector<int64_t> fan_outs(const DataConfig& data) {
   return std::visit(of, data.type);
 }
 
-// Each step sees graphs of its own, of other sizes than those of the step before.
+// True if each step has a graph of its own, whose size differs from that of the step before.
 inline bool sees_new_graphs(const DataConfig& data) { return has_many_graphs(data) || !fan_outs(data).empty(); }
 
-// Every rank has its part of every sample: those are whole graphs.
+// True if each rank computes its part of every sample. A sample is then the whole graph.
 inline bool shares_samples(const modules::ModelConfig& model, const DataConfig& data) {
   return std::holds_alternative<modules::GraphNetworkConfig>(model.type) && !sees_new_graphs(data);
 }

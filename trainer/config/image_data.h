@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `data:` says about images, whichever kind of images they are.
+// Facts about `data:` that hold for every kind of image data.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace strata::trainer {
 
-// Nothing is mixed where the data are no images.
+// Returns the mixing of images. The values are 0 if the data are no images.
 inline ImageMixingConfig image_mixing(const DataConfig& data) {
   const auto read = []<class Data>(const Data& images) -> ImageMixingConfig {
     if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return images;
@@ -18,7 +18,7 @@ inline ImageMixingConfig image_mixing(const DataConfig& data) {
   return std::visit(read, data.type);
 }
 
-// Images that are decoded lie pixel by pixel, the others channel by channel.
+// True if images are stored pixel by pixel, as decoded files are. Other images are stored channel by channel.
 inline bool lie_by_pixels(const DataConfig& data) {
   return std::visit([]<class Data>(const Data&) { return std::is_base_of_v<EncodedImagesConfig, Data>; }, data.type);
 }

@@ -14,7 +14,7 @@ using kernels::Level;
 using modules::KernelsConfig;
 using Words = std::set<std::string>;
 
-// A value has no control characters: the reader of configurations refuses them.
+// A value never has control characters, because the reader of configurations refuses them.
 std::string fact(const std::string& name, const std::string& value) { return name + '\t' + value + '\n'; }
 
 std::string joined(const Words& words) {
@@ -36,7 +36,7 @@ Words ops_at_aot_inductor(const KernelsConfig& kernels) {
   return ops;
 }
 
-// A plan that cannot be read has no ops: the ranks refuse it and say why.
+// A plan that cannot be read has no ops here. The ranks report the error.
 Words planned_ops_at_aot_inductor(const std::string& path) {
   configs::ErrorList errors;
   const configs::NodePtr plan = configs::load_document(path, errors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tools/strata asks of a configuration: one answer that bash reads without a parser of YAML.
+// Facts about a configuration for tools/strata, in a form that bash reads without a YAML parser.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace strata::trainer {
 //   packages.types  the types that groups of parameters compute in
 std::string launcher_facts(const LoadedConfig& loaded);
 
-// Returns the facts of a run that takes `best` from the plan in this file, which need not exist yet: kernels.plan,
-// packages.ops with the ops of the plan, and `override`, the argument that makes a run use the plan.
+// Returns the facts of a run that takes `best` from the plan in this file, which need not exist yet: kernels.plan and
+// packages.ops, with the ops of the plan. The fact `override` is the argument that makes a run use the plan.
 std::string plan_facts(const LoadedConfig& loaded, const std::string& plan);
 
 }  // namespace strata::trainer

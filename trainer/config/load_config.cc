@@ -13,8 +13,8 @@ namespace {
 
 using configs::NodePtr;
 
-// What may change when a run is resumed. With another run.seed it would be another run; another micro_batch sees the
-// same samples, another sharding holds the same weights, and other ranks or another device may need them.
+// Keys that may change when a run is resumed. Another micro_batch or sharding gives the same samples and weights, and
+// other ranks or devices may need it. run.seed must stay, because another seed is another run.
 const std::vector<std::string> kFreeSections = {
     "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
     "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "micro_batch",
@@ -23,7 +23,7 @@ const std::vector<std::string> kFreeSections = {
 
 const char kTitle[] = "Strata: the configuration of a run";
 
-// Sections bind to members that describe() may write, so listing works on a copy.
+// describe() binds members by non-const reference, so listing works on a copy.
 std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places& places) {
   return configs::list_values(configs::section_of(config), places);
 }
@@ -72,7 +72,7 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
 
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
                                                           const TrainerConfig& now) {
-  // The fault of the run that was saved, if it had one, needs no permission to be compared.
+  // The comparison needs no permission for the fault of the saved run, so the fault is set to none.
   const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {"fault={do: none}"});
   return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
 }

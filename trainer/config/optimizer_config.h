@@ -15,8 +15,10 @@ struct AdamW {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("betas", betas, "decay of the first and of the second moment", configs::kBelowOne);
-    fields.add("epsilon", epsilon, "added to the root of the second moment", configs::kPositive);
+    fields.add("betas", betas,
+               "coefficients of the running averages of the gradient and of its square, as in torch.optim.AdamW",
+               configs::kBelowOne);
+    fields.add("epsilon", epsilon, "term added to the denominator, as eps of torch.optim.AdamW", configs::kPositive);
   }
 };
 
@@ -29,14 +31,17 @@ struct OptimizerConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, {"adamw"}, "kind of optimizer");
-    fields.require("learning_rate", learning_rate, "peak, reached at the end of the warmup", configs::kPositive);
-    fields.add("weight_decay", weight_decay, "decoupled; matrices and embeddings only", configs::kNonNegative);
-    fields.add("gradient_clip", gradient_clip, "largest global norm of the gradients; 0: no clipping",
+    fields.choose("type", type, {"adamw"}, "type of the optimizer");
+    fields.require("learning_rate", learning_rate, "peak learning rate, reached at the end of the warmup",
+                   configs::kPositive);
+    fields.add("weight_decay", weight_decay, "decoupled weight decay; applied to matrices and embeddings only",
+               configs::kNonNegative);
+    fields.add("gradient_clip", gradient_clip,
+               "maximum global norm of the gradients, as max_norm of torch.nn.utils.clip_grad_norm_; 0: no clipping",
                configs::kNonNegative);
     fields.add("moving_average", moving_average,
-               "decay of an exponential moving average of the weights, which is evaluated, exported and sampled from "
-               "instead of them; 0: none",
+               "decay of an exponential moving average of the weights; evaluations, export and sampling use the "
+               "average; 0: no average",
                configs::kBelowOne);
   }
 };

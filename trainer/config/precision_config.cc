@@ -11,7 +11,7 @@ namespace {
 
 using modules::Module;
 
-// "root (embedding, norm), blocks.0-3, head"
+// Returns a text such as "root (embedding, norm), blocks.0-3, head".
 std::string listed_groups(const std::vector<Module>& modules) {
   std::vector<std::string> groups;
   std::string layers;
@@ -34,7 +34,7 @@ std::string listed_groups(const std::vector<Module>& modules) {
   return text + layers.substr(0, dot) + ".0" + (layers.ends_with(".0") ? "" : "-" + layers.substr(dot + 1));
 }
 
-// Empty where the name is that of a group, or of several.
+// Returns an empty text if `name` means one group or several of them, otherwise an error message.
 std::string problem_of_group(const std::string& name, const std::vector<Module>& modules) {
   const auto is_meant = [&](const Module& module) { return modules::means(name, module.group); };
   const bool is_group = std::any_of(modules.begin(), modules.end(), is_meant);

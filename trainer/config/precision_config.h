@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The `precision:` section: the type in which each group of parameters computes, and in which its gradients travel.
+// The `precision:` section: the types in which each group of parameters computes and in which its gradients are
+// reduced.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ struct LayerPrecision {
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("only", only, modules::kOnlyLayers);
-    fields.require("compute", compute, "of their activations and of the weights that they read");
+    fields.require("compute", compute, "type of their activations and of the weights that they read");
   }
 };
 
@@ -39,31 +40,35 @@ struct ModulePrecision {
     fields.require("only", only,
                    "group of parameters that are gathered together: root (embedding, last norm, tied head), head, "
                    "blocks.3 or blocks.0-3");
-    fields.require("compute", compute, "of its activations and of the weights that it reads");
+    fields.require("compute", compute, "type of its activations and of the weights that it reads");
   }
 };
 
-// A type is that of a group, because its weights are gathered as one buffer.
+// A type belongs to a whole group, because the weights of a group are gathered as one buffer.
 struct PrecisionConfig {
   FloatType compute = FloatType::float32;
   FloatType reduce = FloatType::float32;
   std::vector<LayerPrecision> layers = {};
-  std::vector<ModulePrecision> modules = {};  // these win over layers, and later lines over earlier ones
+  std::vector<ModulePrecision> modules = {};  // they win over `layers`; later entries win over earlier ones
 
-  // `group`: as the parameter table has it.
+  // `group` is a name in the parameter table.
   FloatType compute_of(const std::string& group) const;
-  // Gradients that were made in float32 travel in float32.
+  // Gradients that were computed in float32 are reduced in float32.
   FloatType reduce_of(const std::string& group) const;
-  // Groups may have to turn what they are given into a type of their own.
+  // True if groups may have different types, so that layers must cast their inputs.
   bool is_mixed() const { return !layers.empty() || !modules.empty(); }
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("compute", compute, "of activations and of the weights that layers read; master weights are float32");
-    fields.add("reduce", reduce, "in which gradients travel between ranks; those of float32 layers always in float32");
-    fields.sections("layers", layers, "another type for some layers; later lines win");
-    fields.sections("modules", modules,
-                    "another type for some groups by name; these win over layers, and later lines win");
+    fields.add("compute", compute,
+               "type of activations and of the weights that layers read; master weights are always float32");
+    fields.add(
+        "reduce", reduce,
+        "type in which gradients are reduced between ranks; gradients of float32 layers are always reduced in float32");
+    fields.sections("layers", layers, "another compute type for some layers; later entries win");
+    fields.sections(
+        "modules", modules,
+        "another compute type for some parameter groups by name; they win over layers, and later entries win");
   }
 };
 

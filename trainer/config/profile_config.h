@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `profile:` section: which steps are timed.
+// The `profile:` section: the steps to profile.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ struct ProfileConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add_or_word("steps", steps, "none",
-                       "steps of which every kernel is timed, such as 10-20; the results go to <run.folder>/profile",
+                       "steps to profile, such as 10-20: every kernel is timed, and the results are written to "
+                       "<run.folder>/profile; none: no profile",
                        "steps");
   }
 };

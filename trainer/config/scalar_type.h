@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The LibTorch type of a configured one. Apart from trainer_config.h, which is read before LibTorch is loaded.
+// Maps a configured type to the one of LibTorch. It is not in trainer_config.h, because that header must do without
+// LibTorch.
 #pragma once
 
 #include <c10/core/ScalarType.h>

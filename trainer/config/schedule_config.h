@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The `schedule:` section: the course of the learning rate.
+// The `schedule:` section: the learning rate over the steps.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct CosineSchedule {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
   }
 };
 
@@ -23,19 +23,19 @@ struct LinearSchedule {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
   }
 };
 
-// Warmup, stable, decay: the peak is held until the last `decay` steps.
+// Warmup, stable, decay: the rate stays at the peak until the last `decay` steps.
 struct WsdSchedule {
   double final = 0;
   int64_t decay = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "share of the peak at the last step", configs::kShare);
-    fields.require("decay", decay, "length of the linear decay at the end", configs::kPositive, "steps");
+    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
+    fields.require("decay", decay, "steps of linear decay at the end", configs::kPositive, "steps");
   }
 };
 
@@ -50,8 +50,10 @@ struct ScheduleConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"}, "course of the learning rate");
-    fields.add("warmup", warmup, "linear rise from 0 to the peak", configs::kNonNegative, "steps");
+    fields.choose("type", type, {"cosine", "linear", "wsd", "constant"},
+                  "schedule of the learning rate; wsd: warmup, stable, decay");
+    fields.add("warmup", warmup, "steps of linear warmup: step s of them has s / warmup of the peak; 0: no warmup",
+               configs::kNonNegative, "steps");
   }
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 std::string text(int64_t number) { return std::to_string(number); }
 
-// Of what divides `number` the largest up to `most`.
+// Returns the largest divisor of `number` that is at most `most`.
 int64_t largest_divisor(int64_t number, int64_t most) {
   int64_t largest = 1;
   for (int64_t i = 1; i * i <= number; ++i) {
@@ -37,7 +37,7 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   const int64_t at_once = config.samples_at_once();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
-  const bool some = config.batch % config.run.ranks == 0;  // micro_batch would do
+  const bool some = config.batch % config.run.ranks == 0;  // true: another micro_batch would fit
   const int64_t smaller = some ? largest_divisor(config.batch / config.run.ranks, config.micro_batch) : 0;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
                            " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
@@ -78,7 +78,7 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
   }
 }
 
-// Rules between a model and the rest of the run, one function for each alternative of ModelConfig.
+// Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
   if (!checks.can_check({"evaluation.tokens", "model.sequence"})) return;
   const int64_t tokens = config.evaluation.tokens;
@@ -144,7 +144,7 @@ void check_model(const TrainerConfig& config, const modules::VisionTransformerCo
   std::visit(check_data, config.data.type);
 }
 
-// How many there are in `neighbors:`; absent: it is no list.
+// Returns the number of entries in `neighbors:`; nothing if it is not a list.
 std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
   const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
     if constexpr (requires { graph.neighbors; }) {
@@ -213,7 +213,7 @@ void check_fault(const FaultConfig& fault, configs::Checks& checks) {
   }
 }
 
-// What GPUs alone have.
+// Checks the options that only GPUs support.
 void check_device(sharding::DeviceWish device, CudaGraph cuda_graph, const sharding::ShardingConfig& sharding,
                   configs::Checks& checks) {
   if (!checks.can_check({"run.device"}) || device != sharding::DeviceWish::cpu) return;
@@ -244,7 +244,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   const auto check_with_model = [&](const auto& model) {
     configs::Checks model_checks = checks.within("model");
     check(model, model_checks);
-    // Listed only for whom it concerns: a model may have ten thousand layers.
+    // Modules are listed only if the configuration names some, because a model may have ten thousand layers.
     const bool by_name = !config.kernels.modules.empty() || !config.precision.modules.empty();
     const auto modules = by_name && checks.can_check({"model"}) ? used_modules(config) : std::vector<modules::Module>();
     configs::Checks kernels = checks.within("kernels");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A whole run, as its YAML file says it.
+// The configuration of a whole run, as its YAML file describes it.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ namespace strata::trainer {
 
 using configs::Range;
 
-// stop: run the step again with checks, name tensor, layer and rank, exit 5. skip: leave the update out and count.
+// stop: run the step again with checks, report tensor, layer and rank, exit with code 5. skip: skip the update and
+// count it.
 enum class OnNonfinite { stop, skip };
 constexpr std::array<std::string_view, 2> names(OnNonfinite) { return {"stop", "skip"}; }
 
@@ -46,25 +47,29 @@ struct RunConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("folder", folder, "where everything of this run is written");
-    fields.add("seed", seed, "of initial weights, sample order and dropout", configs::kNonNegative);
-    fields.add("ranks", ranks, "processes, one for each GPU or group of cores", configs::between(1, 1e5));
+    fields.require("folder", folder, "folder for everything that the run writes");
+    fields.add("seed", seed, "seed of the initial weights, the order of samples and dropout", configs::kNonNegative);
+    fields.add("ranks", ranks, "number of processes, one for each GPU or group of cores", configs::between(1, 1e5));
     fields.add("device", device,
-               "cpu, cuda (one GPU for each rank), or auto: cuda where there are GPUs, which is printed");
-    fields.add("threads", threads, "for each rank; 0: the cores of the machine shared between its ranks",
+               "cpu; cuda: one GPU per rank; auto: cuda if the machine has GPUs, otherwise cpu; the choice is printed");
+    fields.add("threads", threads, "CPU threads per rank; 0: the cores of the machine divided by its ranks",
                configs::between(0, 4096));
-    fields.add("deterministic", deterministic, "the same bits whenever the run is repeated on as many ranks");
-    fields.add("timeout", timeout, "after which a rank that does not answer is named and the run ends",
+    fields.add("deterministic", deterministic,
+               "use deterministic algorithms: the same bits when the run is repeated with as many ranks");
+    fields.add("timeout", timeout, "time after which a rank without a heartbeat is reported and the run ends",
                configs::kPositive, "seconds");
-    fields.add("stop_after", stop_after, "end early after this step; the schedule still follows steps; 0: never",
+    fields.add("stop_after", stop_after,
+               "stop after this step; the schedule still follows `steps`; 0: train to the last step",
                configs::kNonNegative, "steps");
-    fields.add("on_nonfinite", on_nonfinite, "at a gradient that is not finite: find its cause and stop, or skip it");
-    fields.add("overwrite", overwrite, "allow a folder that holds another run, whose files are replaced");
+    fields.add("on_nonfinite", on_nonfinite,
+               "what to do if a gradient is not finite; stop: report its tensor, layer and rank, and end the run; "
+               "skip: skip the update");
+    fields.add("overwrite", overwrite, "allow a folder that holds another run, and replace the files of that run");
   }
 };
 
-// What a layer computes again in the backward instead of keeping it. selective: outputs of norms and activations; full:
-// all but its inputs.
+// The recomputation of a layer in the backward. none: all activations are saved. selective: outputs of norms and
+// activations are recomputed. full: everything but the inputs is recomputed.
 enum class Recompute { none, selective, full };
 constexpr std::array<std::string_view, 3> names(Recompute) { return {"none", "selective", "full"}; }
 
@@ -82,7 +87,7 @@ struct GradientCheckpointing {
   }
 };
 
-// automatic: on, on GPUs, where nothing stands in the way; what does is printed.
+// automatic: on for GPUs, unless something prevents it; the reason is then printed.
 enum class CudaGraph { automatic, on, off };
 constexpr std::array<std::string_view, 3> names(CudaGraph) { return {"auto", "on", "off"}; }
 
@@ -92,8 +97,9 @@ struct EvaluationConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "between evaluations; 0: only after the last step", configs::kNonNegative, "steps");
-    fields.add("tokens", tokens, "of the validation data; 0: all. After the last step always all",
+    fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step", configs::kNonNegative,
+               "steps");
+    fields.add("tokens", tokens, "number of validation tokens in an evaluation; 0: all; after the last step always all",
                configs::kNonNegative, "tokens");
   }
 };
@@ -103,7 +109,7 @@ struct LogConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "between lines on the console", configs::kPositive, "steps");
+    fields.add("every", every, "steps between lines on the console", configs::kPositive, "steps");
   }
 };
 
@@ -119,7 +125,7 @@ struct TrainerConfig {
   PrecisionConfig precision = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
-  std::optional<double> memory = {};  // absent: as much as there is
+  std::optional<double> memory = {};  // absent: no budget
   CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
@@ -128,45 +134,48 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
-  // Of one micro-batch, over all ranks.
+  // Returns the samples of one micro-batch over all ranks.
   int64_t samples_at_once() const;
-  // Micro-batches of one step on one rank.
+  // Returns the number of micro-batches per step and rank.
   int64_t micro_batches() const { return batch / samples_at_once(); }
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.section("run", run, "one execution: folder, seed, ranks");
-    fields.require("steps", steps, "updates of the weights in the whole training", configs::between(1, 1e12), "steps");
-    fields.require("batch", batch, "samples per step over all ranks", configs::between(1, 1e9), "samples");
-    fields.require("micro_batch", micro_batch, "samples per rank and forward; accumulation follows",
-                   configs::between(1, 1e9), "samples");
-    fields.section("model", model, "what is trained");
-    fields.section("data", data, "what it is trained on");
-    fields.section("optimizer", optimizer, "how weights follow gradients");
-    fields.section("schedule", schedule, "how the learning rate changes");
-    fields.section("precision", precision, "number formats");
-    fields.section("sharding", sharding, "which rank holds which part of the parameters");
+    fields.section("run", run, "how the run is executed: folder, seed, ranks, device");
+    fields.require("steps", steps, "number of training steps", configs::between(1, 1e12), "steps");
+    fields.require("batch", batch, "samples per step, over all ranks", configs::between(1, 1e9), "samples");
+    fields.require(
+        "micro_batch", micro_batch,
+        "samples per rank and forward; a step accumulates gradients over as many micro-batches as batch needs",
+        configs::between(1, 1e9), "samples");
+    fields.section("model", model, "the model to train");
+    fields.section("data", data, "the data to train on");
+    fields.section("optimizer", optimizer, "the optimizer");
+    fields.section("schedule", schedule, "the schedule of the learning rate");
+    fields.section("precision", precision, "types of computation and of gradient reduction");
+    fields.section("sharding", sharding, "how parameters are sharded over ranks");
     fields.add("gradient_checkpointing", gradient_checkpointing.layers,
-               "what layers compute again in the backward instead of keeping it: none; selective: outputs of norms and "
-               "activations; full: all but their inputs; or a list such as [0-3, 7, 8-11 selective], where later "
-               "entries win and those without a word mean full");
+               "what layers recompute in the backward instead of saving it: none; selective: outputs of norms and "
+               "activations; full: everything but their inputs; or a list of layers such as [0-3, 7, 8-11 selective]: "
+               "later entries win, and an entry without a word means full");
     fields.add_or_word(
         "memory", memory, "none",
-        "that tensors of a rank may take at once; where gradient_checkpointing is none, a trial at the "
-        "start fills that in: what takes the least time and fits; any other gradient_checkpointing must fit",
+        "limit for the tensors of a rank; if gradient_checkpointing is none, a trial at the start "
+        "replaces it by the fastest choice that fits; any other gradient_checkpointing must fit; none: no limit",
         "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
-               "on GPUs, capture a whole step once and replay it; the results are the same: auto, on or off");
-    fields.section("kernels", kernels, "level of each op, per layer and module");
-    fields.section("checkpoint", checkpoint, "saving and resuming");
-    fields.section("evaluation", evaluation, "loss on the validation data");
+               "capture a whole step as a CUDA graph and replay it, with the same results (GPUs only); auto: on if "
+               "nothing prevents it");
+    fields.section("kernels", kernels, "the level of each op, by layer and module");
+    fields.section("checkpoint", checkpoint, "saving and resuming the run");
+    fields.section("evaluation", evaluation, "evaluations on the validation data");
     fields.section("log", log, "lines on the console");
-    fields.section("profile", profile, "timing of every op and kernel");
+    fields.section("profile", profile, "times of every op and kernel");
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
   }
 };
 
-// Which model is trained on which data: there is a task for each such pair, made in make_task.cc.
+// True if there is a task for this pair of model and data. make_task.cc constructs them.
 template <class Model, class Data>
 constexpr bool kFits = false;
 template <>

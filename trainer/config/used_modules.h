@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who computes which op in a run: the modules of its model, and what belongs to none of them.
+// The modules of a run with the ops that each computes, and the ops that belong to no module.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,12 @@ namespace strata::trainer {
 
 modules::ModuleUse module_use(const TrainerConfig& config);
 
-// One without a name: the loss, the optimizer, and sums over what parts of a graph exchange.
+// Returns a module without a name. Its ops are the loss, the optimizer, the gradient norm, and the sums after an
+// exchange of halos.
 modules::Module outside_of_modules(const TrainerConfig& config);
 
-// That one first. For programs without LibTorch; the others have declared_model(), which the model itself declares.
+// Returns outside_of_modules() and then the modules of the model, for programs without LibTorch. Other programs use
+// declared_model(), which the model itself declares.
 std::vector<modules::Module> used_modules(const TrainerConfig& config);
 
 }  // namespace strata::trainer

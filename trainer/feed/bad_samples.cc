@@ -16,7 +16,7 @@ void BadSamples::tell_new_ones(const std::function<void(const std::string& line)
   for (const std::string& of_rank : gather_(found)) {
     std::istringstream lines(of_rank);
     for (std::string line; std::getline(lines, line);) {
-      // Another rank may have met it in another epoch.
+      // Another rank may have reported the same sample in another epoch.
       if (told_.insert(line).second) tell(line);
     }
   }

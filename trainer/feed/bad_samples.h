@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Samples of a run that cannot be used: each is told once, whichever ranks met it, and too many end the run.
+// Samples that cannot be used. Each is reported once, whichever ranks read it, and too many of them end the run.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace strata::trainer {
 
 class BadSamples {
  public:
-  // `gather` gives all ranks' texts in rank order.
-  // Null: the task finds none.
+  // `gather` returns the texts of all ranks in rank order. `task` is null if the task never finds bad samples.
   BadSamples(const FindsBadSamples* task, std::function<std::vector<std::string>(const std::string&)> gather)
       : task_(task), gather_(std::move(gather)) {}
 
-  // Collective. Throws Error (data) when there are more than the run allows.
+  // Reports the samples that were found since the last call. Throws Error (data) if there are more than the run allows.
+  // Collective.
   void tell_new_ones(const std::function<void(const std::string& line)>& tell);
 
  private:

@@ -13,7 +13,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kMostGraphThreads = 8;  // each has the batches of a step in memory
+constexpr int64_t kMostGraphThreads = 8;  // each thread holds the batches of one step in memory
 
 MicroBatch like(const MicroBatch& batch, at::TensorOptions options) {
   return batch.with_each([&](const Tensor& tensor) { return at::empty_like(tensor, options); });
@@ -50,7 +50,7 @@ const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
   return batches_;
 }
 
-// Reads a step and starts its copy to the device. By one thread at a time.
+// Reads a step and starts its copy to the device. Only one thread may call it at a time.
 BatchFeed::Stage* BatchFeed::fill(int64_t step) {
   const c10::cuda::CUDAGuard on_device(device_);
   static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index());
@@ -66,7 +66,7 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
     stage.copied = std::make_unique<sharding::GpuEvent>();
     stage.taken = std::make_unique<sharding::GpuEvent>();
   } else {
-    stage.copied->wait_on_host();  // the copy of two steps ago reads the pinned memory
+    stage.copied->wait_on_host();  // the copy of two steps ago may still read the pinned memory
     stage.taken->hold_back(stream);
   }
   copy(stage.host, batches);

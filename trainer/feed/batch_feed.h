@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The micro-batches of each step where the step wants them: on CPUs as they are read; on GPUs read ahead by a thread
-// and copied by a stream of their own.
+// Delivers the micro-batches of each step. On CPUs they are read when they are needed. On GPUs a thread reads them
+// ahead and a separate CUDA stream copies them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,23 +19,24 @@
 
 namespace strata::trainer {
 
-// The same on the device.
+// Returns a copy of the batch on the device.
 MicroBatch to_device(const MicroBatch& batch, at::Device device);
 
 class BatchFeed {
  public:
-  // `read` gives the micro-batches of a step on the host; on GPUs it is called by another thread, for one step ahead.
-  // They are of the same shapes for every step, unless they have graphs of their own: then it is called for several
-  // steps at once.
+  // `read` returns the micro-batches of a step on the host. On GPUs another thread calls it, one step ahead. Shapes are
+  // the same in every step, unless batches have graphs of their own. Then several threads call it at once, for
+  // different steps.
   using Read = GraphFeed::Read;
   BatchFeed(Read read, at::Device device, bool own_graphs = false);
 
-  // On GPUs always the same tensors, filled on the current stream: a captured step finds them where they were; but new
-  // ones where batches have graphs of their own. An error of `read` is thrown here, for the step that it belongs to.
+  // Returns the micro-batches of `step`, ready on the current stream. On GPUs they are always the same tensors, so that
+  // a captured step reads the right memory. Batches with graphs of their own are new tensors. An error of `read` is
+  // thrown by the call for its step.
   const std::vector<MicroBatch>& next(int64_t step);
 
  private:
-  // Pinned memory, its copy on the device, and when each may be written again.
+  // Pinned memory, its copy on the device, and the events after which each may be written again.
   struct Stage {
     int64_t step = -1;
     std::vector<MicroBatch> host, device;
@@ -47,12 +48,12 @@ class BatchFeed {
 
   const Read read_;
   const at::Device device_;
-  std::optional<GraphFeed> graphs_;  // on GPUs, where batches have graphs of their own
+  std::optional<GraphFeed> graphs_;  // on GPUs, if batches have graphs of their own
   std::vector<MicroBatch> batches_;
   std::array<Stage, 2> stages_;
   size_t next_stage_ = 0;
   std::future<Stage*> ahead_;
-  std::optional<WorkerThread> reader_;  // last: it uses the others
+  std::optional<WorkerThread> reader_;  // last member, because its thread uses the others
 };
 
 }  // namespace strata::trainer

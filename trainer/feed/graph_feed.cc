@@ -14,7 +14,7 @@ GraphFeed::GraphFeed(Read read, at::Device device, int64_t threads)
     : read_(std::move(read)), device_(device), threads_(threads) {}
 
 std::vector<MicroBatch> GraphFeed::next(int64_t step) {
-  if (!copying_ || copying_->step != step) {  // the first one, after a jump, or the host is behind
+  if (!copying_ || copying_->step != step) {  // the first step, a jump, or a host that is too slow
     if (reading_.empty() || reading_.front().step != step) reading_.clear();
     read(step, step);
     start_copy();
@@ -24,24 +24,25 @@ std::vector<MicroBatch> GraphFeed::next(int64_t step) {
   if (there.error) std::rethrow_exception(there.error);
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
   copied_.hold_back(stream);
-  // All of them lie in one block, which the copying stream may write again when this one is done with it.
+  // All tensors lie in one block. The copying stream may reuse it only after this stream is done with it.
   there.batches.front().tensors().front().record_stream(stream.unwrap());
   if (reading_.front().packed.wait_for(std::chrono::seconds(0)) == std::future_status::ready) start_copy();
   return there.batches;
 }
 
-// Begins with what is not begun yet. One thread for each step: threads that share its work wait for each other.
+// Starts to read the steps that are not being read yet, with one thread per step. Threads that shared the work of one
+// step would wait for each other.
 void GraphFeed::read(int64_t first, int64_t last) {
   for (int64_t next = reading_.empty() ? first : reading_.back().step + 1; next <= last; ++next) {
     reading_.push_back({next, std::async(std::launch::async, [this, next] {
                           const c10::ParallelGuard one_thread(true);
-                          const c10::cuda::CUDAGuard on_device(device_);  // whose context pinned memory belongs to
+                          const c10::cuda::CUDAGuard on_device(device_);  // its context owns the pinned memory
                           return PackedBatches(read_(next), /*pinned=*/true);
                         })});
   }
 }
 
-// Of the step that was begun to be read first.
+// Starts the copy of the oldest step that is being read.
 void GraphFeed::start_copy() {
   const c10::cuda::CUDAGuard on_device(device_);
   static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The micro-batches of each step where they have graphs of their own, of other sizes in every step, on a GPU: read
-// ahead by several threads and copied by a stream of their own.
+// Delivers the micro-batches of each step on a GPU if they have graphs of their own, whose sizes change in every step.
+// Several threads read them ahead and a separate CUDA stream copies them.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace strata::trainer {
 
 class GraphFeed {
  public:
-  // `read` gives the micro-batches of a step on the host, and is called for up to `threads` steps at once.
+  // `read` returns the micro-batches of a step on the host. It is called for up to `threads` steps at once.
   using Read = std::function<std::vector<MicroBatch>(int64_t step)>;
   GraphFeed(Read read, at::Device device, int64_t threads);
 
-  // On the current stream, in memory of their own. An error of `read` is thrown here, for the step that it belongs to.
+  // Returns new tensors that are ready on the current stream. An error of `read` is thrown by the call for its step.
   std::vector<MicroBatch> next(int64_t step);
 
  private:
@@ -30,11 +30,12 @@ class GraphFeed {
     int64_t step;
     std::future<PackedBatches> packed;
   };
-  // On their way to the device: of one step, so that no more of them are there than of this step and the next.
+  // The step that is being copied to the device. There is only one, so the device holds batches of this step and the
+  // next one at most.
   struct Copying {
     int64_t step;
     std::vector<MicroBatch> batches;
-    std::exception_ptr error;  // of `read`
+    std::exception_ptr error;  // thrown by `read`
   };
   void read(int64_t first, int64_t last);
   void start_copy();
@@ -42,7 +43,7 @@ class GraphFeed {
   const Read read_;
   const at::Device device_;
   const int64_t threads_;
-  std::deque<Reading> reading_;  // of steps that follow each other
+  std::deque<Reading> reading_;  // consecutive steps
   std::optional<Copying> copying_;
   sharding::GpuEvent copied_;
 };

@@ -6,13 +6,13 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of each tensor, as those have that are allocated by themselves
+constexpr int64_t kAlignment = 256;  // of each tensor, as in separate allocations
 
 int64_t bytes_of(const Tensor& tensor) {
   return (static_cast<int64_t>(tensor.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Where a tensor like this one lies in `block`, at `place`, which moves behind it.
+// Returns a view like `tensor` into `block` at `place`, and moves `place` to the next free byte.
 Tensor next_in(const Tensor& block, int64_t& place, const Tensor& tensor) {
   const Tensor bytes = block.narrow(0, place, static_cast<int64_t>(tensor.nbytes()));
   place += bytes_of(tensor);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The micro-batches of a step, of any number of tensors, in one block of memory: one copy brings all of it to a device.
+// The micro-batches of a step, with any number of tensors, in one block of memory. One copy moves all of it to a
+// device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +14,10 @@ namespace strata::trainer {
 class PackedBatches {
  public:
   PackedBatches() = default;
-  // `pinned`: copies to a GPU do not hold up the host.
+  // `pinned`: copies to a GPU do not block the host.
   PackedBatches(const std::vector<MicroBatch>& batches, bool pinned);
 
-  // Copied by the current stream.
+  // Copies the block on the current stream and returns the batches on `device`.
   std::vector<MicroBatch> on(at::Device device) const;
 
  private:

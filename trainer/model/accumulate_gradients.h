@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Forward and backward of the micro-batches of one step: the one place where a loss becomes gradients.
+// Runs forward and backward of the micro-batches of one step. Gradients are computed nowhere else.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -12,9 +12,9 @@
 
 namespace strata::trainer {
 
-// Gradients are complete afterwards, and full parameters given back; returns the loss of this rank, detached.
-// `enter(Phase::forward)` and `enter(Phase::backward)` return what lives as long as the phase; `after_backward` is
-// called before the rest of the gradients is reduced.
+// Returns the loss of this rank, detached. Afterwards gradients are complete and parameters are resharded.
+// `enter(Phase::forward)` and `enter(Phase::backward)` return an object that lives as long as the phase.
+// `after_backward` is called before the remaining gradients are reduced.
 template <class Enter, class AfterBackward>
 Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::vector<MicroBatch>& batches,
                             const Tensor& loss_scale, const Tensor& dropout_key, const Enter& enter,
@@ -24,7 +24,7 @@ Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::ve
     Tensor loss;
     {
       [[maybe_unused]] const auto& scope = enter(Phase::forward);
-      // Gathers what is full for the whole step, which profiles count as a part of the forward.
+      // Gathers the groups that stay gathered for the whole step. Profiles count this as a part of the forward.
       if (i == 0) model.begin_step();
       model.set_last_micro_batch(i + 1 == batches.size());
       loss = task.loss(batches[i], loss_scale, dropout_key);

@@ -27,7 +27,7 @@ using sharding::FlatLayout;
 using sharding::ShardedParameterGroup;
 using sharding::SlotPool;
 
-// Each rank makes the values of its own shard only: the full model exists nowhere.
+// Each rank initializes its own shard only. The full model exists on no rank.
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
                 int64_t layers) {
   Tensor shard = group.master().cpu();
@@ -44,14 +44,14 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
   if (group.compute_copy().defined()) group.compute_copy().copy_(shard);
 }
 
-// A layer that turns the stream into its own type. What follows the layers does so, too.
+// Wraps a layer so that it casts the stream to its own type. The modules after the layers cast it too.
 modules::Layer in_its_type(modules::Layer layer, FloatType own) {
   return [type = scalar_type(own), layer = std::move(layer)](const Stream& stream, const StepContext& context) {
     return layer(modules::in_type(stream, type), context);
   };
 }
 
-// A layer of streams as the sharding sees it: tensors in, tensors out.
+// Adapts a layer of streams to the sharding, whose layers take and return tensors.
 modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullyShardedLayers& layers) {
   return [layer = std::move(layer), index, &layers](const Stream& stream, const StepContext& context) {
     const auto outputs = layers.run(index, {stream.residual, stream.branch}, [&](const std::vector<Tensor>& inputs) {
@@ -186,7 +186,8 @@ Tensor ShardedModel::parameter(const std::string& name) const {
 
 void ShardedModel::begin_step() {
   for (auto* group : groups_) group->begin_step();
-  // In the order of their use: an untied head is not needed before the layers, and is gathered after the first of them.
+  // Groups are gathered in the order of their use. An untied head is not needed before the layers, so it is gathered
+  // after the first of them.
   if (root_ != nullptr) root_->start_unshard();
   layers_->start_forward();
   if (head_ != nullptr) head_->start_unshard();
@@ -195,7 +196,7 @@ void ShardedModel::begin_step() {
 
 void ShardedModel::finish_backward() {
   layers_->finish_backward();
-  start_reduce_of_the_head();  // unless the backward did
+  start_reduce_of_the_head();  // if the backward did not do it
   head_is_reduced_ = false;
   if (root_ != nullptr) root_->start_reduce(last_micro_batch_);
   if (!last_micro_batch_) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Spreads a task's model over ranks: the one place where modules and sharding meet.
+// Shards a task's model over ranks: the one place where modules and sharding meet.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,19 +21,19 @@
 
 namespace strata::trainer {
 
-// The parameters of a model in groups, as it declares them: the root (embedding, final norm, tied head) and an untied
-// head are in full from the beginning of a step to its end, in buffers of their own; layers take turns in slots.
+// The parameters of a model in the groups that it declares. The root (embedding, final norm, tied head) and an untied
+// head stay gathered for the whole step, in buffers of their own. Layers share the slots of a pool.
 class ShardedModel {
  public:
   struct Options {
     at::Device device = at::kCPU;
-    bool poison_slots = false;    // released slots are filled with NaN: for tests
-    Task::WrapLayer around = {};  // goes around each layer, inside of sharding: timing, faults
-    bool initialized = true;      // false: weights stay zero, where only sizes and times matter
-    bool recomputes = true;       // false: `around` decides what layers recompute, not gradient_checkpointing
+    bool poison_slots = false;    // fills released slots with NaN, for tests
+    Task::WrapLayer around = {};  // wraps each layer, inside of sharding: timing, faults
+    bool initialized = true;      // false: weights stay zero, if only sizes and times matter
+    bool recomputes = true;  // false: `around` decides what layers recompute, and gradient_checkpointing is ignored
   };
-  // Makes the groups, initializes them, builds the task's model on their parameters and wraps its layers. The mesh and
-  // the task must outlive this.
+  // Constructs and initializes the groups, builds the task's model on their parameters and wraps its layers. The mesh
+  // and the task must outlive this object.
   ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options);
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
@@ -41,17 +41,18 @@ class ShardedModel {
 
   void begin_step();
   void set_last_micro_batch(bool last) { last_micro_batch_ = last, layers_->set_last_micro_batch(last); }
-  // After each backward; after that of the last micro-batch it waits for all gradients.
+  // Call it after each backward. After that of the last micro-batch it waits for all gradients.
   void finish_backward();
-  // Gives full parameters back: they are about to change, or a forward without backward is over.
+  // Reshards the parameters, before they change or after a forward without backward.
   void reshard();
 
-  // One for each group of declared_model(), in its order.
+  // One group for each group of declared_model(), in the same order.
   const std::vector<sharding::ShardedParameterGroup*>& groups() const { return groups_; }
-  // Called for each group when its gradients are complete on this rank and not yet reduced. Empty: nobody looks.
+  // `observe` is called for each group when its gradients are complete on this rank, before they are reduced. Empty:
+  // nothing is called.
   void set_before_reduce(sharding::ShardedParameterGroup::BeforeReduce observe);
 
-  // Bytes that were allocated for parameters and gradients: shards and slots.
+  // Bytes that are allocated for parameters and gradients: shards and slots.
   int64_t bytes() const;
   // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
   int64_t bytes_of_task() const { return bytes_of_task_; }
@@ -61,8 +62,8 @@ class ShardedModel {
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
   sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
   void add_group(const BufferRules& rules, const modules::ParameterGroup& parameters);
-  // Around the last layer: behind it comes an untied head, whose weight was on its way meanwhile, and whose gradient is
-  // complete when the backward comes back here.
+  // Wraps the last layer, because an untied head comes after it. The head was gathered during the layers, and its
+  // gradient is complete when the backward returns to the last layer.
   modules::Layer before_the_head(modules::Layer layer);
   void start_reduce_of_the_head();
   Tensor parameter(const std::string& name) const;
@@ -71,10 +72,10 @@ class ShardedModel {
   const sharding::DeviceMesh& mesh_;
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
-  std::map<FloatType, sharding::SlotPool*> weight_slots_, gradient_slots_;  // those that layers share
+  std::map<FloatType, sharding::SlotPool*> weight_slots_, gradient_slots_;  // the pools that layers share
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_;
-  sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null where the table has none
+  sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
   bool last_micro_batch_ = true, head_is_reduced_ = false;
   int64_t bytes_of_task_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using modules::Scope;
 
-// As the tasks construct them.
+// The models are constructed as the tasks construct them.
 void construct(const modules::TransformerConfig& model, const TrainerConfig& config, const Scope& scope) {
   modules::Transformer(model, scope, module_use(config).head_and_loss_are_one);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the model of a run is made of, as its own constructors declare it. No data are read for it.
+// Groups and modules of a run's model, as its own constructors declare them. No data are read for it.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,9 @@
 namespace strata::trainer {
 
 struct DeclaredModel {
-  std::vector<modules::ParameterGroup> groups;  // in the order of the model; parameters in that of their flat buffer
-  std::vector<modules::Module> modules;         // as used_modules() has them: the first one has no name
+  // Groups are in the order of the model, parameters in the order of their flat buffer.
+  std::vector<modules::ParameterGroup> groups;
+  std::vector<modules::Module> modules;  // as in used_modules(): the first one has no name
 };
 
 DeclaredModel declared_model(const TrainerConfig& config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tasks on graphs put into a micro-batch.
+// The content of a micro-batch for tasks on graphs.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 namespace strata::trainer {
 
 struct GraphBatch {
-  Tensor inputs;  // int64 [nodes] of the whole graph, or their features [nodes, D]
+  Tensor inputs;  // int64 [nodes], numbers in the whole graph, or features [nodes, D]
   Tensor labels;  // int64
-  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, in another size each time
+  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, with another size each time
 };
 
 inline GraphBatch with_each(const GraphBatch& batch, const ReplaceTensor& replaced) {

@@ -24,8 +24,8 @@ GraphClassification::GraphClassification(const modules::GraphNetworkConfig& mode
       rows_(rows_for(model_config_, graphs_)),
       evaluated_(graphs_.test.defined() ? at::cat({graphs_.validation, graphs_.test}) : graphs_.validation) {}
 
-// The rows of a step are those of the nodes of its graphs, one after another: dropout's masks do not depend on how they
-// are spread over ranks and micro-batches.
+// The rows of a step are the nodes of its graphs, one graph after another. So dropout masks do not depend on how graphs
+// are split over ranks and micro-batches.
 MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t count) const {
   const int64_t in_step = first_sample % settings_.batch;
   const Tensor before = drawn(graphs_.train, first_sample - in_step, in_step);
@@ -37,7 +37,7 @@ MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t c
   const int64_t validated = graphs_.validation.size(0);
   if (end < evaluated_.size(0)) end = std::min(end, validated);
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  // Layers have collectives: a rank without graphs computes one, which counts nothing.
+  // Layers may have collectives, so a rank without graphs computes one graph that does not count.
   const int64_t first = there > 0 ? first_sample : 0;
   const Tensor graphs = evaluated_.slice(0, first, first + std::max<int64_t>(there, 1));
   const Tensor labels = at::full({2, graphs.size(0)}, kIgnoredLabel, at::kLong);

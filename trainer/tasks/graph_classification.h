@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One label out of several for each of many small graphs.
+// Classification of many small graphs: one label per graph.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,18 @@
 
 namespace strata::trainer {
 
-// A sample is a graph. Those of a batch are one graph without edges between them.
+// A sample is a graph. The graphs of a batch form one graph without edges between them.
 class GraphClassification : public GraphTask {
  public:
-  // Of many graphs with dense features.
+  // `graphs` holds many graphs with dense features.
   GraphClassification(const modules::GraphNetworkConfig& model, GraphData graphs, const TaskSettings& settings);
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "graphs"; }
 
-  // The graphs for validation, then those for the test, which are evaluated all together or not at all.
+  // The evaluated graphs are those for validation, then those of the test set. The test set is evaluated as a whole or
+  // not at all.
   int64_t evaluation_samples() const override { return evaluated_.size(0); }
   int64_t evaluation_items(int64_t samples) const override { return std::min(samples, graphs_.validation.size(0)); }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
@@ -35,8 +36,8 @@ class GraphClassification : public GraphTask {
   Tensor logits(const GraphBatch& batch, const Tensor& dropout_key) const;
 
   GraphData graphs_;
-  SparseRows rows_;   // of all graphs, as the convolutions want them
-  Tensor evaluated_;  // int64, graphs
+  SparseRows rows_;   // of all graphs, in the form that the convolutions need
+  Tensor evaluated_;  // int64, numbers of graphs
 };
 
 }  // namespace strata::trainer

@@ -93,7 +93,7 @@ Tensor GraphTask::label_loss(const Tensor& scores, const Tensor& labels, const T
 
 Tensor GraphTask::label_sums(const Tensor& scores, const Tensor& validation_labels, const Tensor& test_labels) const {
   const Tensor guess = at::argmax(scores, 1), one = at::ones({}, scores.options().dtype(at::kFloat));
-  // Behind the guess: a level may make the gradient in the memory of the scores.
+  // The loss comes after the argmax, because a level may write the gradient into the memory of the scores.
   std::vector<Tensor> sums = {label_loss(scores, validation_labels, one), guess.eq(validation_labels).sum()};
   if (test_labels.defined()) {
     sums.push_back(guess.eq(test_labels).sum());

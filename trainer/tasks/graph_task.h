@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tasks on graphs share: a graph network, and one label out of several as the target.
+// The common part of tasks on graphs: a graph network that gives one label per node or graph.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace strata::trainer {
 
-// On the CPU.
+// Returns the rows as a graph on the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 
 class GraphTask : public Task, public HasGraphSizes {
@@ -25,22 +25,23 @@ class GraphTask : public Task, public HasGraphSizes {
   std::string data_fingerprint() const override { return fingerprint_; }
 
  protected:
-  // Throws Error (data) for what is wrong with the graph, or does not fit the model.
+  // Throws Error (data) if the graph is damaged or does not fit the model.
   GraphTask(const modules::GraphNetworkConfig& model, const GraphData& graph, const TaskSettings& settings);
 
-  // Of a batch with a graph of its own.
+  // Returns the sizes of a batch that has a graph of its own.
   static GraphSizes sizes_of(const GraphBatch& batch);
 
-  // `count` of the items, from `first_sample` on of the endless order in which each is there once in an epoch.
+  // Returns `count` of the items, from `first_sample` on, in an endless random order. Every item occurs once in an
+  // epoch.
   Tensor drawn(const Tensor& items, int64_t first_sample, int64_t count) const;
 
-  // Of dense features: that of the parameters that they meet first.
+  // Returns the type of dense features: the compute type of the group that reads them.
   at::ScalarType feature_type() const;
 
   Tensor scores_of(const Tensor& features, std::shared_ptr<const modules::GraphStep> graph,
                    const Tensor& dropout_key) const;
-  // See Task::loss and evaluation_sums: of losses, and of the items whose label is the first guess; where there are
-  // labels for the test, also of those items of it, and of all of it.
+  // See Task::loss and Task::evaluation_sums. The sums are the losses and the correct predictions of validation items.
+  // If there are test labels, the correct predictions and the number of test items follow.
   Tensor label_loss(const Tensor& scores, const Tensor& labels, const Tensor& scale) const;
   Tensor label_sums(const Tensor& scores, const Tensor& validation_labels, const Tensor& test_labels) const;
 
@@ -49,7 +50,7 @@ class GraphTask : public Task, public HasGraphSizes {
   std::unique_ptr<modules::GraphNetwork> model_;
 
  private:
-  kernels::Level loss_level_ = {};  // from build_model on
+  kernels::Level loss_level_ = {};  // set by build_model
   std::string fingerprint_;
 };
 

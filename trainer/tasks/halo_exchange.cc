@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// N own nodes, H nodes of the halo, S nodes that are sent, D width
+// N own nodes, H nodes of the halo, S sent nodes, D width
 #include "trainer/tasks/halo_exchange.h"
 
 #include <ATen/ops/add.h>
@@ -23,11 +23,11 @@ struct HaloExchange::Plan {
   sharding::Communicator& world;
   kernels::Level level;
   int64_t halo;
-  std::vector<int64_t> receive_counts, send_counts;  // nodes
-  Tensor sent;                                       // int64 [S]: own nodes
-  kernels::NeighborGraph returned;                   // from what comes back to the own nodes that it belongs to
+  std::vector<int64_t> receive_counts, send_counts;  // numbers of nodes, by rank
+  Tensor sent;                                       // int64 [S]: indices of own nodes
+  kernels::NeighborGraph returned;  // edges from returned gradients to the own nodes that they belong to
 
-  // Elements of rows of this width.
+  // Converts numbers of rows to numbers of elements.
   static std::vector<int64_t> elements(const std::vector<int64_t>& rows, int64_t width) {
     std::vector<int64_t> result;
     for (const int64_t count : rows) result.push_back(count * width);

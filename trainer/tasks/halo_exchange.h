@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Brings each rank the rows of the nodes that it needs and others have, and their gradients back.
+// Exchanges the halo of a graph that is split over ranks: rows of nodes in the forward, their gradients in the
+// backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +15,11 @@ namespace strata::trainer {
 
 class HaloExchange {
  public:
-  // The communicator must outlive this and every backward.
+  // The communicator must outlive this object and every backward.
   HaloExchange(const GraphPart& part, sharding::Communicator& world, kernels::Level level);
 
-  // x [own nodes, D] -> [own nodes + halo, D]. Collective, and so is its backward, which adds what comes back in the
-  // order of the ranks.
+  // x [own nodes, D] -> [own nodes + halo, D]. Collective, and so is its backward, which adds the returned gradients in
+  // rank order.
   at::Tensor operator()(const at::Tensor& x) const;
 
   struct Plan;

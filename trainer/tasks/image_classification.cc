@@ -91,7 +91,7 @@ Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
   const Tensor guesses = std::get<1>(at::topk(scores, std::min(kGuesses, scores.size(1)), 1));
   const Tensor right = guesses.eq(labels);
   const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
-  // Last: a level may make the gradient in the memory of the scores.
+  // The loss comes last, because a level may write the gradient into the memory of the scores.
   const Tensor loss =
       kernels::cross_entropy(scores, images.labels, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
   return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble)});
@@ -136,7 +136,7 @@ Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, c
   const Tensor scores = logits(images, batch.first_sample, dropout_key);
   if (!images.share.defined()) return part(scores, images.labels, scale);
   const Tensor share = images.share.mean();
-  // A copy, because a level may make the gradient in the memory of the scores.
+  // The scores are cloned, because a level may write the gradient into their memory.
   const Tensor first = part(scores.clone(), images.labels, scale * share);
   return first + part(scores, swapped_in_pairs(images.labels), scale * (1 - share));
 }

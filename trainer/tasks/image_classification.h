@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One label out of several for each image.
+// Image classification: one label per image.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace strata::trainer {
 
 struct MixedImages {
-  Tensor images;      // uint8 [B, C, H, W]: pixels, which become numbers and are mixed on the device
+  Tensor images;      // uint8 [B, C, H, W]: pixels, which are normalized and mixed on the device
   Tensor labels;      // int64 [B]
-  Tensor share = {};  // fp32 [H, W]: images are mixed in pairs, see data/images/image_mixing.h; undefined: they are not
+  Tensor share = {};  // fp32 [H, W]: weight of an image in its pair, see image_mixing.h; undefined: no mixing
 };
 inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& replaced) {
   const auto& [images, labels, share] = batch;
@@ -24,7 +24,7 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
 
 class ImageClassification : public Task, public FindsBadSamples {
  public:
-  // Throws Error (data), see open_images.
+  // Throws Error (data) as open_images does.
   ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
                       const TaskSettings& settings);
   // Without images, see make_task_without_data.
@@ -42,7 +42,7 @@ class ImageClassification : public Task, public FindsBadSamples {
   int64_t evaluation_samples() const override { return images_.validation->count(); }
   int64_t evaluation_items(int64_t samples) const override { return samples; }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
-  // Of the losses without label smoothing, of the images whose label is the first guess, or among the first five.
+  // The sums are: losses without label smoothing, correct predictions, and images whose label is among the first five.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A micro-batch: tensors whose meaning only their task knows, and the place of their samples in the step.
+// A micro-batch: tensors whose meaning only their task knows, and the position of its samples in the step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,11 +17,11 @@ namespace strata::trainer {
 
 using at::Tensor;
 
-// Gives what a tensor is replaced by.
+// Returns the replacement of a tensor.
 using ReplaceTensor = std::function<Tensor(const Tensor&)>;
 
-// What a task puts into a micro-batch: with_each gives the same with each of its tensors replaced, always in the same
-// order. It takes the content apart by a structured binding, so that a new tensor does not compile until it is there.
+// A type that a task can put into a micro-batch. with_each(content, replaced) returns a copy with each tensor replaced,
+// always in the same order. It uses a structured binding, so that a new tensor does not compile until it is listed.
 template <class Content>
 concept BatchContent = requires(const Content& content, const ReplaceTensor& replaced) {
   { with_each(content, replaced) } -> std::same_as<Content>;
@@ -39,7 +39,7 @@ class MicroBatch {
   MicroBatch(Content content, int64_t first_sample = 0)
       : first_sample(first_sample), held_(std::make_shared<const Of<Content>>(std::move(content))) {}
 
-  // What the task put in; throws when it was of another type.
+  // Returns the content. Throws if it has another type.
   template <BatchContent Content>
   const Content& as() const {
     const auto* held = dynamic_cast<const Of<Content>*>(held_.get());
@@ -47,7 +47,7 @@ class MicroBatch {
     return held->content;
   }
 
-  // The same batch with each of its tensors replaced that is defined.
+  // Returns the same batch with each defined tensor replaced.
   MicroBatch with_each(const ReplaceTensor& replaced) const {
     MicroBatch result = *this;
     if (held_) result.held_ = held_->with_each([&](const Tensor& t) { return t.defined() ? replaced(t) : t; });
@@ -58,14 +58,14 @@ class MicroBatch {
     with_each([&](const Tensor& tensor) { return all.emplace_back(tensor); });
     return all;
   }
-  // The same batch in the tensors of `places`, which are of the same shapes.
+  // Copies the batch into the tensors of `places`, which have the same shapes, and returns it there.
   MicroBatch copied_to(const MicroBatch& places) const {
     const std::vector<Tensor> all = places.tensors();
     auto next = all.begin();
     return with_each([&](const Tensor& tensor) { return (next++)->copy_(tensor, /*non_blocking=*/true); });
   }
 
-  int64_t first_sample = 0;  // of the step, over all ranks: randomness is keyed by it
+  int64_t first_sample = 0;  // of the step, over all ranks; random choices are keyed by it
 
  private:
   struct Held {

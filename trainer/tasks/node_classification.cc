@@ -15,11 +15,11 @@
 namespace strata::trainer {
 namespace {
 
-constexpr uint64_t kNeighbors = 1;  // a stream of random choices beside that of the order
-// Dropout's masks are drawn by the rows of a micro-batch: those of different ones shall not meet.
+constexpr uint64_t kNeighbors = 1;  // the random stream for neighbors, apart from that of the sample order
+// Dropout masks depend on rows. Different micro-batches of a step get disjoint ranges of rows.
 constexpr int64_t kRowsOfSample = int64_t{1} << 24;
 
-// What the whole graph is asked for by: it is on the device already.
+// The request for the whole graph, which is on the device already.
 MicroBatch whole_graph() { return GraphBatch{at::zeros({1}, at::kLong), at::zeros({1}, at::kLong)}; }
 
 }  // namespace
@@ -50,7 +50,7 @@ void NodeClassification::build_model(const modules::Scope& scope, at::Device dev
         weighted_graph(rows_between(graph_.sparse_features, part_.begin, part_.end), graph_.features).to(device);
   } else {
     Tensor features = graph_.dense_features.slice(0, part_.begin, part_.end);
-    // What is not learnt is not exchanged.
+    // Input features do not change, so the halo's features are stored here and not exchanged in each step.
     if (!model_config_.has_projection()) {
       features = at::cat({features, graph_.dense_features.index_select(0, part_.halo)});
     }
@@ -91,7 +91,7 @@ MicroBatch NodeClassification::training_batch(int64_t first_sample, int64_t coun
   return sampler_ ? sampled_batch(first_sample, count) : whole_graph();
 }
 
-// Every training node once in an epoch, in an order of its own.
+// Every training node occurs once in an epoch, in a random order per epoch.
 MicroBatch NodeClassification::sampled_batch(int64_t first_sample, int64_t count) const {
   const Tensor seeds = drawn(graph_.train, first_sample, count);
   const int64_t step = first_sample / settings_.batch;
@@ -123,7 +123,7 @@ Tensor NodeClassification::loss(const MicroBatch& batch, const Tensor& scale, co
   return label_loss(scores_of(features, graph, dropout_key), labels, scale);
 }
 
-// The labels of those of these nodes that are this rank's; all others are ignored.
+// Returns the labels of this rank's nodes that are in `split`. All other nodes are ignored.
 Tensor NodeClassification::targets_of(const Tensor& split) const {
   const Tensor all = at::full({graph_.nodes}, kIgnoredLabel, at::kLong);
   all.index_copy_(0, split, graph_.labels.index_select(0, split));

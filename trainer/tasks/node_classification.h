@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One label out of several for each node of a graph.
+// Node classification: one label per node of a graph.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,19 @@
 
 namespace strata::trainer {
 
-// A sample is the whole graph, of which each rank has its part; what is learnt from are the labels of the nodes for
-// training. With sampled neighbors a sample is such a node, and only evaluations see the whole graph.
+// A sample is the whole graph, and each rank computes its part of it; the loss counts the training nodes. With sampled
+// neighbors, a sample is one training node, and only evaluations use the whole graph.
 class NodeClassification : public GraphTask, public SharesSamples {
  public:
-  // The order says which ranks compute what. fan_outs: how many neighbors are sampled; empty: none are.
+  // `order` decides which rank computes which nodes. fan_outs: number of sampled neighbors per layer; empty: neighbors
+  // are not sampled.
   NodeClassification(const modules::GraphNetworkConfig& model, const GraphData& graph, GraphOrder order,
                      const std::vector<int64_t>& fan_outs, const TaskSettings& settings);
 
   void share_samples(sharding::Communicator& world) override { world_ = &world; }
   void build_model(const modules::Scope& scope, at::Device device) override;
 
-  // Nothing, where the graph is on the device already; or what the sampler found.
+  // Returns an empty request if the graph is on the device already, otherwise the result of the sampler.
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   int64_t items_per_sample() const override { return sampler_ ? 1 : graph_.train.size(0); }
   std::string item_name() const override { return "nodes"; }
@@ -46,10 +47,10 @@ class NodeClassification : public GraphTask, public SharesSamples {
   std::optional<NeighborSampler> sampler_;
   sharding::Communicator* world_ = nullptr;
   GraphPart part_;  // of this rank
-  // On the device, of the own nodes.
+  // The graph of the own nodes, on the device.
   std::shared_ptr<const modules::GraphStep> step_;
   Tensor features_, train_targets_, validation_targets_, test_targets_;  // targets: int64 [own nodes]
-  Tensor all_features_;  // dense ones of all nodes, where neighbors are sampled
+  Tensor all_features_;  // dense features of all nodes, if neighbors are sampled
 };
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The images that a configuration names.
+// Opens the images that a configuration names.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,12 @@ namespace strata::trainer {
 
 struct ImageSets {
   std::unique_ptr<ImageSet> training, validation;
-  std::vector<Normalization> normalization;  // of each channel, for both
-  std::optional<double> bad_share = {};      // of all of them that may be unreadable; nothing: none can be
+  std::vector<Normalization> normalization;  // of each channel, the same for both sets
+  // Share of all images that may be unreadable. Nothing: the files were checked as a whole, so every image is readable.
+  std::optional<double> bad_share = {};
 };
 
-// Throws Error (data) for what is wrong with them as a whole.
+// Throws Error (data) if the data as a whole cannot be used.
 ImageSets open_images(const modules::VisionTransformerConfig& model, const DataConfig& data);
 
 }  // namespace strata::trainer

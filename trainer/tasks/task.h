@@ -31,7 +31,7 @@ class Task {
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
 
-  // The `count` samples from `first_sample` on of the endless training order.
+  // Returns `count` samples of the endless training order, from `first_sample` on.
   virtual MicroBatch training_batch(int64_t first_sample, int64_t count) const = 0;
   // A batch of the same shapes and types. A task without data returns tensors of device meta.
   virtual MicroBatch example_batch(int64_t count) const { return training_batch(0, count); }
@@ -40,24 +40,25 @@ class Task {
   virtual std::string item_name() const = 0;
 
   virtual int64_t evaluation_samples() const = 0;
-  // In the first `samples` of them.
+  // Returns the number of items in the first `samples` evaluation samples.
   virtual int64_t evaluation_items(int64_t samples) const = 0;
-  // `count` samples from `first_sample` on; those from `end` on, at most evaluation_samples(), count nothing.
+  // Returns `count` samples from `first_sample` on. Samples from `end` on count nothing; `end` is at most
+  // evaluation_samples().
   virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;
-  // fp64 [n], summed over the items of the batch: the losses in nats, then whatever else metrics() wants the mean of.
-  // Without gradients.
+  // Returns fp64 [n], sums over the items of the batch: first the losses in nats, then the values whose means metrics()
+  // needs. No gradients are computed.
   virtual Tensor evaluation_sums(const MicroBatch& batch) const = 0;
-  // What an evaluation reports besides its mean loss, from the means over all of its items of what is summed above.
+  // Returns the metrics other than the mean loss. `means` are the sums above divided by the number of items.
   virtual std::map<std::string, double> metrics(const std::vector<double>& means) const = 0;
 
-  // scale * sum of the losses of the items; `dropout_key` undefined: no dropout.
+  // Returns scale * sum of the losses of the items. `dropout_key` undefined: no dropout.
   virtual Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const = 0;
 
-  // Identifies the data: equal on all ranks, kept in checkpoints.
+  // Identifies the data. It is equal on all ranks and stored in checkpoints.
   virtual std::string data_fingerprint() const = 0;
 };
 
-// The task for a configuration.
+// Returns the task of a configuration.
 std::unique_ptr<Task> make_task(const TrainerConfig& config);
 
 // The task for a configuration whose data are not read: only build_model, wrap_layers, example_batch and loss may be

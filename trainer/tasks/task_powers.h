@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What some tasks can besides. Whoever uses a power asks a task for it once, at the start, by dynamic_cast.
+// Optional powers of tasks. A user of a power asks a task for it once, at the start, by dynamic_cast.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,29 @@
 
 namespace strata::trainer {
 
-// All ranks share each sample: each computes its part of it.
+// The ranks share each sample: each rank computes its part of it.
 class SharesSamples {
  public:
   virtual ~SharesSamples() = default;
-  // Called once, before build_model, with all ranks. The communicator outlives the task.
+  // Called once, before build_model, with the communicator of all ranks, which outlives the task.
   virtual void share_samples(sharding::Communicator& world) = 0;
 };
 
-// Some of its data may turn out to be unusable while it is read.
+// The data may have samples that turn out to be unusable only when they are read.
 class FindsBadSamples {
  public:
   virtual ~FindsBadSamples() = default;
-  // What this rank has found and has not reported yet: a line for each sample.
+  // Returns the bad samples that this rank has found and not yet returned: a line for each.
   virtual std::vector<std::string> take_bad_samples() const = 0;
   struct Limit {
     int64_t most = 0;
-    std::string rule;  // what the limit comes from, for the message
+    std::string rule;  // the source of the limit, for the message
   };
-  // Bad samples are left out until they are too many on all ranks. Nothing: these data were checked as a whole.
+  // Bad samples are skipped until there are too many on all ranks. Returns nothing if the data were checked as a whole.
   virtual std::optional<Limit> bad_sample_limit() const = 0;
 };
 
-// Its samples are graphs, or nodes of one.
+// The samples are graphs or nodes of a graph.
 class HasGraphSizes {
  public:
   virtual ~HasGraphSizes() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a task reads of a run besides its model and its data.
+// The values of a run that a task reads, apart from its model and its data.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace strata::trainer {
 struct TaskSettings {
   uint64_t seed = 1;
   int64_t ranks = 1;
-  int64_t batch = 0;            // samples of a step, over all ranks
-  int64_t micro_batch = 0;      // samples of a rank and forward
-  modules::ModuleUse use = {};  // ops that the run fuses or leaves to the task
+  int64_t batch = 0;            // samples per step, over all ranks
+  int64_t micro_batch = 0;      // samples per rank and forward
+  modules::ModuleUse use = {};  // ops that the run fuses, or leaves to the task
   PrecisionConfig precision = {};
 };
 

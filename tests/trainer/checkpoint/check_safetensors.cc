@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Says of every file named on its input whether it is a safetensors file: "accepted", or why not.
+// Checks each file that its input names. Prints "accepted", or why the file is not a safetensors file.
 #include <iostream>
 #include <string>
 

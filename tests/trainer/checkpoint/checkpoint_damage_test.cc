@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whatever happens to the bytes of a checkpoint, it is noticed, the file is named, and the one before is used.
+// Checks damage of checkpoints: whichever bytes change, the damaged file is reported and the checkpoint before is used.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,14 +22,14 @@ void write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), bytes.size());
 }
 
-// The hash line made right again, so that what stands above it is judged and not the hash.
+// Corrects the hash line, so that the other checks find the damage and not the hash.
 std::string with_hash(std::string manifest) {
   const size_t body = manifest.rfind(",\n\"sha256\": \"");
   manifest.resize(body);
   return manifest + ",\n\"sha256\": \"" + sha256(manifest) + "\"\n}\n";
 }
 
-// Two good checkpoints of two ranks, of steps 10 and 20; each test damages the newer one.
+// Two good checkpoints of two ranks, at steps 10 and 20. Each test damages the newer one.
 class CheckpointDamage : public testing::Test {
  protected:
   CheckpointDamage() {
@@ -40,7 +40,7 @@ class CheckpointDamage : public testing::Test {
     return folder_.path() + "/" + checkpoint_folder_name(step) + "/" + name;
   }
 
-  // The older one is used, and the note about the newer one names `named` and says `why`.
+  // The older one is used, and the note about the newer one contains `named` and `why`.
   void expect_rejected(const std::string& named, const std::string& why = "") const {
     const auto found = find_checkpoint({.folder = folder_.path()}, {});
     ASSERT_TRUE(found.has_value());
@@ -108,14 +108,14 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   fs::rename(first, kept);
   fs::rename(second, first);
   fs::rename(kept, second);
-  expect_rejected("rank-0000");  // swapped: differ in size or, of equal size, in hash
+  expect_rejected("rank-0000");  // swapped files differ in size or in hash
   fs::rename(first, kept);
   fs::rename(second, first);
   fs::rename(kept, second);
 
   const std::string good = read_file(first);
   write(first, read_file(path(kFiles[1], 10)));
-  expect_rejected(kFiles[1], "SHA-256");  // of another step, of the same size
+  expect_rejected(kFiles[1], "SHA-256");  // the file of another step, of the same size
   fs::remove(first);
   expect_rejected(kFiles[1], "No such file");
   fs::create_symlink(path(kFiles[1], 10), first);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A save is killed, and its system calls fail, at every call there is: the older or the new checkpoint loads, never a mixture."""
+"""Kills a save, and lets its system calls fail, at every call. Then the older or the new checkpoint loads, never a
+mixture."""
 
 import os
 import shutil
@@ -10,13 +11,13 @@ import unittest
 PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 ALL = "STRATA_TEST_ALL" in os.environ
 
-# Every call by which a save changes the disk or may learn that it could not. strace counts each of them by itself and in
-# each thread by itself: the n-th of every kind, with both places to begin from, is every call.
+# All calls by which a save changes the disk or may learn that it could not. strace counts each kind of call and each
+# thread separately. So the n-th calls of every kind, from both starts, are all calls.
 CALLS = "openat write fdatasync fsync close rename mkdir symlink unlink unlinkat rmdir".split()
 
 
 class Process:
-    """checkpoint_process: one line asked, one line answered."""
+    """The program checkpoint_process. It answers each line with one line."""
 
     def __init__(self):
         self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -35,7 +36,8 @@ class Process:
         self.process.stdout.close()
 
     def disturbed(self, command, injection, trace):
-        """What the child answers when strace does this to it; the calls go into the file `trace`."""
+        """Returns the answers of the child under this injection of strace. The calls are written to the file
+        `trace`."""
         child = self.ask(command)
         pid = child.removeprefix("child ")
         strace = subprocess.Popen(
@@ -78,7 +80,7 @@ class CheckpointFaultsTest(unittest.TestCase):
         shutil.rmtree(self.folder)
 
     def disturb(self, when, injection, ranks=2):
-        """Step 30 is saved where 10 and 20 are. How it ended, and whether there was such a call at all."""
+        """Saves step 30 next to steps 10 and 20. Returns how it ended, and if there was such a call at all."""
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         shutil.copytree(self.template + "/checkpoints", self.checkpoints, symlinks=True)
         trace = self.folder + "/trace"
@@ -87,7 +89,7 @@ class CheckpointFaultsTest(unittest.TestCase):
             return end, end.startswith("signal") or "(INJECTED)" in file.read()
 
     def at_every_call(self, injection, expect, ranks=2):
-        """Disturbs one call after the other; `expect` judges how each ended."""
+        """Disturbs one call after the other. `expect` checks how each of them ended."""
         for when in ("start", "commit"):
             for call in CALLS:
                 for n in range(1, 100):
@@ -127,7 +129,7 @@ class CheckpointFaultsTest(unittest.TestCase):
         def expect(end):
             self.assertIn(end, ends)
             ends[end] += 1
-            # What is tidied up after the commit may fail: the checkpoint is there all the same.
+            # The clean-up after the commit may fail; the checkpoint exists all the same.
             self.assertEqual(self.newest(), "step 30" if end == "exit 0" else "step 20")
             if end == "exit 1":
                 self.assertEqual(self.leftovers(), [])
@@ -148,7 +150,7 @@ class CheckpointFaultsTest(unittest.TestCase):
                 with self.subTest(calls=calls, when=when):
                     end, _ = self.disturb(when, f"{calls}:error=ENOSPC")
                     if calls == "mkdir" and when == "commit":
-                        self.assertEqual(end, "exit 0")  # all folders are made by then
+                        self.assertEqual(end, "exit 0")  # all folders exist by then
                         continue
                     self.assertEqual(end, "exit 1")
                     self.assertEqual(self.newest(), "step 20")
@@ -162,6 +164,6 @@ class CheckpointFaultsTest(unittest.TestCase):
         words = answers[0].split()
         times = dict(zip(words[0::2], map(float, words[1::2])))
         print(times)
-        self.assertGreater(times.pop("both_saves"), 4000)  # each waits for the disk four times
+        self.assertGreater(times.pop("both_saves"), 4000)  # each save waits for the disk four times
         for name, milliseconds in times.items():
             self.assertLess(milliseconds, 250, name)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A process that saves and checks on command, and forks a child for each save that is to be disturbed from outside: the
-// child stops itself, a tracer attaches, and lets it go on. One start of LibTorch serves hundreds of saves.
+// A process that saves and checks on command. For each save that is to be disturbed from outside it forks a child: the
+// child stops itself, a tracer attaches, and lets it continue. One start of LibTorch serves hundreds of saves.
 //
 //   save FOLDER STEP RANKS          -> committed
 //   disturb FOLDER STEP RANKS WHEN  -> child PID; after it has ended: exit CODE | signal NUMBER
 //                                      WHEN = start | commit: where the child stops itself
 //   time FOLDER STEP MEGABYTES      -> child PID; NAME MILLISECONDS ... of two saves; exit CODE
-//   check FOLDER                    -> step STEP, once its contents were compared with what was saved
+//   check FOLDER                    -> step STEP, after its contents were compared with what was saved
 //   clean FOLDER                    -> clean: as the next start of a run does
-// Whatever fails answers: error TEXT.
+// Any failure answers: error TEXT.
 #include <ATen/ops/full.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -40,17 +40,18 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-// 0: committed. 1: failed as it should, with a sentence.
+// Returns 0 if it was committed, and 1 if it failed as it should, with a sentence.
 int save_disturbed(const std::string& folder, int64_t step, int size, const std::string& when) {
   if (when == "start") ::raise(SIGSTOP);
   int exit_code = 0;
-  std::atomic<int> written = 0;  // ranks whose file is
+  std::atomic<int> written = 0;  // ranks that have written their file
   try {
     run_ranks(size, [&](Ranks ranks) {
       int gathers = 0;
       const auto gather = ranks.gather;
       ranks.gather = [&, gather](const std::string& text) {
-        // The first is the constructor's; at the second that says anything this rank's file is written.
+        // The first gather is that of the constructor. When this rank gathers a text for the second time, its file is
+        // written.
         const bool says_written = !text.empty() && ++gathers == 2;
         if (says_written) ++written;
         if (says_written && when == "commit" && ranks.rank == 0) {
@@ -71,7 +72,8 @@ int save_disturbed(const std::string& folder, int64_t step, int size, const std:
   return exit_code;
 }
 
-// A run that polls at every step and saves twice: the second save has its memory already. What its thread waits for.
+// A run that polls at every step and saves twice; the second save reuses the memory of the first. Measures what its
+// thread waits for.
 int save_timed(const std::string& folder, int64_t step, int64_t megabytes) {
   const TensorPiece piece = {"weights/master", {megabytes * 250'000}, 0, at::full({megabytes * 250'000}, 1.5f)};
   CheckpointWriter writer({.folder = folder}, {});
@@ -99,7 +101,7 @@ int save_timed(const std::string& folder, int64_t step, int64_t megabytes) {
 void in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // where only ancestors may trace
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // for systems on which only ancestors may trace
     ::_exit(body());
   }
   int status = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Saving and loading as they should go: any number of ranks, what is kept, what a save costs, what happens when it
-// fails.
+// Checks saving and loading without damage: any number of ranks, the checkpoints that are kept, the cost of a save, and
+// failed saves.
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Counts, CheckpointRanks,
                            return std::to_string(info.param.saving) + "to" + std::to_string(info.param.loading);
                          });
 
-// Hash of the fp32 tensors over all ranks.
+// Returns the hash of the fp32 tensors over all ranks.
 std::string gathered_hash(const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
   nlohmann::json sums;
   for (const TensorPiece& piece : pieces) {
@@ -138,7 +138,7 @@ TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
   EXPECT_NE(found->notes[0].find("step-00000030/rank-00000.safetensors"), std::string::npos) << found->notes[0];
   EXPECT_NE(found->notes[2].find("20 steps are lost"), std::string::npos) << found->notes[2];
 
-  // Training comes to step 20 again: the damaged one gives way, the damaged one of step 30 too, the good ones stay.
+  // Training reaches step 20 again. The damaged checkpoints of steps 20 and 30 are removed, the good ones stay.
   CheckpointWriter writer({.folder = folder.path(), .keep = 2, .resumed_step = 10, .rejected = found->rejected}, {});
   writer.start_save(20, small_model(0, 1, 20), "");
   EXPECT_TRUE(writer.finish()->committed);
@@ -160,10 +160,10 @@ TEST(Checkpoint, RemovesWhatACrashHasLeft) {
 TEST(Checkpoint, TheSnapshotIsOfTheMomentOfTheSave) {
   const TemporaryFolder folder;
   CheckpointWriter writer({.folder = folder.path()}, {});
-  for (const int64_t step : {1, 2, 3}) {  // the buffers of the first are used again
+  for (const int64_t step : {1, 2, 3}) {  // the buffers of the first one are reused
     const auto pieces = small_model(0, 1, step);
     writer.start_save(step, pieces, "");
-    for (const TensorPiece& piece : pieces) piece.data.fill_(0);  // training goes on
+    for (const TensorPiece& piece : pieces) piece.data.fill_(0);  // training continues
     writer.finish();
     const auto loaded = small_model(0, 1, step, /*filled=*/false);
     load_checkpoint(*find_checkpoint({.folder = folder.path()}, {}), loaded, {});
@@ -178,7 +178,7 @@ TEST(Checkpoint, AStepIsSavedOnce) {
   EXPECT_FALSE(writer.in_flight());
   EXPECT_FALSE(writer.finish().has_value());
   writer.start_save(5, small_model(0, 1, 5), "");
-  EXPECT_THROW(writer.start_save(6, small_model(0, 1, 6), ""), Error);  // one save in flight
+  EXPECT_THROW(writer.start_save(6, small_model(0, 1, 6), ""), Error);  // only one save may be in flight
   EXPECT_TRUE(writer.finish()->committed);
   writer.start_save(5, small_model(0, 1, 5), "");
   EXPECT_FALSE(writer.in_flight());
@@ -204,12 +204,12 @@ TEST(Checkpoint, WhoWaitsForASlowRankGivesSignsOfLife) {
   run_ranks(2, [&](const Ranks& ranks) {
     CheckpointWriter writer({.folder = folder.path()}, ranks);
     auto pieces = small_model(ranks.rank, ranks.size, 7);
-    // 200 MB take 0.15 s and more to hash and to write.
+    // 200 MB take at least 0.15 s to hash and write.
     if (ranks.rank == 1) pieces.push_back({"large/master", {50'000'000}, 0, at::zeros({50'000'000})});
     writer.start_save(7, pieces, "");
     int signs = 0;
     EXPECT_TRUE(writer.finish([&] { ++signs; })->committed);
-    EXPECT_GT(signs, 2);  // so many are there without a wait: for the files and for the commit
+    EXPECT_GT(signs, 2);  // two signs come without any wait: for the files and for the commit
   });
 }
 
@@ -219,7 +219,7 @@ TEST(Checkpoint, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
     CheckpointWriter writer({.folder = folder.path()}, ranks);
     const auto save = [&](int64_t step, bool spoiled) {
       auto pieces = small_model(ranks.rank, ranks.size, step);
-      if (spoiled && ranks.rank == 1) pieces.push_back(pieces[0]);  // a tensor twice: refused while writing
+      if (spoiled && ranks.rank == 1) pieces.push_back(pieces[0]);  // the same tensor twice is refused while writing
       writer.start_save(step, pieces, "");
       return *writer.finish();
     };
@@ -229,7 +229,7 @@ TEST(Checkpoint, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
     EXPECT_NE(failed.message.find("rank 1: embedding.weight/master"), std::string::npos) << failed.message;
     EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
     EXPECT_FALSE(save(3, true).committed);
-    EXPECT_TRUE(save(4, false).committed);  // the count starts again
+    EXPECT_TRUE(save(4, false).committed);  // the count of failures starts again
     EXPECT_FALSE(save(5, true).committed);
     EXPECT_FALSE(save(6, true).committed);
     try {
@@ -292,9 +292,9 @@ TEST(Checkpoint, AnotherModelIsRefusedWithTheDifferences) {
   save_small_model(folder.path(), 2, 3);
   const auto found = find_checkpoint({.folder = folder.path()}, {});
   auto pieces = small_model(0, 1, 3, /*filled=*/false);
-  pieces[0].shape = {14, 7};                        // another vocabulary
+  pieces[0].shape = {14, 7};                        // another size of the vocabulary
   pieces[3].data = pieces[3].data.to(at::kDouble);  // another dtype
-  pieces.pop_back();                                // count
+  pieces.pop_back();                                // another number of tensors
   pieces.push_back({"blocks.1.norm1.weight/master", {5}, 0, at::zeros({5})});
   try {
     load_checkpoint(*found, pieces, {});

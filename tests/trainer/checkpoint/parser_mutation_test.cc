@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Many small damages, the same in every run, to all that is read of untrusted files: accepted in full or refused by an
-// Error that names the file, in bounded time, never anything else. Sanitizers make it a fuzzer.
+// Makes many small damages, the same in every run, to all untrusted files that are read. Each file is accepted in full
+// or refused by an Error that names it, in bounded time. With sanitizers this is a fuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -21,12 +21,12 @@
 namespace strata::trainer {
 namespace {
 
-// Processor seconds for one text, also where a sanitizer makes everything ten times slower.
+// Processor seconds for one text; enough for a sanitizer that makes everything ten times slower.
 constexpr double kSecondsPerText = 5;
 
 int runs(int usual) { return std::getenv("STRATA_TEST_ALL") == nullptr ? usual : 50 * usual; }
 
-// Edits that parsers stumble over: bits, cut and doubled ranges, words of the format, numbers at the edges of types.
+// Edits that are hard for parsers: bits, cut and doubled ranges, words of the format, numbers at the limits of types.
 class Mutator {
  public:
   Mutator(std::string good, std::vector<std::string> words) : good_(std::move(good)), words_(std::move(words)) {
@@ -83,7 +83,7 @@ struct Verdicts {
   int accepted = 0, refused = 0;
 };
 
-// `parse` throws, or checks itself what it has accepted. `name` must be in what is said about a refused text.
+// `parse` throws, or checks what it has accepted. `name` must be in the message about a refused text.
 Verdicts try_all(Mutator mutator, int count, ExitCode code, const std::string& name,
                  const std::function<void(const std::string& text)>& parse) {
   Verdicts verdicts;
@@ -134,7 +134,7 @@ TEST(ParserMutation, SafetensorsHeader) {
   EXPECT_GT(verdicts.refused, 10'000);
 }
 
-// The file with its length field, header and data.
+// Mutates the whole file: length field, header and data.
 TEST(ParserMutation, SafetensorsFile) {
   SafetensorsHeader header;
   header.entries = {{.name = "a", .dtype = "F32", .shape = {5}}};
@@ -151,7 +151,7 @@ TEST(ParserMutation, SafetensorsFile) {
   EXPECT_GT(verdicts.refused, 1'000);
 }
 
-// A hash alone would refuse nearly all of it: each text gets the right one.
+// The hash alone would refuse nearly all texts, so each text gets the right hash.
 TEST(ParserMutation, Manifest) {
   const TemporaryFolder folder;
   save_small_model(folder.path(), 2, 20);
@@ -170,7 +170,7 @@ TEST(ParserMutation, Manifest) {
 
 TEST(ParserMutation, TokenFile) {
   const std::string good = read_file(write_tokens("good.bin", counting(100, 50)));
-  // Edits in the zeros of the header and in the tokens change nothing: most go to its first words and to the size.
+  // Edits of the header's zeros and of the tokens change nothing. So most edits change its first words and the size.
   const Mutator mutator(good.substr(0, 12), {std::string(4, '\xff'), std::string("\0\0\0\x80", 4), good.substr(0, 4)});
   const auto parse = [&](const std::string& text) {
     const TokenFile file(write_bytes("tokens.bin", text + good.substr(12)));
@@ -195,7 +195,7 @@ TEST(ParserMutation, Sidecar) {
   EXPECT_GT(verdicts.refused, 500);
 }
 
-// What is accepted says the same when it is written and read again.
+// An accepted configuration must be the same after it is written and read again.
 TEST(ParserMutation, Configuration) {
   const Mutator mutator(config_with(14, "gradient_checkpointing: [0-1, 3, 2-3 selective]"),
                         {"{", "}", "[", ": ", "&a ", "*a", "!!str ", "<<: ", "---\n", "\t", "|\n  ", "\xef\xbb\xbf",

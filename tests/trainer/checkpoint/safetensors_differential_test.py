@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Our reader and the safetensors package judge the same mutated files; ours may only be stricter, and for reasons listed here."""
+"""Compares the reader of Strata with the safetensors package on mutated files. Strata may only be stricter, for the
+listed reasons."""
 
 import collections
 import json
@@ -15,7 +16,7 @@ CHECK = "tests/trainer/checkpoint/check_safetensors"
 FILES = 100_000 if "STRATA_TEST_ALL" in os.environ else 5_000
 BATCH = 500
 
-# What the package accepts and we refuse, and the reason.
+# Files that the package accepts and Strata refuses, with the reason.
 STRICTER = {
     "stands twice": "the package keeps the last of two equal names",
     "has an unknown key": "the package ignores what it does not know",
@@ -42,7 +43,7 @@ SNIPPETS = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\0", b"\xff", b" 
 
 
 def mutated_tree(chance, node):
-    """The JSON value with something in it replaced, removed or added."""
+    """Returns the JSON value with one part replaced, removed or added."""
     if isinstance(node, dict) and node and chance.random() < 0.8:
         key = chance.choice(list(node))
         action = chance.random()
@@ -78,7 +79,7 @@ def accepted(path):
     try:
         with safetensors.safe_open(path, "numpy"):
             return True
-    except Exception:  # whatever the package raises is a refusal
+    except Exception:  # any exception of the package counts as a refusal
         return False
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The strict reader: what the writer makes it accepts, and what hostile files hold it refuses without following it.
+// Checks the strict reader: it accepts the files of the writer, and refuses hostile files without acting on their
+// contents.
 #include "trainer/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ std::atomic<size_t> memory_in_use = 0, memory_peak = 0;
 
 }  // namespace
 
-// Counted, so that a test can say how much memory a file has cost.
+// Allocations are counted, so that a test knows how much memory a file took.
 void* operator new(size_t bytes) {
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
@@ -45,19 +46,19 @@ std::string length_of(uint64_t bytes) {
   return text;
 }
 
-// A file with this header and this many bytes of data.
+// Returns a file with this header and this many bytes of data.
 std::string file_of(const std::string& header, size_t data) {
   return length_of(header.size()) + header + std::string(data, 'x');
 }
 
-// What reading one file took.
+// The cost of reading one file.
 struct Reading {
-  std::string verdict;  // why it is refused, or "accepted"
+  std::string verdict;  // the reason of a refusal, or "accepted"
   double seconds = 0;   // of processor time
   size_t bytes = 0;     // most memory in use at once
 };
 
-// `size`: of the file, whose end is a hole.
+// `size` is that of the file, whose end is a hole.
 Reading read(const std::string& bytes, uint64_t size = 0) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/model.safetensors";
@@ -92,7 +93,7 @@ TEST(Safetensors, RoundTrip) {
                     {.name = "half", .dtype = "BF16", .shape = {1}},
                     {.name = "none", .dtype = "I64", .shape = {4, 0}}};
   const std::string begin = place_safetensors(header);
-  EXPECT_EQ(begin.size() % 8, 0);  // the data is aligned
+  EXPECT_EQ(begin.size() % 8, 0);  // so that the data are aligned
   std::string data;
   for (size_t i = 0; i < 4 + 24 + 2 + 3; ++i) data += static_cast<char>(i);
   const TemporaryFolder folder;
@@ -106,7 +107,7 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_EQ(file.header().metadata, header.metadata);
   std::vector<std::string> order;
   for (const auto& entry : file.header().entries) order.push_back(entry.name);
-  EXPECT_EQ(order, (std::vector<std::string>{"none", "a", "b", "half", "bytes"}));  // wide first, then by name
+  EXPECT_EQ(order, (std::vector<std::string>{"none", "a", "b", "half", "bytes"}));  // wide types first, then by name
   EXPECT_EQ(file.find("b")->shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(file.find("c"), nullptr);
   std::string read(8, ' ');
@@ -119,7 +120,7 @@ struct Hostile {
   const char* what;
   std::string bytes;
   std::string why;
-  uint64_t size = 0;  // of the file, where it is larger than `bytes`
+  uint64_t size = 0;  // size of the file if it is larger than `bytes`
 };
 
 std::vector<Hostile> hostile_files() {
@@ -226,7 +227,7 @@ TEST(Safetensors, UnusualButRightFilesAreAccepted) {
   EXPECT_EQ(verdict(file_of("{\"__metadata__\":{\"format\":\"pt\"}}     ", 0)), "accepted");
   EXPECT_EQ(verdict(file_of(header_of("\"data_offsets\":[0,8],\"dtype\":\"I64\",\"shape\":[]"), 8)), "accepted");
   EXPECT_EQ(verdict(file_of("{\"../../etc/passwd\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1)),
-            "accepted");  // a name is a name: it becomes no path
+            "accepted");  // a name is only a name and never becomes a path
 }
 
 }  // namespace

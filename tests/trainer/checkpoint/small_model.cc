@@ -24,7 +24,7 @@ const std::vector<Whole>& tensors() {
       {"embedding.weight/second_moment", {13, 7}, at::kBFloat16},
       {"norm.weight/master", {5}, at::kFloat},
       {"blocks.0.mlp.up.weight/statistics", {3, 2, 11}, at::kDouble},
-      {"one/master", {1}, at::kFloat},  // held by one rank alone
+      {"one/master", {1}, at::kFloat},  // only one rank holds it
       {"count", {2}, at::kLong},
   };
   return list;

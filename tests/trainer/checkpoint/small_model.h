@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A few tensors of awkward sizes, and the part of them that a rank would hold: what the tests of checkpoints save and
-// load.
+// A few tensors of awkward sizes, and the part of them that a rank holds. The tests of checkpoints save and load them.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,17 @@
 
 namespace strata::trainer {
 
-// Every tensor cut into `size` runs of nearly the same length; the values are a function of (tensor, element, step).
-// With filled == false they are -1 everywhere, to be loaded into.
+// Returns the part of rank `rank`: each tensor is cut into `size` pieces of nearly the same length. Values are a
+// function of (tensor, element, step). With filled == false they are all -1, as a target for loading.
 std::vector<TensorPiece> small_model(int rank, int size, int64_t step, bool filled = true);
 
-// What differs from small_model(rank, size, step), or an empty text.
+// Returns how the pieces differ from small_model(rank, size, step), or an empty text.
 std::string difference_from(const std::vector<TensorPiece>& pieces, int rank, int size, int64_t step);
 
-// The state that goes with it: not plain ASCII, and with what JSON escapes.
+// Returns the state for this model. It has characters outside of ASCII and characters that JSON escapes.
 std::string small_state(int64_t step);
 
-// Saves synchronously as a run on `size` ranks would; throws when it was not committed.
+// Saves synchronously, as a run on `size` ranks does. Throws if it was not committed.
 void save_small_model(const std::string& folder, int size, int64_t step, int64_t keep = 2);
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranks that are threads of one process: a test runs one function on all of them, as mpirun would.
+// Ranks that are threads of one process. A test runs one function on all of them, as mpirun does.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace strata::trainer {
 
-// Throws what the first rank threw that failed; the others are released from their gathers.
+// Rethrows the exception of the first rank that failed. The other ranks are released from their gathers.
 void run_ranks(int size, const std::function<void(const Ranks&)>& body);
 
 }  // namespace strata::trainer

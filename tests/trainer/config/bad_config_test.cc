@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every kind of bad value, key and override: the message, word for word, with its place.
+// Checks the messages for every kind of bad value, key and override, word for word, with their places.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
@@ -298,7 +298,7 @@ const BadOverride kBadOverrides[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BadOverrideTest, testing::ValuesIn(kBadOverrides),
                          [](const auto& info) { return info.param.name; });
 
-// The search for another micro_batch does not try all numbers.
+// The search for another micro_batch does not try every number.
 TEST(BadConfig, ABatchOfTheLargestSizeIsCheckedAtOnce) {
   const double start = processor_milliseconds();
   EXPECT_EQ(first_line(report_of(config_with(3, "batch: 999999998"), {"micro_batch=499999998"})),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts that are no configuration at all: what YAML forbids, what it allows and we do not, hostile ones, random ones.
+// Checks texts that are no configuration: forbidden by YAML, allowed by YAML but not by Strata, hostile, or random.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Table, BadTextTest, testing::ValuesIn(kBadTexts),
                          [](const auto& info) { return info.param.name; });
 
 TEST(BadConfigText, RandomEditsAreReadOrRefused) {
-  // Bytes that mean something in YAML are likelier to break a parser than random ones.
+  // Bytes that have a meaning in YAML break a parser more often than random ones.
   const std::string bytes = "{}[],:#&*!|>'\"%@`-?<~ \t\n\r\\09eE._xan\xc3\xff";
   std::mt19937 random(7);
   const auto below = [&](size_t size) { return std::uniform_int_distribution<size_t>(0, size - 1)(random); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What can be wrong with a graph network and its data: the message, word for word, with its place.
+// Checks the messages for errors of a graph network and its data, word for word, with their places.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
@@ -13,7 +13,7 @@ constexpr int kBatch = 3, kMicroBatch = 4, kModel = 5, kData = 6, kKernels = 11,
 
 const std::string kNetwork = "model: {type: graph_network, features: 9, layers: 4, width: 64, classes: 7";
 
-// A good configuration of a graph network with one line replaced.
+// Returns a good configuration of a graph network with one line replaced.
 std::string graph_config_with(int number, const std::string& line) {
   return config_with({{kBatch, "batch: 1"},
                       {kMicroBatch, "micro_batch: 1"},
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "2-4"}),
     [](const auto& info) { return info.param.name; });
 
-// A good configuration but for its data, whose samples are spread over the two ranks.
+// Returns a good configuration with these data, whose samples are split over the two ranks.
 std::string samples_config_with(const std::string& data) {
   return config_with({{kBatch, "batch: 2"},
                       {kMicroBatch, "micro_batch: 1"},
@@ -116,7 +116,7 @@ TEST(GraphConfig, SharesItsSampleBetweenRanks) {
   const TrainerConfig sampled =
       parse_trainer_config("run.yaml", graph_config_with(0, ""), {"data.neighbors=[5, 4, 3, 2]", "batch=12"}).config;
   EXPECT_FALSE(shares_samples(sampled.model, sampled.data));
-  EXPECT_EQ(sampled.micro_batches(), 6);  // on two ranks, of one node each
+  EXPECT_EQ(sampled.micro_batches(), 6);  // on two ranks, with one node each
   const TrainerConfig many =
       parse_trainer_config("run.yaml", graph_config_with(kData, "data: {type: ogb_graphs, folder: a}"),
                            {"model.pooling=mean", "batch=12", "micro_batch=3"})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What can be wrong with a vision transformer and its data: the message, word for word, with its place.
+// Checks the messages for errors of a vision transformer and its data, word for word, with their places.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kModel = 5, kData = 6, kEvaluation = 13;  // lines of the configuration
 
-// A good configuration of a vision transformer with one line replaced.
+// Returns a good configuration of a vision transformer with one line replaced.
 std::string vision_config_with(int number, const std::string& line) {
   return config_with(
       {{kModel,
@@ -109,7 +109,7 @@ TEST(VisionConfig, TakesWhatIsNotWrittenFromTheNamedSize) {
   EXPECT_EQ(large.heads, 16);
   EXPECT_EQ(large.image_size, 224);
   EXPECT_EQ(large.patch, 16);
-  // Whatever the order of the keys is.
+  // The result does not depend on the order of the keys.
   for (const char* keys :
        {"size: vit_tiny_patch16_224, image_size: 384", "image_size: 384, size: vit_tiny_patch16_224"}) {
     EXPECT_EQ(model_of(keys).image_size, 384);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every key of every shipped configuration, written wrongly in four ways: always refused, nearly always with the right
+// Writes every key of every shipped configuration wrongly in four ways. Each is refused, nearly always with the right
 // hint.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::vector<std::filesystem::path> shipped() {
   return paths;
 }
 
-// A key, the section that holds it, and where it stands.
+// A key, the section that holds it, and its place.
 struct Key {
   std::string section, name;
   size_t offset;
@@ -54,7 +54,7 @@ std::vector<Key> keys_of(const std::string& text) {
   return keys;
 }
 
-// The text with the key replaced; none when the new name is the old one.
+// Returns the misspelt names, without the name itself.
 std::vector<std::string> misspellings(const std::string& name) {
   std::set<std::string> all;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -77,7 +77,7 @@ std::vector<std::string> misspellings(const std::string& name) {
 
 class Tally {
  public:
-  // `line_of_key`: the error must stand there.
+  // The error must be in line `line_of_key`.
   void count(const std::string& text, const std::string& wanted, size_t line_of_key, const std::string& what) {
     ++tried_;
     try {
@@ -135,7 +135,7 @@ TEST(ConfigMutation, KeysInAWrongSectionAreRefusedWithTheRightHint) {
       const std::string line = text.substr(line_begin, text.find('\n', line_begin) - line_begin);
       const bool flow = line.find('{') != std::string::npos && key.offset - line_begin > line.find('{');
       if (!flow || key.section.find('.') != std::string::npos) continue;
-      // The end of `key: value`: the comma or brace outside of inner brackets.
+      // Finds the end of `key: value`: the comma or brace outside of inner brackets.
       size_t end = key.offset;
       for (int depth = 0; depth > 0 || (text[end] != ',' && text[end] != '}'); ++end) {
         if (text[end] == '[' || text[end] == '{') ++depth;
@@ -145,7 +145,7 @@ TEST(ConfigMutation, KeysInAWrongSectionAreRefusedWithTheRightHint) {
       for (const std::string other : {"run", "optimizer", "log"}) {
         const bool has_it = std::any_of(keys.begin(), keys.end(),
                                         [&](const Key& k) { return k.section == other && k.name == key.name; });
-        // `every` and `type` mean something in several sections.
+        // `every` and `type` are keys of several sections.
         if (other == key.section || has_it) continue;
         std::string mutated = text;
         const size_t from = text[end] == ',' ? key.offset : key.offset - (text[key.offset - 1] == ' ' ? 2 : 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A small configuration without errors, whose lines the tests of errors replace, and what is said about it then.
+// A small good configuration. Tests of errors replace its lines and check the message.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,10 +34,10 @@ inline const std::vector<std::string>& good_lines() {
   return kLines;
 }
 
-// A line (from 1) and what stands there instead; 14 adds one at the end; 0 changes nothing.
+// The number of a line, from 1, and its replacement. 14 adds a line at the end; 0 changes nothing.
 using ReplacedLine = std::pair<int, std::string>;
 
-// The good configuration with some lines replaced, one after another.
+// Returns the good configuration with these lines replaced, one after another.
 inline std::string config_with(const std::vector<ReplacedLine>& replaced) {
   std::vector<std::string> lines = good_lines();
   for (const auto& [number, line] : replaced) {
@@ -53,7 +53,7 @@ inline std::string config_with(int number, const std::string& line) {
   return config_with(std::vector<ReplacedLine>{{number, line}});
 }
 
-// All errors of a text, which is called run.yaml; "no error" when there is none.
+// Returns all errors of a text, with run.yaml as its file name; "no error" if there is none.
 inline std::string report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     parse_trainer_config("run.yaml", text, overrides);

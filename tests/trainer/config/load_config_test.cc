@@ -118,7 +118,7 @@ TEST(LoadConfig, FilesThatCannotBeRead) {
   EXPECT_LT(processor_milliseconds() - start, 100);
 }
 
-// Resolved and read again, everything is as it was; also the strange things.
+// A resolved configuration that is read again is the same, also for unusual values.
 TEST(ResolvedConfig, RoundTrip) {
   std::vector<std::pair<std::string, Overrides>> cases = {
       {config_with(0, ""), {}},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each op that a model computes is that of one module, whose line in `kernels.modules` chooses its level.
+// Checks that each op of a model belongs to one module, whose entry in `kernels.modules` sets its level.
 #include "trainer/config/used_modules.h"
 
 #include <ATen/ops/full.h>
@@ -49,7 +49,7 @@ std::string image_data() {
          "-images, validation_labels: " + path + "-labels";
 }
 
-// Four rings of three nodes.
+// Writes four graphs, each a ring of three nodes.
 std::string graphs_data() {
   const auto write = [](const std::string& name, const std::string& lines) {
     return write_bytes("rings/" + name + ".csv.gz", gzipped(lines));
@@ -125,7 +125,7 @@ std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& call) {
   return nullptr;
 }
 
-// Of a loss, and of what is computed before the first one.
+// Returns the calls in a loss, and in the work before the first one.
 Calls calls_of(const TrainerConfig& config) {
   called().clear();
   const at::CallbackHandle handle =
@@ -147,7 +147,7 @@ Calls calls_of(const TrainerConfig& config) {
   return called();
 }
 
-// A line that has this op of this module, and of nothing else, computed by torchscript.
+// Returns the configuration with an entry that sets this op of this module to torchscript, and nothing else.
 TrainerConfig with_line(TrainerConfig config, const std::string& module, const std::string& key) {
   modules::ModuleKernels line{.only = module, .levels = {}};
   line.levels.each([&](const std::string& op, std::optional<kernels::Level>& level) {

@@ -15,7 +15,7 @@ namespace {
 
 using tools::JpegKind;
 
-// Waves of colour with noise in them, so that each block has something of every frequency.
+// Returns a JPEG of coloured waves with noise, so that each block has all frequencies.
 std::string jpeg(int64_t height, int64_t width, const JpegKind& kind) {
   unsigned noise = 1;
   return tools::jpeg_file(width, height, kind, [&](int64_t y, std::vector<uint8_t>& row) {
@@ -57,7 +57,7 @@ TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
       const int64_t top = n * 37 % kHeight, left = n * 53 % kWidth;
       boxes.push_back({top, left, 1 + n * 29 % (kHeight - top), 1 + n * 31 % (kWidth - left)});
     }
-    Pixels part;  // used again and again
+    Pixels part;  // reused for all boxes
     for (const Box& box : boxes) {
       const auto wanted = [&](int64_t height, int64_t width) {
         EXPECT_EQ(height, kHeight);
@@ -90,7 +90,8 @@ TEST(DecodeImage, AJpegThatEndsTooEarlyIsRefusedWhateverIsWanted) {
   }
 }
 
-// Whatever stands in the file, nothing outside of it or of the pixels is touched, and what is refused says why.
+// Damage anywhere in the file must not touch memory outside of the file or the pixels, and a refusal must give a
+// reason.
 TEST(DecodeImage, SurvivesDamageAnywhere) {
   const std::string good = jpeg(48, 80, {2, 2});
   unsigned noise = 7;

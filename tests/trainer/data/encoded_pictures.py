@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures, how they are encoded, and what image_batches makes of them."""
+"""Makes and encodes pictures, and runs image_batches on them."""
 
 import io
 import os
@@ -18,7 +18,7 @@ SIZE = 32
 
 
 def picture(width, height, seed=0):
-    """Smooth and full of colour, with some noise."""
+    """A smooth, colourful picture with some noise."""
     y, x = numpy.mgrid[0:height, 0:width]
     noise = numpy.random.default_rng(seed).integers(-20, 20, (height, width, 3))
     waves = numpy.stack([numpy.sin(x / 17 + seed), numpy.cos(y / 11 - seed), numpy.sin((x + 2 * y) / 23)], 2) * 100 + 128
@@ -32,7 +32,7 @@ def encoded(image, kind, **options):
 
 
 def png(width, height, rows, depth=8, colour=2):
-    """A PNG made by hand."""
+    """Writes a PNG chunk by chunk."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
@@ -40,7 +40,7 @@ def png(width, height, rows, depth=8, colour=2):
 
 
 class ImageBatches(unittest.TestCase):
-    """What tests of folders and of archives share."""
+    """The common part of tests of folders and of archives."""
 
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()

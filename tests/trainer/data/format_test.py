@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The token files that numpy writes as llm.c's scripts do are read as they were written."""
+"""Checks that token files which numpy writes as llm.c's scripts do are read as they were written."""
 import os
 import subprocess
 import unittest
@@ -10,7 +10,7 @@ PRINT_TOKENS = "tests/trainer/data/print_tokens"
 
 
 def write_like_llm_c(path, ids, width):
-    """The header and payload of llm.c's dev/data/data_common.py, from its description."""
+    """Writes the header and payload of llm.c's dev/data/data_common.py, from its description."""
     magic, version, dtype = {2: (20240520, 1, numpy.uint16), 4: (20240801, 7, numpy.uint32)}[width]
     header = numpy.zeros(256, dtype=numpy.int32)
     header[:3] = magic, version, len(ids)

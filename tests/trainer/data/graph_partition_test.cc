@@ -25,7 +25,7 @@ GraphData random_graph(bool sparse) {
   return make_graph({.nodes = 500, .edges = 3000, .features = 9, .classes = 5, .sparse_features = sparse, .seed = 1});
 }
 
-// A square of nodes, each an edge away from the four beside it, numbered at random.
+// Returns a square of nodes, each with edges to its four neighbors, numbered at random.
 GraphData square(int64_t side) {
   GraphData graph{.name = "square", .nodes = side * side, .features = 1};
   const auto node = [&](int64_t row, int64_t column) { return (row * side + column) * 7 % graph.nodes; };
@@ -43,7 +43,7 @@ GraphData square(int64_t side) {
   return graph;
 }
 
-// The matrix as it is in full, [nodes, nodes].
+// Returns the dense matrix, [nodes, nodes].
 Tensor dense(const SparseRows& rows, int64_t columns) {
   const std::vector<int64_t> offsets = list(rows.offsets), column = list(rows.columns);
   const Tensor matrix = at::zeros({static_cast<int64_t>(offsets.size()) - 1, columns});
@@ -90,7 +90,8 @@ TEST(GraphPartition, MetisCutsFewEdges) {
       EXPECT_NEAR(static_cast<double>(part.nodes()), 48.0 * 48 / static_cast<double>(ranks), 100);
       halo += part.halo.numel();
     }
-    // Cut by straight lines it would be 96 and 192; in the order of the numbers every node has neighbors elsewhere.
+    // A cut by straight lines would give 96 and 192. In the order of the numbers, every node has neighbors on other
+    // ranks.
     EXPECT_LT(halo, ranks == 2 ? 150 : 300);
   }
 }
@@ -124,7 +125,7 @@ TEST(GraphPartition, PartsFitTogether) {
     for (int64_t rank = 0; rank < ranks; ++rank) parts.push_back(part_of(rows, ranges, rank));
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const GraphPart& part = parts[static_cast<size_t>(rank)];
-      // The columns of its matrix are its own nodes and its halo.
+      // The columns of a rank's matrix are its own nodes and its halo.
       std::vector<int64_t> sources = list(at::arange(part.begin, part.end, at::kLong));
       for (const int64_t node : list(part.halo)) sources.push_back(node);
       const Tensor expected = whole.slice(0, part.begin, part.end).index_select(1, at::tensor(sources, at::kLong));
@@ -132,7 +133,7 @@ TEST(GraphPartition, PartsFitTogether) {
       EXPECT_EQ(expected.sum().item<float>(), whole.slice(0, part.begin, part.end).sum().item<float>());
       const int64_t first = graph.offsets[part.begin].item<int64_t>();
       EXPECT_TRUE(at::equal(part.rows.values, rows.values.slice(0, first, first + part.rows.columns.numel())));
-      // What it receives, rank by rank, is what the others send to it.
+      // A rank receives from each other rank exactly what that rank sends to it.
       int64_t place = 0;
       for (int64_t other = 0; other < ranks; ++other) {
         const GraphPart& sender = parts[static_cast<size_t>(other)];

@@ -31,7 +31,7 @@ TEST(IdxFile, IsReadGzippedAndPlain) {
 }
 
 struct Broken {
-  std::string name, bytes, words;  // a regular expression for the reason
+  std::string name, bytes, words;  // words: a regular expression for the reason
 };
 
 class BrokenIdxFile : public testing::TestWithParam<Broken> {};
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"no_images", idx_bytes({0, 3, 4}, {}), "holds nothing"},
         Broken{"no_pixels", idx_bytes({5, 0, 4}, {}), "holds nothing"},
         Broken{"sizes_too_large", idx_bytes({0xffffffff, 0xffffffff, 0xffffffff}, counting(60)), "more than a file"},
-        // 2^22 * 2^21 * 2^21 would be 0 in 64 bits.
+        // 2^22 * 2^21 * 2^21 overflows to 0 in 64 bits.
         Broken{"product_overflows", idx_bytes({1 << 22, 1 << 21, 1 << 21}, counting(60)), "more than a file"},
         Broken{"lying_size_of_a_plain_file", idx_bytes({500, 3, 4}, counting(60)), "more than a file of 76 bytes"},
         Broken{"bomb", gzipped(idx_bytes({1000000, 1000, 1000}, counting(60))), "more than a file"},
@@ -93,8 +93,8 @@ TEST(IdxFile, ThatIsNotThereOrNoFile) {
   }
 }
 
-// One bit flipped anywhere in the gzipped file: read as it was or refused, never something else. (Bits of the gzip
-// header, such as its time, say nothing about the content.)
+// Flips each bit of the gzipped file. The file is read as it was or refused, never as other values. Some bits of the
+// gzip header, such as its time, do not affect the content.
 TEST(IdxFile, WithAnyOneBitFlippedIsNeverReadAsSomethingElse) {
   const std::string bytes = gzipped(good());
   size_t refused = 0;

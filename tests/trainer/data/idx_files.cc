@@ -36,7 +36,7 @@ std::string gzipped(const std::string& bytes) {
 }
 
 std::string write_images(const std::string& name, uint32_t count, uint32_t size, uint32_t classes) {
-  // Several processes of one test may write the same name.
+  // Several processes of a test may write the same name, so the path contains the process id.
   const std::string path = testing::TempDir() + "/" + name + "-" + std::to_string(::getpid());
   std::vector<uint8_t> pixels(count * size * size), labels(count);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 7);

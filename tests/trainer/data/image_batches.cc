@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// image_batches KIND PATH CLASSES CHANNELS SIZE THREADS SEED FIRST COUNT FOLDER: images of a folder, or of the archives
-// that a pattern names (KIND folder, or the number of samples that are shuffled), as a model sees them, as safetensors;
-// SEED -1: as an evaluation sees them. Prints what could not be read.
+// image_batches KIND PATH CLASSES CHANNELS SIZE THREADS SEED FIRST COUNT FOLDER: writes images as a model gets them, as
+// safetensors. KIND is folder, or, for archives of a pattern, the number of shuffled samples. SEED -1 means an
+// evaluation. Prints the images that could not be read.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders of images are read as PIL and torchvision read them, and images that cannot be read are named."""
+"""Checks that folders of images are read as PIL and torchvision read them, and that unreadable images are reported."""
 
 import io
 import math
@@ -12,7 +12,7 @@ from PIL import Image
 
 
 def with_noise(jpeg):
-    """Damage where the pixels begin; the file ends as it should."""
+    """Damages a JPEG where the pixels begin. The end of the file stays good."""
     early = jpeg.index(b"\xff\xda") + 40
     return jpeg[:early] + b"\xff\xc4\x00\x01" * 30 + jpeg[early:]
 
@@ -25,7 +25,7 @@ class ImageFolderTest(ImageBatches):
         self.write("a/notes.txt", b"no image")
         images, labels = self.batch(3)
         self.assertEqual(labels, [0, 0, 0, 1, 1, 2])
-        # torchvision walks folder after folder in sorted order, and sorts the names in each.
+        # torchvision walks the folders in sorted order and sorts the names in each.
         order = [round(value) // 10 for value in images[:, 0, 0, 0].tolist()]
         self.assertEqual(order, [names.index(name) for name in ("a/B.png", "a/z.PNG", "a/deep/x.png", "b/10.png", "b/2.png", "c/y.png")])
 
@@ -68,7 +68,7 @@ class ImageFolderTest(ImageBatches):
         self.assertLess((seen - torch.tensor(grey)).abs().max().item(), 2.01)
 
     def test_training_views(self):
-        """A picture whose colours are its coordinates says which box of it is seen."""
+        """The colours of the picture are its coordinates, so they show which box was cropped."""
         width, height, count = 400, 300, 120
         y, x = numpy.mgrid[0:height, 0:width]
         image = Image.fromarray(numpy.stack([x * 255 / width, y * 255 / height, 0 * x], 2).round().astype(numpy.uint8))
@@ -81,7 +81,7 @@ class ImageFolderTest(ImageBatches):
             columns, rows = view[0].mean(0) / 255 * width, view[1].mean(1) / 255 * height
             flipped = columns[-1] < columns[0]
             flips += int(flipped)
-            # Centres of the outermost pixels of the view; what lies outside of the box is not seen.
+            # Centers of the outermost pixels of the view. Pixels outside of the box are not used.
             w, h = abs(columns[-3] - columns[2]).item() * SIZE / (SIZE - 5), abs(rows[-3] - rows[2]).item() * SIZE / (SIZE - 5)
             areas.append(w * h / (width * height))
             shapes.append(w / h)
@@ -91,7 +91,8 @@ class ImageFolderTest(ImageBatches):
         self.assertTrue(0.4 < sum(areas) / count < 0.6)
         self.assertTrue(0.7 < min(shapes) < 0.82 and 1.2 < max(shapes) < 1.45, (min(shapes), max(shapes)))
         self.assertGreater(len({round(left) for left in lefts}), 30)
-        # The same for any cut into batches and any number of threads; another epoch and another seed look elsewhere.
+        # The crops are the same for any split into batches and any number of threads, and differ in another epoch or
+        # with another seed.
         parts = [self.batch(2, seed=3, first=first, count=30, threads=threads)[0] for first, threads in ((0, 1), (30, 3), (60, 2), (90, 4))]
         self.assertTrue(torch.equal(torch.cat(parts), seen))
         for other in (self.batch(2, seed=3, first=count, count=count), self.batch(2, seed=4, count=count)):

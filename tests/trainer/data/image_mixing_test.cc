@@ -44,7 +44,7 @@ TEST(ImageMixing, OfSharesHasTheMeanAndVarianceOfBeta) {
       sum += mix.share;
       squares += (mix.share - 0.5) * (mix.share - 0.5);
     }
-    // Within 4 deviations; the variance of the squares is at most 1 / 16.
+    // The bound is 4 deviations. The variance of the squares is at most 1 / 16.
     const double variance = 1 / (4 * (2 * alpha + 1));
     EXPECT_NEAR(sum / kDraws, 0.5, 4 * std::sqrt(variance / kDraws)) << alpha;
     EXPECT_NEAR(squares / kDraws, variance, 4 * 0.25 / std::sqrt(kDraws)) << alpha;

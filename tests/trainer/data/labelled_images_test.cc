@@ -27,10 +27,10 @@ LabelledImages images(const Augmentation& augmentation = {}) {
   return LabelledImages(read_idx_images(path + "-images", path + "-labels"), {1, kSize, kClasses}, augmentation);
 }
 
-// All images as they lie in the file.
+// Returns all images in the order of the file.
 Tensor all_images() { return images().evaluation_batch(0, kCount).images; }
 
-// Which image of the file each row is; -1: none.
+// Returns the image of the file that each row is; -1: none.
 std::vector<int64_t> places_of(const Tensor& rows, const Tensor& among) {
   std::vector<int64_t> places;
   for (int64_t row = 0; row < rows.size(0); ++row) {
@@ -77,7 +77,7 @@ TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
 
 TEST(LabelledImages, BatchesDoNotDependOnHowTheyAreCut) {
   const LabelledImages set = images({.flip = true, .shift = 2});
-  const ImageBatch whole = set.training_batch(3, 40, 24);  // over the end of an epoch
+  const ImageBatch whole = set.training_batch(3, 40, 24);  // crosses the end of an epoch
   std::vector<Tensor> parts;
   for (int64_t first = 40; first < 64; first += 6) {
     parts.push_back(set.training_batch(3, first, 6).images);
@@ -100,7 +100,7 @@ TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
       if (turned[i] >= 0) choices[turned[i]] = true, ++flipped;
     }
   }
-  EXPECT_GT(flipped, 30);  // of 100: 4 deviations from the mean
+  EXPECT_GT(flipped, 30);  // of 100; the bound is 4 deviations from the mean
   EXPECT_LT(flipped, 70);
   EXPECT_NE(first_epoch, second_epoch);
 }
@@ -179,7 +179,7 @@ TEST(LabelledImages, HaveTheFingerprintOfTheirContent) {
   EXPECT_NE(fingerprint(copy), fingerprint(path));
 }
 
-// A safetensors file of these tensors, one after another.
+// A tensor of a safetensors file.
 struct Array {
   std::string name, dtype;
   std::vector<int64_t> shape;
@@ -221,7 +221,7 @@ TEST(LabelledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
                                      {"labels", "I32", {3}, bytes_of<int32_t>({2, 0, 1})},
                                      {"labels", "U8", {3}, bytes_of<uint8_t>({2, 0, 1})}};
   for (const Array& array : labels) {
-    // The widest type first, as the format has it.
+    // The format puts the widest type first.
     const std::vector<Array> order = array.dtype == "U8" ? std::vector{pixels, array} : std::vector{array, pixels};
     const LabelledImages set(read_safetensors_images(write_arrays("good_" + array.dtype, order)), {2, 4, 3}, {});
     const auto [seen, classes] = set.evaluation_batch(0, 3);

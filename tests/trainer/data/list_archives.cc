@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// list_archives PATTERN CLASSES: how many images are in archives, or why they are refused. Starts without LibTorch.
+// list_archives PATTERN CLASSES: prints how many images archives have, or why they are refused. Starts without
+// LibTorch.
 #include <cstdio>
 #include <cstdlib>
 

@@ -44,7 +44,7 @@ std::vector<int64_t> neighbors_of(const SparseRows& rows, int64_t row) {
   return {columns.begin() + offsets[static_cast<size_t>(row)], columns.begin() + offsets[static_cast<size_t>(row) + 1]};
 }
 
-// The neighbors, as nodes of the graph, of each target of a layer.
+// Returns the neighbors of each target of a layer, as nodes of the graph.
 std::map<int64_t, std::vector<int64_t>> sampled(const SampledNeighborhood& part, size_t layer) {
   const std::vector<int64_t> nodes = list(part.nodes);
   std::map<int64_t, std::vector<int64_t>> result;
@@ -122,10 +122,10 @@ TEST(NeighborSampler, GivesASeedThatIsThereTwiceTwoRows) {
 
 TEST(NeighborSampler, TakesEachNeighborAsOftenAsAnyOther) {
   constexpr int64_t kNeighbors = 200, kDraws = 3000;
-  const Tensor offsets = at::full({kNeighbors + 2}, kNeighbors, at::kLong);  // node 0 has all others
+  const Tensor offsets = at::full({kNeighbors + 2}, kNeighbors, at::kLong);  // node 0 has all other nodes as neighbors
   offsets.slice(0, 0, 1).zero_();
   const SparseRows rows{offsets, at::arange(1, kNeighbors + 1, at::kLong), {}};
-  for (const int64_t fan_out : {1, 7, 64, 65, 150}) {  // drawn in two ways
+  for (const int64_t fan_out : {1, 7, 64, 65, 150}) {  // the sampler draws small and large numbers in different ways
     const NeighborSampler sampler(rows, {.fan_outs = {fan_out}});
     std::vector<int64_t> times(kNeighbors + 1);
     for (int64_t draw = 0; draw < kDraws; ++draw) {

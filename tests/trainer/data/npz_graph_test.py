@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Graphs in .npz files: read as numpy wrote them, and refused, with file and place, where something is wrong with them."""
+"""Checks graphs in .npz files: they are read as numpy wrote them, and refused with file and place if something is
+wrong."""
 import io
 import json
 import os
@@ -18,7 +19,7 @@ NODES, FEATURES, CLASSES = 6, 4, 3
 
 
 def arrays(**changes):
-    """A graph of six nodes: 0-1, 1-2, 2-0 in a circle, 3 leads to 0 and itself, 0 to 4 twice, 5 is alone."""
+    """A graph of six nodes: a circle 0-1, 1-2, 2-0; 3 leads to 0 and to itself; 0 leads to 4 twice; 5 has no edges."""
     rows, columns = numpy.array([0, 0, 0, 1, 2, 3, 3]), numpy.array([1, 4, 4, 2, 0, 0, 3])
     result = {
         "adj_data": numpy.ones(len(rows), numpy.float32), "adj_indices": columns.astype(numpy.int32),
@@ -131,7 +132,7 @@ class NpzGraphTest(unittest.TestCase):
                 self.assertEqual(self.refusal(), message)
 
     def write_zip(self, method=zipfile.ZIP_STORED, **changes):
-        """Entries as they are given: bytes, or arrays."""
+        """Writes the entries as they are given: bytes, or arrays."""
         with zipfile.ZipFile(self.path, "w", method) as archive:
             for name, value in arrays(**changes).items():
                 archive.writestr(name + ".npy", value if isinstance(value, bytes) else npy(value))
@@ -144,7 +145,7 @@ class NpzGraphTest(unittest.TestCase):
                     entry.write(zeros)
         self.assertLess(os.path.getsize(self.path), 2 << 20)
         self.assertRegex(self.refusal(), r"^expands from \d+ to 1153433600 bytes, more than 1073741824 .*: a compression bomb$")
-        # An honest header about a lying entry.
+        # The header is right, but the entry it describes is wrong.
         self.write_zip(zipfile.ZIP_DEFLATED)
         with open(self.path, "rb") as file:
             data = bytearray(file.read())
@@ -220,7 +221,7 @@ class NpzGraphTest(unittest.TestCase):
                 archive.writestr("%05d" % i, b"")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         self.assertEqual(self.refusal(), "adj_shape is not among its arrays")
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 3)  # 10 where each was compared with each
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 3)  # a comparison of all pairs would take 10 s
 
     def test_damaged_bytes_never_crash_it(self):
         numpy.savez_compressed(self.path, **arrays())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | ogbs FOLDER SPLIT | text EDGES FEATURES LABELS
-// TRAIN VALIDATION: a graph, or many, as JSON, for a test in another language to compare with what it wrote.
+// TRAIN VALIDATION: prints one graph, or many, as JSON. Tests in Python compare it with the graph that they wrote.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>

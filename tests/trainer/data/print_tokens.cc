@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prints the token ids of a file, one a line: what a test in another language compares with what it wrote.
+// Prints the token ids of a file, one per line. Tests in Python compare them with the ids that they wrote.
 #include <cstdio>
 #include <vector>
 

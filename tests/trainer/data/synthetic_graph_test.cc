@@ -30,9 +30,9 @@ TEST(SyntheticGraph, HasNodesThatManyEdgesLeaveFrom) {
   const GraphData graph = make_graph(kSize);
   std::map<int64_t, int64_t> leaving;
   for (int64_t i = 0; i < graph.edges(); ++i) ++leaving[graph.neighbors[i].item<int64_t>()];
-  // P(u^3 < 1 / 1000) = 1 / 10; the deviation is 42.
+  // P(u^3 < 1 / 1000) = 1 / 10, and the deviation is 42.
   EXPECT_NEAR(static_cast<double>(leaving[0]), 2000, 200);
-  EXPECT_LT(at::diff(graph.offsets).max().item<int64_t>(), 60);  // targets are uniform: 20, deviation 4.5
+  EXPECT_LT(at::diff(graph.offsets).max().item<int64_t>(), 60);  // targets are uniform: mean 20, deviation 4.5
 }
 
 TEST(SyntheticGraph, DependsOnTheSeedAlone) {

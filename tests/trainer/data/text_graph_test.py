@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Graphs in text files and in folders as OGB's: read as they were written, and refused, with file and line, where something is wrong."""
+"""Checks graphs in text files and in OGB's folders: they are read as written, and refused with file and line if
+something is wrong."""
 import gzip
 import json
 import os
@@ -14,7 +15,7 @@ FILES = {
     "raw/num-node-list.csv.gz": "4\n", "raw/num-edge-list.csv.gz": "5\n",
     "split/time/train.csv.gz": "2\n0\n", "split/time/valid.csv.gz": "1\n", "split/time/test.csv.gz": "3\n",
 }
-# Three graphs of 2, 1 and 3 nodes.
+# Three graphs, of 2, 1 and 3 nodes.
 GRAPHS = {
     "raw/edge.csv.gz": "0,1\n2,0\n1,2\n1,2\n", "raw/node-feat.csv.gz": "1\n2\n3\n4\n5\n6\n", "raw/graph-label.csv.gz": "2\n0\n1\n",
     "raw/num-node-list.csv.gz": "2\n1\n3\n", "raw/num-edge-list.csv.gz": "1\n0\n3\n",

@@ -19,7 +19,7 @@ std::vector<int64_t> values(const Tensor& tensor) {
   return {data, data + tensor.numel()};
 }
 
-// The error that `call` ends with, which must be of the data.
+// Returns the message of the error of `call`, which must be an error of the data.
 template <class Call>
 std::string refusal(Call call) {
   try {
@@ -55,7 +55,7 @@ TEST(TokenCorpus, WindowsStayInsideTheirFile) {
   const TokenCorpus corpus(temporary("shard_*.bin"), /*sequence=*/8, /*vocabulary=*/1000);
   ASSERT_EQ(corpus.windows(), 3);
   const Tensor inputs = corpus.evaluation_batch(0, 3).inputs;
-  EXPECT_EQ(values(inputs.select(0, 0)).front(), 200);  // sorted by name
+  EXPECT_EQ(values(inputs.select(0, 0)).front(), 200);  // files are sorted by name
   EXPECT_EQ(values(inputs.select(0, 1)).front(), 0);
   EXPECT_EQ(values(inputs.select(0, 2)).front(), 8);
   for (int64_t sample = 0; sample < 30; ++sample) {
@@ -64,7 +64,7 @@ TEST(TokenCorpus, WindowsStayInsideTheirFile) {
   }
 }
 
-// In each epoch every window is there once: with the shift s of the epoch, window i starts at min(s + 8 i, 91).
+// Every window occurs once in each epoch. With the shift s of the epoch, window i starts at min(s + 8 i, 91).
 TEST(TokenCorpus, AnEpochVisitsEachWindowOnce) {
   const TokenCorpus corpus(write_tokens("plain.bin", counting(100, 1000)), /*sequence=*/8, /*vocabulary=*/1000);
   std::set<int64_t> shifts;
@@ -85,7 +85,7 @@ TEST(TokenCorpus, AnEpochVisitsEachWindowOnce) {
 
 TEST(TokenCorpus, ASampleDoesNotDependOnItsBatch) {
   const TokenCorpus corpus(write_tokens("plain.bin", counting(100, 1000)), /*sequence=*/8, /*vocabulary=*/1000);
-  const Tensor all = corpus.training_batch(/*seed=*/3, 0, 30).inputs;  // over the ends of two epochs
+  const Tensor all = corpus.training_batch(/*seed=*/3, 0, 30).inputs;  // crosses the ends of two epochs
   for (int64_t sample = 0; sample < 30; ++sample) {
     EXPECT_EQ(values(corpus.training_batch(/*seed=*/3, sample, 1).inputs), values(all.select(0, sample)));
   }

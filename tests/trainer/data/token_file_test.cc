@@ -35,7 +35,7 @@ TEST(TokenFile, CanBeMoved) {
   EXPECT_EQ(id, 7);
 }
 
-// A broken file, and a word that the message must have.
+// A broken file, and a word that its message must contain.
 struct Broken {
   std::string name, word;
   std::string (*write)();
@@ -56,7 +56,7 @@ TEST_P(BrokenTokenFile, IsRefusedByName) {
   }
 }
 
-// Cuts a good file of ten tokens to `bytes`, or makes it longer.
+// Returns the path of a good file of ten tokens that was cut or extended to `bytes`.
 std::string resized(int64_t bytes) {
   const std::string path = write_tokens("resized.bin", counting(10, 10));
   if (truncate(path.c_str(), bytes) != 0) throw std::runtime_error("truncate");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Token files for tests, good and broken, in the test's own folder.
+// Good and broken token files for tests, in the test's own folder.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace strata::trainer {
 
 struct TokenFileParts {
-  int32_t magic = 20240520, version = 1, tokens = -1;  // tokens -1: as many as there are ids
+  int32_t magic = 20240520, version = 1, tokens = -1;  // tokens -1: the number of ids
   int bytes_per_id = 2;
   int64_t header_bytes = 1024;
 };
@@ -18,10 +18,11 @@ struct TokenFileParts {
 std::string write_bytes(const std::string& name, const std::string& bytes);
 std::string write_tokens(const std::string& name, const std::vector<uint32_t>& ids, TokenFileParts parts = {});
 
-// 0, 1, 2, ... modulo `vocabulary`
+// Returns 0, 1, 2, ... modulo `vocabulary`.
 std::vector<uint32_t> counting(int64_t count, int64_t vocabulary);
 
-// For tests of several ranks, a file of this process alone: i^2 + 7 i modulo `vocabulary`. Returns its path.
+// Writes i^2 + 7 i modulo `vocabulary` into a file for this process alone, for tests of several ranks. Returns its
+// path.
 std::string write_own_tokens(int64_t count, int64_t vocabulary);
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Archives with bytes of any value anywhere are refused as data or read: nothing else happens.
+// Checks archives with wrong bytes anywhere: they are read or refused as bad data, and nothing else happens.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBlock = 512, kChecksum = 148;
 
-// Makes the checksum of a header that of its bytes, so that what it says is believed.
+// Corrects the checksum of a header, so that the reader trusts the header's fields.
 void sign(std::string& archive, size_t header) {
   unsigned sum = 0;
   for (size_t i = 0; i < kBlock; ++i) {

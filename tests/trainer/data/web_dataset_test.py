@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tar archives of images are read in sequence, in orders that depend on seed and epoch, and broken ones are refused."""
+"""Checks tar archives of images: they are read in sequence, in orders that depend on seed and epoch, and broken ones
+are refused."""
 
 import gzip
 import io
@@ -17,7 +18,7 @@ FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 
 
 def coloured(number):
-    """An image that says its number."""
+    """An image whose colour encodes its number."""
     return encoded(Image.new("RGB", (SIZE, SIZE), (number * 2, 255 - number * 2, 0)), "png")
 
 
@@ -32,7 +33,7 @@ class WebDatasetTest(ImageBatches):
         self.pattern = self.root + "/*.tar"
 
     def archive(self, name, members, form=tarfile.PAX_FORMAT):
-        """Members are pairs of names and contents, or TarInfos."""
+        """Writes an archive. Members are pairs of names and contents, or TarInfos."""
         path = os.path.join(self.root, name)
         with tarfile.open(path, "w", format=form) as file:
             for member in members:
@@ -73,13 +74,13 @@ class WebDatasetTest(ImageBatches):
             order = [number_of(image) for image in images]
             self.assertEqual(sorted(order), list(range(70)))
             self.assertEqual(labels, [i % 7 for i in order])
-            # Ten samples that follow each other in an archive stay together.
+            # Ten consecutive samples of an archive stay together.
             where = [(sum(i >= first for first in (0, 23, 63)), (i - (0, 23, 63)[sum(i >= first for first in (0, 23, 63)) - 1]) // 10) for i in order]
             self.assertEqual(len([i for i in range(1, 70) if where[i] != where[i - 1]]) + 1, len(set(where)))
             orders.append(order)
         self.assertEqual(len({tuple(order) for order in orders}), 4)
         self.assertEqual(len({tuple(order[:3]) for order in orders}), 4)
-        # The same for any cut into batches, whatever is shuffled, across the end of an epoch too.
+        # The samples are the same for any split into batches, with any shuffle, also across the end of an epoch.
         for shuffle in (1, 10, 1000):
             whole, _ = self.read(shuffle=shuffle, seed=1, first=50, count=60)
             parts = [self.read(shuffle=shuffle, seed=1, first=first, count=15, threads=3)[0] for first in range(50, 110, 15)]
@@ -170,12 +171,12 @@ class WebDatasetTest(ImageBatches):
         with open(path, "rb") as file:
             whole = file.read()
         end = len(whole.rstrip(b"\0")) // 512 * 512 + 512
-        # Wherever it is cut, down to the first header, and also between two files.
+        # The archive may be cut anywhere, in the first header too, and between two files.
         for cut in [*range(100, end, 171), *range(512, end + 1, 512)]:
             with open(path, "wb") as file:
                 file.write(whole[:cut])
             self.refuse(path + ": ")
-        # Sizes of the first image that its header says, with the checksum that belongs to them.
+        # These are sizes of the first image in its header, with the right checksum.
         for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "), (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
             header = bytearray(whole[:512])
             header[124:136] = b"%011o\0" % size
@@ -183,9 +184,9 @@ class WebDatasetTest(ImageBatches):
             header[148:156] = b"%06o\0 " % sum(header)
             self.refused(reason, data=bytes(header) + whole[512:])
         header = bytearray(whole[:512])
-        header[124:136] = b"%011o\0" % 1024  # the checksum is that of another size
+        header[124:136] = b"%011o\0" % 1024  # the checksum belongs to another size
         self.refused("is no tar archive or a damaged one", data=bytes(header) + whole[512:])
-        # A size that is too small is damage of that image.
+        # A size that is too small is damage of that one image.
         header[124:136] = b"%011o\0" % 10
         header[148:156] = b" " * 8
         header[148:156] = b"%06o\0 " % sum(header)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Work finds its step, phase, layer, op and level by the scopes of the host that were open when it was launched.
+// Checks that work is attributed to its step, phase, layer, op and level by the host's scopes that were open at its
+// launch.
 #include "trainer/profile/attribution.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,8 @@ TEST(ScopeTree, TheOuterOfTwoThatStartTogetherIsTheLongerOne) {
   EXPECT_EQ(tree.parent(0), 1);
 }
 
-// One step: a layer with an op of ours that has a backward of its own, one that autograd differentiates, and the rest.
+// One step: a layer with an op of Strata that has a backward of its own, an op that autograd differentiates, and the
+// rest.
 MadeUp small_step() {
   MadeUp trace;
   trace.user("step 7", 0, 1000);
@@ -50,7 +52,7 @@ MadeUp small_step() {
   trace.user("layer 3", 110, 300);
   trace.user("rms_norm/triton", 120, 150);
   trace.user("linear/aten", 160, 250);
-  trace.function("aten::t", 165, 170, 41);  // makes no node
+  trace.function("aten::t", 165, 170, 41);  // creates no node
   trace.function("aten::addmm", 175, 240, 41);
   trace.function("aten::gelu", 241, 249, 42);
   trace.function("aten::add", 310, 350, 43);
@@ -114,7 +116,7 @@ TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
   EXPECT_EQ(add.layer, -1);
 }
 
-// On CPUs the engine runs in the thread of the loop.
+// On CPUs the autograd engine runs in the thread of the loop.
 TEST(Attribution, TheEngineMakesNoNodes) {
   MadeUp trace = small_step();
   trace.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The work of calls, by hand for a small GPT-2: 2 layers of width 8, 2 x 4 positions, vocabulary 10.
+// Checks the work of calls, computed by hand for a small GPT-2: 2 layers of width 8, 2 x 4 positions, vocabulary 10.
 #include "trainer/profile/call_work.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TrainerConfig small_config() {
 
 TEST(CallWork, OfLinearsIsTheirMean) {
   const WorkOfCalls work = work_of_calls(small_config(), {});
-  // 8 -> 24, 8 -> 8, 8 -> 32, 32 -> 8, for 8 rows.
+  // The products are 8 -> 24, 8 -> 8, 8 -> 32 and 32 -> 8, for 8 rows.
   const double flops = 2.0 * 8 * (8 * 24 + 8 * 8 + 8 * 32 + 32 * 8);
   EXPECT_DOUBLE_EQ(work({.layer = 1, .phase = "forward", .op = "linear", .level = "cuda"}, 4).flops, flops);
   EXPECT_DOUBLE_EQ(work({.layer = 0, .op = "linear", .backward = true}, 1).flops, 2 * flops / 4);
@@ -46,10 +46,11 @@ TEST(CallWork, OfOpsThatOnlyMoveBytes) {
   EXPECT_EQ(work({.layer = -1, .op = "layer_norm"}, 1).bytes, 0) << "the first norm is a layer's";
 }
 
-// Embeddings of 10 words and 4 positions and the last norm; norms, qkv, projection, up and down of each of two layers.
+// Outside: embeddings of 10 words and 4 positions, and the last norm. In each of two layers: norms, qkv, projection, up
+// and down.
 constexpr double kOutside = 14 * 8 + 16, kLayer = 32 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 32 + 32 + 32 * 8 + 8;
 
-// The whole state once in a step, in however many calls: master weights and moments are 24 bytes.
+// The whole state is updated once per step, in any number of calls. Master weights and moments take 24 bytes.
 void expect_updates(const TrainerConfig& config, double adamw, double global_norm) {
   const WorkOfCalls work = work_of_calls(config, {});
   for (const int64_t calls : {1, 26}) {
@@ -69,7 +70,7 @@ TEST(CallWork, OfUpdatesHasTheTypesOfTheGroups) {
                       .layers = {{.only = {0, 0}, .compute = FloatType::float32}}};
   config.run.ranks = 4;
   config.sharding.accumulate = sharding::Accumulate::full;
-  // Sharded, gradients stay as they were reduced: those of layer 0 in float32.
+  // Sharded gradients keep the type of the reduction: float32 for layer 0.
   const double narrow = kOutside + kLayer;
   expect_updates(config, (narrow * (24 + 2 + 2) + kLayer * (24 + 4)) / 4, (narrow * 2 + kLayer * 4) / 4);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stands in for a profiler of NVIDIA's: NVTX loads this library by NVTX_INJECTION64_PATH, and the name of each range
-// that a thread opens becomes a line of the file that STRATA_TEST_NVTX_FILE names.
+// Replaces an NVIDIA profiler. NVTX loads this library through NVTX_INJECTION64_PATH. It writes the name of each range
+// that a thread opens as a line of the file in STRATA_TEST_NVTX_FILE.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>

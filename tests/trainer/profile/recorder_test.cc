@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What LibTorch's profiler records of a small computation on the CPU, and that it is found by op and layer.
+// Checks that LibTorch's profiler records a small computation on the CPU, which is then attributed to op and layer.
 #include "trainer/profile/recorder.h"
 
 #include <ATen/ops/gelu.h>
@@ -20,7 +20,7 @@ at::Tensor layer(const at::Tensor& x, const at::Tensor& weight) {
 
 TEST(Recorder, SeesOpsAndTheirBackwards) {
   const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
-  layer(x, weight).sum().backward();  // nobody listens
+  layer(x, weight).sum().backward();  // not recorded
   Recorder recorder(/*on_gpu=*/false);
   for (int round = 0; round < 2; ++round) {
     recorder.start();

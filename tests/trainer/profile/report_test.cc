@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is summed, who was waited for, and what the table, the JSON lines and the trace say.
+// Checks sums, the rank that others waited for, and the contents of the table, the JSON lines and the trace.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,8 @@ Activity activity(const std::string& name, const Origin& origin, int64_t start, 
   return {name, origin, start, end, stream, end - start};
 }
 
-// Milliseconds are 10^6; a step of 10: two calls of linear, the first of two kernels, a gather half beside them.
+// Times are in ns, 10^6 per millisecond. The step of 10 ms has two calls of linear, the first with two kernels, and a
+// gather that is half hidden.
 Step small_step(int64_t number = 3) {
   const Origin first{.step = number, .layer = 1, .phase = "forward", .op = "linear", .level = "cuda", .call = 5};
   Origin second = first, gather = first;
@@ -56,8 +57,8 @@ TEST(Summary, CountsCallsAndKernels) {
 
 TEST(Summary, ShareOfTheRoofline) {
   const Peaks peaks{.bytes = 1e12, .flops = 100e12};
-  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 2000000), 0.5);   // bytes bind
-  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e6, .flops = 2e11}, peaks, 4000000), 0.5);  // FLOPs bind
+  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 2000000), 0.5);   // limited by bytes
+  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e6, .flops = 2e11}, peaks, 4000000), 0.5);  // limited by FLOPs
   EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, {}, 1000000), 0);
   EXPECT_EQ(roofline_share({}, peaks, 0), 0);
 }
@@ -84,11 +85,11 @@ TEST(CollectiveWaits, TheOneThatSpentLeastCameLast) {
   EXPECT_EQ(waits[2].wait, 3);
   EXPECT_EQ(waits[1].last, 1);
   EXPECT_EQ(waits[1].caused, 9);
-  EXPECT_EQ(waits[0].last, 1);  // the second: both spent 5
+  EXPECT_EQ(waits[0].last, 1);  // the second call: both ranks spent 5
   EXPECT_EQ(waits[0].caused, 4);
 }
 
-// On streams of their own, a gather and a reduction start in one order here and in the other there.
+// A gather and a reduction on separate streams start in one order on one rank and in the other order on the other rank.
 TEST(CollectiveWaits, ACollectiveIsComparedWithItself) {
   const auto waits = divide({"2 10 all_gather\n3 50 reduce_scatter\n", "3 52 reduce_scatter\n2 4 all_gather\n"});
   ASSERT_EQ(waits.size(), 2u);
@@ -134,12 +135,12 @@ TEST(Table, SaysWhereTheTimeGoes) {
   EXPECT_NE(forward.find("7.000 ms   70.0 %"), std::string::npos) << text;
   EXPECT_NE(exposed.find("1.000 ms   10.0 %"), std::string::npos) << text;
   EXPECT_NE(idle.find("2.000 ms   20.0 %"), std::string::npos) << text;
-  // Two calls of 10^11 FLOPs in 7 ms: 28.6 TFLOP/s of 100, and 2 MB in 7 ms.
+  // Two calls of 10^11 FLOPs in 7 ms are 28.6 TFLOP/s of 100, and 2 MB in 7 ms.
   EXPECT_NE(linear.find("7.000  70.0 %        29       0      0.29"), std::string::npos) << text;
   EXPECT_NE(text.find("others waited, ms"), std::string::npos);
 }
 
-// Of ranks that do not all wait for each other nothing can be said.
+// If not all ranks wait for each other, the table cannot say who waited for whom.
 TEST(Table, SaysThatGroupsAreNotDivided) {
   Device hybrid = device();
   hybrid.one_group = false;
@@ -147,7 +148,7 @@ TEST(Table, SaysThatGroupsAreNotDivided) {
   EXPECT_EQ(table({small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
 }
 
-// On CPUs, of the backward of a layer: 6 ms in which the host waits for a gather, and 2 ms of a product.
+// The backward of a layer on CPUs: 6 ms in which the host waits for a gather, and 2 ms of a product.
 TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
   constexpr int64_t ms = 1000000;
   const Origin wait{.step = 3, .layer = 1, .phase = "backward", .op = "all_gather", .level = kWait, .call = 5};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Steps from made-up traces: their borders and times, replays named by an eager step, sequences that differ.
+// Checks steps of artificial traces: their borders and times, replays whose kernels are named by an eager step, and
+// sequences that differ.
 #include "trainer/profile/steps.h"
 
 #include <gtest/gtest.h>
@@ -61,8 +62,8 @@ TEST(Sequence, OnesThatAreTooLongToCompareMatchAtTheirEnds) {
   EXPECT_EQ(matched[2500], -1);
 }
 
-// Step `number`, queued on the host from `host` on and done by the device from `device` on: norm, gather beside a
-// product, the product's gradient.
+// Adds step `number`. The host queues it from `host` on, the device runs it from `device` on: norm, a gather next to a
+// product, the gradient of the product.
 void add_eager(MadeUp& trace, int64_t number, int64_t host, int64_t device) {
   trace.user("step " + std::to_string(number), host, host + 100);
   trace.user("data", host + 1, host + 5);
@@ -78,7 +79,7 @@ void add_eager(MadeUp& trace, int64_t number, int64_t host, int64_t device) {
   trace.user("backward", host + 40, host + 80);
   trace.user("linear/cuda/backward", host + 50, host + 60, kAutograd);
   trace.kernel("gemm", host + 55, device + 70, device + 90, kAutograd);
-  // A batch of a later step, by the thread that reads them: it belongs to no step.
+  // The reader thread copies a batch of a later step, which belongs to no step.
   trace.kernel("Memcpy HtoD", host + 50, device - 500, device - 490, kReader, 30);
 }
 
@@ -103,7 +104,7 @@ TEST(Steps, TimesOfEagerSteps) {
   EXPECT_EQ(times.forward, 30);   // 10-20, 30-50
   EXPECT_EQ(times.backward, 20);  // 70-90
   EXPECT_EQ(times.optimizer, 0);
-  EXPECT_EQ(times.other, 10);          // 0-10: inputs
+  EXPECT_EQ(times.other, 10);          // 0-10: copies of inputs
   EXPECT_EQ(times.compute, 60);        // 0-20, 30-50, 70-90
   EXPECT_EQ(times.communication, 45);  // 15-60
   EXPECT_EQ(times.exposed, 20);        // 20-30, 50-60
@@ -134,7 +135,7 @@ TEST(Steps, CallsInWhichTheHostWaitsAreCounted) {
   call("cudaMemcpy", 56, kAutograd);
   call("cudaMemcpyAsync", 14, kLoop);
   call("cudaEventSynchronize", 50, kReader);  // not a thread of the step
-  call("cudaEventSynchronize", 150, kLoop);   // between the steps: for the numbers of the first
+  call("cudaEventSynchronize", 150, kLoop);   // between the steps, for the results of the first one
   const std::vector<Step> steps = StepReader().read(trace);
   EXPECT_EQ(steps[0].host_waits, 2);
   EXPECT_EQ(steps[1].host_waits, 0);
@@ -149,7 +150,7 @@ TEST(Steps, KernelsWithoutALaunchAreCounted) {
   EXPECT_EQ(reader.without_launch(), 1);
 }
 
-// The same step as a replay, as the device runs it: collectives may be anywhere between the others.
+// Adds the same step as a replay, as the device runs it. Collectives may be anywhere between the other kernels.
 void add_replay(MadeUp& trace, int64_t number, int64_t host, int64_t device, const std::string& norm = "norm_kernel") {
   trace.user("step " + std::to_string(number), host, host + 10);
   trace.user("data", host + 1, host + 3);
@@ -187,7 +188,7 @@ TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
   EXPECT_EQ(steps[0].end, 5080);
 }
 
-// Step 3, eager: all-gathers of two layers by copy engines among 3 ranks, and what the layers compute. A batch of
+// Adds the eager step 3: all-gathers of two layers by copy engines among 3 ranks, and the layers' compute. A batch of
 // copies to all other ranks is one record.
 void add_eager_gathers(MadeUp& trace) {
   trace.user("step 3", 0, 100);
@@ -213,8 +214,8 @@ void add_eager_gathers(MadeUp& trace) {
   compute(1, 60, 1050);
 }
 
-// In a graph each rank has a copy of its own, one inside of the GPU is a kernel, and a prefetched gather spreads over
-// the layer before its own.
+// In a graph, each rank has a copy of its own, and a copy inside of the GPU is a kernel. A prefetched gather spreads
+// over the layer before its own.
 TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
   MadeUp trace;
   add_eager_gathers(trace);
@@ -253,7 +254,7 @@ TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
   EXPECT_GE(times.exposed, 8 + 4);  // the first gather, and the last copy
 }
 
-// With streams of their own, a gather overtakes a reduction that was launched before it.
+// On separate streams, a gather may overtake a reduction that was launched before it.
 TEST(Steps, GathersThatOvertakeReductionsAreNamed) {
   MadeUp trace;
   trace.user("step 3", 0, 100);
@@ -355,7 +356,7 @@ TEST(Steps, MeansOfTheirTimes) {
   add_eager(trace, 4, 0, 1000);
   add_eager(trace, 5, 100, 1100);
   const StepTimes mean = mean_of(StepReader().read(trace));
-  EXPECT_EQ(mean.total, 95);  // 100 and 90
+  EXPECT_EQ(mean.total, 95);  // the mean of 100 and 90
   EXPECT_EQ(mean.forward, 30);
   EXPECT_EQ(mean.exposed, 20);
   EXPECT_EQ(mean.idle, 15);

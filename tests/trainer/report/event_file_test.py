@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TensorBoard itself reads the event files back, numbers, steps and checksums."""
+"""Reads the event files with TensorBoard itself: numbers, steps and checksums."""
 
 import glob
 import subprocess

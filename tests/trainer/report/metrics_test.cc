@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run tells: lines, numbers that read back to the same bits, and files that are cut back when it resumes.
+// Checks the reports of a run: lines, numbers that read back to the same bits, and files that are cut back on resume.
 #include "trainer/report/metrics.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ std::string event_path(const std::string& folder) {
   return path;
 }
 
-// What a Metrics with this console prints.
+// Captures the output of a Metrics with this console.
 class Captured {
  public:
   Captured() : out_(std::tmpfile()) {}
@@ -161,9 +161,9 @@ TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
     Metrics metrics = run(-1, 50);
     evaluate(metrics, 10, 0.5, 0.6);
     evaluate(metrics, 20, 0.75, 0.55);
-    evaluate(metrics, 25, 0.9, -1);  // of a part of the validation data
+    evaluate(metrics, 25, 0.9, -1);  // on a part of the validation data
     evaluate(metrics, 30, 0.75, 0.7);
-    evaluate(metrics, 40, 0.8, 0.1);  // which is cut off
+    evaluate(metrics, 40, 0.8, 0.1);  // this one is cut off on resume
   }
   Metrics metrics = run(30, 50);
   evaluate(metrics, 50, 0.7, 0.8);
@@ -204,17 +204,17 @@ TEST(Metrics, CutBackWhenResumed) {
   const std::string jsonl = folder.path() + "/metrics.jsonl", events = event_path(folder.path());
   const std::string whole_events = read_file(events);
 
-  // A crash has torn the last line and the last event.
+  // A crash cut the last line and the last event.
   const uint64_t bytes = fs::file_size(jsonl);
   fs::resize_file(jsonl, bytes - 5);
   fs::resize_file(events, whole_events.size() - 5);
   run(2, 3, 4);
   EXPECT_EQ(steps(), "1:103 2:103 3:104 4:104 ");
-  EXPECT_EQ(event_path(folder.path()), events);  // the same file goes on
+  EXPECT_EQ(event_path(folder.path()), events);  // the same file continues
   run(3, 4, 5);
   EXPECT_EQ(steps(), "1:103 2:103 3:104 4:105 5:105 ");
 
-  // Without a checkpoint to resume from, nothing stays.
+  // Without a checkpoint to resume from, no old line stays.
   run(-1, 1, 1);
   EXPECT_EQ(steps(), "1:101 ");
   EXPECT_LT(fs::file_size(event_path(folder.path())), whole_events.size());
@@ -244,13 +244,13 @@ TEST(AppendFile, ARecordIsThereWholeOrNotAtAll) {
   file.append("first\n");
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{10, before.rlim_max};  // as a full disk: four bytes of the next record fit
+  const rlimit small{10, before.rlim_max};  // like a full disk: four bytes of the next record fit
   setrlimit(RLIMIT_FSIZE, &small);
   file.append("second\n");
   file.append("third\n");
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(read_file(path), "first\n");
-  file.append("fourth\n");  // there is room again
+  file.append("fourth\n");  // there is space again
   EXPECT_EQ(read_file(path), "first\nfourth\n");
   ASSERT_EQ(warnings.size(), 1);
   EXPECT_NE(warnings[0].find("records: write failed: File too large"), std::string::npos) << warnings[0];
@@ -271,7 +271,7 @@ TEST(Console, Texts) {
 TEST(Console, TheProgressLineGivesWayToLines) {
   const Captured out, warnings;
   Console console({.out = out.file(), .warnings = warnings.file(), .terminal = true, .color = false});
-  console.progress(1, 4);  // begins to measure
+  console.progress(1, 4);  // starts the measurement
   console.progress(2, 4);
   console.progress(3, 4);  // too soon to draw again
   console.line("line");

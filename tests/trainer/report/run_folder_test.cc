@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A run starts only in a folder that it can write and that is its own.
+// Checks that a run starts only in a folder that it can write and that belongs to it.
 #include "trainer/report/run_folder.h"
 
 #include <gtest/gtest.h>
@@ -79,12 +79,12 @@ TEST(RunFolder, RefusesWhatIsNoFolder) {
   EXPECT_REFUSED(path, "cannot be written");
 }
 
-// In a child with mounts of its own, since root may write whatever the mode bits say. What the child finds is its exit
-// code.
+// Runs `body` in a child with mounts of its own, because root may write whatever the mode bits are. The exit code of
+// the child is the result.
 int in_own_mounts(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // As root the mount is plain; for others a user namespace makes it possible.
+    // Root can mount; other users need a user namespace.
     if (::unshare(CLONE_NEWNS | (::getuid() == 0 ? 0 : CLONE_NEWUSER)) != 0) ::_exit(90);
     ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
     ::_exit(body());
@@ -127,7 +127,7 @@ TEST(RunFolder, ALiveProcessHoldsItADeadOneDoesNot) {
   ::waitpid(holder, nullptr, 0);
   EXPECT_EQ(refusal(folder.path()), "accepted");
   const RunFolder first(folder.path());
-  EXPECT_REFUSED(folder.path(), "is in use");  // by this very process
+  EXPECT_REFUSED(folder.path(), "is in use");  // by this process
 }
 
 TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
@@ -162,7 +162,7 @@ TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
     for (const bool overwrite : {false, true}) EXPECT_EQ(start(false, "", resume, overwrite), Start::fresh);
   }
   EXPECT_EQ(start(true, "", true, false), Start::resume);
-  EXPECT_EQ(start(true, "", true, true), Start::resume);  // restarts after a crash go on, whatever `overwrite` says
+  EXPECT_EQ(start(true, "", true, true), Start::resume);  // restarts after a crash resume, with and without `overwrite`
   EXPECT_EQ(start(true, "", false, true), Start::replace);
   EXPECT_EQ(start(true, "steps", true, true), Start::replace);
   EXPECT_EQ(start(true, "steps", false, true), Start::replace);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the event file that event_file_test.py reads with tensorboard: steps 1-5, then again 4-6 as a resumed run
-// would.
+// Writes the event file that event_file_test.py reads with TensorBoard: steps 1-5, then 4-6 again, as a resumed run
+// does.
 #include <cstdio>
 
 #include "trainer/report/event_file.h"

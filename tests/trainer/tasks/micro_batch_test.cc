@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// No tensor of a micro-batch is forgotten when it is copied. The structured bindings name all members of each content:
-// a new tensor does not compile until it is here, and is then tested.
+// Checks that every tensor of a micro-batch is copied. The structured bindings name all members of each content, so a
+// new tensor does not compile until it is listed here and tested.
 #include "trainer/tasks/micro_batch.h"
 
 #include <ATen/TensorOperators.h>
@@ -81,7 +81,7 @@ TEST(MicroBatch, OfGraphsIsCopiedAsAWhole) {
   EXPECT_EQ(first_row, 11);
 }
 
-// As the feed does on GPUs.
+// The feed does this on GPUs.
 TEST(MicroBatch, IsCopiedToTensorsThatAreThere) {
   const MicroBatch batch(MixedImages{some(1), some(2), some(3)}, 5);
   const MicroBatch places = batch.with_each([](const Tensor& tensor) { return at::empty_like(tensor); });

@@ -22,8 +22,8 @@ using Neighbors = std::variant<AllNeighbors, std::vector<int64_t>>;
 template <class Fields>
 void describe_neighbors(Neighbors& neighbors, Fields& fields) {
   fields.add("neighbors", neighbors,
-             "that a step sees: all, of the whole graph; or a list such as [15, 10], of a training node, of those in "
-             "the layer before, ...: at most so many, drawn anew in each step",
+             "all: a step uses the whole graph; a list such as [15, 10]: the maximum number of sampled neighbors of a "
+             "training node, of those neighbors, ..., drawn anew in each step",
              configs::between(1, 1e6));
 }
 
@@ -37,7 +37,7 @@ struct GraphEdges {
   template <class Fields>
   void describe_edges(Fields& fields) {
     fields.add("undirected", undirected,
-               "edges lead back too; those that are there several times count once, self loops never");
+               "add the reverse of every edge; in any case repeated edges count once and self loops are dropped");
   }
 };
 
@@ -50,8 +50,7 @@ struct GraphUse : GraphEdges {
   void describe_use(Fields& fields) {
     describe_edges(fields);
     fields.add("partition", partition,
-               "how nodes are spread over ranks: metis, with few edges between ranks; contiguous, as they stand in the "
-               "file");
+               "how nodes are split over ranks: metis: few edges between ranks; contiguous: in the order of the file");
     describe_neighbors(neighbors, fields);
   }
 };
@@ -62,8 +61,8 @@ struct GraphDataConfig : GraphUse {
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("file", file,
-                   ".npz of the kind of Amazon's and Coauthor's graphs: adj_*, attr_*, labels, and the nodes of the "
-                   "split as train, validation and test");
+                   ".npz file in the format of PyG's Amazon and Coauthor graphs: adj_*, attr_*, labels, and the nodes "
+                   "of the split as train, validation and test");
     describe_use(fields);
   }
 };
@@ -75,14 +74,14 @@ struct OgbFolderConfig {
   template <class Fields>
   void describe_folder(Fields& fields, const char* what) {
     fields.require("folder", folder, what);
-    fields.add("split", split, "folder in split/; empty: the only one that is there");
+    fields.add("split", split, "name of the folder in split/; empty: the only one that exists");
   }
 };
 
 struct OgbGraphDataConfig : OgbFolderConfig, GraphUse {
   template <class Fields>
   void describe(Fields& fields) {
-    describe_folder(fields, "of a data set of OGB for nodes, unpacked: raw/*.csv.gz and split/*/*.csv.gz");
+    describe_folder(fields, "folder of an unpacked OGB data set for nodes: raw/*.csv.gz and split/*/*.csv.gz");
     describe_use(fields);
   }
 };
@@ -91,7 +90,7 @@ struct OgbGraphDataConfig : OgbFolderConfig, GraphUse {
 struct OgbGraphsDataConfig : OgbFolderConfig, GraphEdges {
   template <class Fields>
   void describe(Fields& fields) {
-    describe_folder(fields, "of a data set of OGB for graphs, unpacked: raw/*.csv.gz and split/*/*.csv.gz");
+    describe_folder(fields, "folder of an unpacked OGB data set for graphs: raw/*.csv.gz and split/*/*.csv.gz");
     describe_edges(fields);
   }
 };
@@ -101,12 +100,14 @@ struct TextGraphDataConfig : GraphUse {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("edges", edges, "text file, gzipped or plain, of lines of two numbers: an edge's source and target");
+    fields.require("edges", edges,
+                   "text file, gzipped or plain, with the source and the target of an edge in each line");
     fields.require("features", features, "text file with the features of a node in each line");
     fields.require("labels", labels, "text file with the label of a node in each line");
-    fields.require("train_nodes", train_nodes, "text file of the nodes for training");
-    fields.require("validation_nodes", validation_nodes, "text file of the nodes to evaluate on");
-    fields.add("test_nodes", test_nodes, "text file of the nodes to test on, which choose nothing; empty: none");
+    fields.require("train_nodes", train_nodes, "text file with the numbers of the training nodes");
+    fields.require("validation_nodes", validation_nodes, "text file with the numbers of the validation nodes");
+    fields.add("test_nodes", test_nodes,
+               "text file with the numbers of the test nodes, whose accuracy is only reported; empty: no test nodes");
     describe_use(fields);
   }
 };
@@ -118,8 +119,11 @@ struct SyntheticGraphDataConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("nodes", nodes, "of a random graph, four of five of them for training", configs::between(5, 2e9));
-    fields.require("edges", edges, "directed; a thousandth of the nodes has a tenth of them", configs::between(0, 2e9));
+    fields.require("nodes", nodes, "number of nodes of a random graph; four of five are training nodes",
+                   configs::between(5, 2e9));
+    fields.require("edges", edges,
+                   "number of directed edges; a thousandth of the nodes are the sources of a tenth of them",
+                   configs::between(0, 2e9));
     describe_neighbors(neighbors, fields);
   }
 };

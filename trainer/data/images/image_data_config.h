@@ -17,13 +17,15 @@ struct ImageMixingConfig {
 
   template <class Fields>
   void describe_mixing(Fields& fields) {
-    fields.add("flip", flip, "mirror every second training image, in another choice in each epoch");
+    fields.add("flip", flip, "flip each training image horizontally with probability 0.5, drawn anew in each epoch");
     fields.add("mixup", mixup,
-               "mix training images in pairs, in shares of Beta(mixup, mixup), one for each step; 0: never",
+               "alpha of mixup: pairs of training images are mixed with a share from Beta(mixup, mixup), drawn once "
+               "per step; 0: no mixup",
                configs::between(0, 100));
     fields.add("cutmix", cutmix,
-               "paste a box of another image into each training image, in shares of Beta(cutmix, cutmix); with mixup, "
-               "one of the two in each step; 0: never",
+               "alpha of cutmix: a box of another image is pasted into each training image, with a share from "
+               "Beta(cutmix, cutmix), drawn once per step; if mixup is set too, each step uses one of the two; 0: no "
+               "cutmix",
                configs::between(0, 100));
   }
 };
@@ -35,8 +37,8 @@ struct SizedImagesConfig : ImageMixingConfig {
   template <class Fields>
   void describe_changes(Fields& fields) {
     describe_mixing(fields);
-    fields.add("shift", shift, "move training images by up to so much in both directions", configs::between(0, 1e4),
-               "pixels");
+    fields.add("shift", shift, "largest random shift of a training image in both directions; 0: no shift",
+               configs::between(0, 1e4), "pixels");
   }
 };
 
@@ -46,11 +48,11 @@ struct IdxDataConfig : SizedImagesConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("train_images", train_images,
-                   "images in the IDX format of MNIST, gzipped or plain: images x height x width, or images x channels "
-                   "x height x width");
-    fields.require("train_labels", train_labels, "their labels");
-    fields.require("validation_images", validation_images, "images to evaluate on");
-    fields.require("validation_labels", validation_labels, "their labels");
+                   "training images in the IDX format of MNIST, gzipped or plain: images x height x width, or images x "
+                   "channels x height x width");
+    fields.require("train_labels", train_labels, "labels of these images, in the IDX format");
+    fields.require("validation_images", validation_images, "images for evaluations, in the IDX format");
+    fields.require("validation_labels", validation_labels, "labels of these images, in the IDX format");
     describe_changes(fields);
   }
 };
@@ -60,9 +62,10 @@ struct ImageArraysConfig : SizedImagesConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("train", train,
-                   "safetensors file with the tensors images (uint8, images x channels x height x width) and labels");
-    fields.require("validation", validation, "such a file to evaluate on");
+    fields.require(
+        "train", train,
+        "safetensors file to train on, with the tensors images (uint8, images x channels x height x width) and labels");
+    fields.require("validation", validation, "safetensors file for evaluations, with the same tensors");
     describe_changes(fields);
   }
 };
@@ -77,14 +80,26 @@ struct EncodedImagesConfig : ImageMixingConfig {
 
   template <class Fields>
   void describe_decoding(Fields& fields) {
-    fields.add("mean", mean, "of red, green and blue, white is 1; grey images take the first", configs::between(0, 1));
-    fields.add("deviation", deviation, "by which these are divided", configs::kPositive);
-    fields.add("area", area, "least and largest share of a training image that is seen", configs::between(1e-3, 1));
+    fields.add(
+        "mean", mean,
+        "mean of red, green and blue, which is subtracted from pixels between 0 and 1; grey images use the first",
+        configs::between(0, 1));
+    fields.add(
+        "deviation", deviation,
+        "standard deviation of red, green and blue, by which the difference is divided; grey images use the first",
+        configs::kPositive);
+    fields.add(
+        "area", area,
+        "smallest and largest area of a random crop, as a share of the training image, like scale of torchvision's "
+        "RandomResizedCrop",
+        configs::between(1e-3, 1));
     describe_mixing(fields);
-    fields.add("crop", crop, "share of the shorter side that is seen in an evaluation", configs::between(0.1, 1));
-    fields.add("bad_share", bad_share, "of the images that may be unreadable; each is named and left out",
+    fields.add("crop", crop, "side of the center crop in evaluations, as a share of the shorter side",
+               configs::between(0.1, 1));
+    fields.add("bad_share", bad_share, "share of the images that may be unreadable; each is reported and skipped",
                configs::between(0, 1));
-    fields.add("threads", threads, "that read and decode, for each rank; 0: as many as compute",
+    fields.add("threads", threads,
+               "threads per rank that read and decode images; 0: as many as compute (see run.threads)",
                configs::between(0, 1024));
   }
 };
@@ -94,8 +109,10 @@ struct ImageFolderConfig : EncodedImagesConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.require("train", train, "folder of JPEG and PNG images: a folder for each class, sorted by name");
-    fields.require("validation", validation, "folder of the same classes to evaluate on");
+    fields.require(
+        "train", train,
+        "folder of JPEG and PNG images to train on, with a folder for each class; classes are numbered by name");
+    fields.require("validation", validation, "folder with the same classes for evaluations");
     describe_decoding(fields);
   }
 };
@@ -107,12 +124,12 @@ struct WebDatasetConfig : EncodedImagesConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("train", train,
-                   "tar archives of NAME.jpg (or .jpeg, .png) and NAME.cls, the number of the class, side by side; a "
-                   "pattern such as data/train-*.tar names several");
-    fields.require("validation", validation, "archives to evaluate on");
+                   "tar archives to train on, in which NAME.jpg (or .jpeg, .png) and NAME.cls, the number of the "
+                   "class, are neighbors; a pattern such as data/train-*.tar means several archives");
+    fields.require("validation", validation, "tar archives for evaluations");
     fields.add("shuffle", shuffle,
-               "samples of an archive that are held in memory, to be seen in an order of their own in each epoch; 1: "
-               "as they lie. The archives are in an order of their own in any case",
+               "number of consecutive samples of an archive that are held in memory and shuffled in each epoch; 1: the "
+               "order of the archive; the order of archives is shuffled in any case",
                configs::between(1, 1e6), "samples");
     describe_decoding(fields);
   }
