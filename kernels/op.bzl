@@ -54,6 +54,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         deps = deps + [
             ":" + name + "_cuda",
             "//kernels/cuda:gradient_target",
+            "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
     native.filegroup(
@@ -92,6 +93,7 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             "//kernels/runtime:aot_inductor_runtime",
             "//kernels/runtime:kernel_table",
             "//kernels/runtime:torchscript_runtime",
+            "//kernels/runtime:traced",
             "//kernels/runtime:weight_gradient",
             "@wheels//:libtorch",
         ] + deps,

@@ -10,6 +10,7 @@
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -44,6 +45,7 @@ void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& se
   static const AotFunction function(AdamwOp::kName, kFormula, "adamw", AotWidths::lanes);
   const auto option = [](double value) { return at::scalar_tensor(value, at::kDouble); };
   const Tensor lanes = as_lanes(gradient);
+  if (lanes.is_meta()) return traced_workspace(3 * static_cast<int64_t>(master.nbytes()));  // what the package returns
   const auto updated =
       function(gradient.scalar_type(), {{'c', lanes.size(1)}},
                {as_lanes(master), as_lanes(first_moment), as_lanes(second_moment), lanes, scalars.learning_rate,
@@ -60,7 +62,7 @@ void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& se
 constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .aten = {adamw_forward_aten, nullptr},
     .torchscript = {adamw_forward_torchscript, nullptr},
-    .aot_inductor = {adamw_forward_aot_inductor, nullptr},
+    .aot_inductor = {adamw_forward_aot_inductor, nullptr, Traced::by_itself},
     .triton = {adamw_forward_triton, nullptr},
     .cuda = {adamw_forward_cuda, nullptr},
 };

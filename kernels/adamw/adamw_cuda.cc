@@ -2,11 +2,8 @@
 // Level cuda of adamw: calls the launcher of adamw.cu with tensors.
 #include "kernels/adamw/adamw_cuda.h"
 
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include "kernels/adamw/adamw.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 
 namespace strata::kernels {
 
@@ -19,7 +16,6 @@ void adamw_forward_cuda(Tensor& master, Tensor& first_moment, Tensor& second_mom
     require(written.is_contiguous(), op, Level::cuda, "a tensor that is written is ", written.sizes(), " with strides ",
             written.strides(), ", expected contiguous");
   }
-  const c10::cuda::CUDAGuard device(master.device());
   const Tensor gradients = gradient.contiguous();
   const bool copies = compute_copy.defined();
   const AdamwArguments arguments = {
@@ -39,7 +35,7 @@ void adamw_forward_cuda(Tensor& master, Tensor& first_moment, Tensor& second_mom
       .epsilon = options.epsilon,
       .weight_decay = options.weight_decay,
       .count = master.numel()};
-  check_launch(launch_adamw(arguments, c10::cuda::getCurrentCUDAStream()), "adamw_cuda", 1, master.numel());
+  launch("adamw_cuda", master, 1, master.numel(), [&](cudaStream_t stream) { return launch_adamw(arguments, stream); });
 }
 
 }  // namespace strata::kernels

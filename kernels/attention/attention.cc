@@ -2,6 +2,9 @@
 // B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/arange.h>
@@ -18,6 +21,7 @@
 #include "kernels/attention/attention_formula.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -81,6 +85,27 @@ Tensor repeated(const Tensor& heads_BKTD, int64_t times) {
   return heads_BKTD.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
 }
 
+// ATen's attention. For tensors without values it makes the choice that ATen makes on a Hopper GPU, because ATen would
+// store the scores of all pairs there: cuDNN for 16 bits without a mask, otherwise the memory-efficient kernel.
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& seen, bool causal) {
+  const std::optional<Tensor> mask = if_defined(seen);
+  const int64_t bytes = query.element_size(), width = query.size(3);
+  const bool is_whole = width * bytes % 16 == 0;  // both kernels read 16 bytes at a time
+  if (!query.is_meta() || !is_whole || query.numel() == 0) {
+    return at::scaled_dot_product_attention(query, key, value, mask, /*dropout_p=*/0.0, causal, /*scale=*/{},
+                                            /*enable_gqa=*/key.size(1) < query.size(1));
+  }
+  const bool records = at::GradMode::is_enabled() && query.requires_grad();
+  if (bytes == 2 && !mask && width <= 128) {
+    return std::get<0>(at::_scaled_dot_product_cudnn_attention(query, key, value, /*attn_bias=*/{}, records,
+                                                               /*dropout_p=*/0.0, causal));
+  }
+  std::optional<Tensor> added;
+  if (mask) added = at::zeros(mask->sizes(), query.options()).masked_fill_(mask->logical_not(), -INFINITY);
+  return std::get<0>(
+      at::_scaled_dot_product_efficient_attention(query, key, value, added, records, /*dropout_p=*/0.0, causal));
+}
+
 // On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
 Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
   const Tensor qkv = with_aligned_rows(given);
@@ -90,11 +115,8 @@ Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
     key = repeated(key, query.size(2));
     value = repeated(value, query.size(2));
   }
-  const Tensor y = at::scaled_dot_product_attention(query.flatten(1, 2), key, value, if_defined(seen),
-                                                    /*dropout_p=*/0.0, shape.mask.causal && !seen.defined(),
-                                                    /*scale=*/{}, /*enable_gqa=*/key.size(1) < shape.heads)
-                       .transpose(1, 2)
-                       .flatten(2);
+  const bool causal = shape.mask.causal && !seen.defined();
+  const Tensor y = fused_attention(query.flatten(1, 2), key, value, seen, causal).transpose(1, 2).flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
   return y;
 }
@@ -102,7 +124,7 @@ Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
 // ATen's flash kernel for CPUs does not support groups. It is called once for the g-th query head of all groups, so
 // that keys and values are never repeated in memory.
 AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
-  if (!qkv.is_cpu()) return {attention_traced_aten(qkv, shape), {}};
+  if (!on_cpu(qkv)) return {attention_traced_aten(qkv, shape), {}};
   const auto [query, key, value] = split_heads(qkv, shape);
   const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = query.size(4);
   const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
@@ -238,12 +260,12 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
           "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
   check_mask(qkv, mask, level);
   const Shape shape = {heads, key_value_heads, mask};
-  const bool traced = kernel.backward == nullptr || (level == Level::aten && !qkv.is_cpu());
+  const bool traced = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv));
   if (!traced) return AttentionFunction::apply(qkv, shape, level);
   const CallScope scope(op, level);
   // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
   // made contiguous.
-  return kernel.forward(qkv.is_cuda() ? qkv.contiguous() : qkv, shape).y;
+  return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, shape).y;
 }
 
 }  // namespace strata::kernels

@@ -8,8 +8,8 @@
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
@@ -23,6 +23,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/traced.h"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // cudnn-frontend's headers load cuDNN's functions through this handle
@@ -185,8 +186,17 @@ class Builder {
 
 using Pointers = std::unordered_map<int64_t, void*>;
 
+// The workspace of cuDNN's backward, for tracing, as it was measured on an H200: each query's gradient in fp32, or with
+// deterministic algorithms 2 bytes for each pair of positions.
+int64_t traced_backward_workspace(const Problem& p) {
+  const int64_t rows = p.batch * p.positions * p.heads;
+  return p.deterministic ? 2 * rows * p.positions : 4 * rows * p.width;
+}
+
 // Executes the graph of the problem. A graph is built at its first call (a tenth of a second) and kept for the process.
-void run(const Problem& problem, Pointers& pointers) {
+// Where `like` has no values, only the workspace is counted. That of a forward is not known, and 1 byte is the least.
+void run(const Problem& problem, Pointers& pointers, const Tensor& like) {
+  if (like.is_meta()) return traced_workspace(problem.backward ? traced_backward_workspace(problem) : 1);
   static std::mutex mutex;
   static auto* graphs = new std::map<Problem, std::unique_ptr<Graph>>;
   const std::lock_guard lock(mutex);
@@ -270,7 +280,7 @@ Tensor by_group(const Tensor& output, const Problem& p) {
 }  // namespace
 
 AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
-  const c10::cuda::CUDAGuard device(qkv.device());
+  const c10::DeviceGuard device(qkv.device());
   const Problem p = problem_for(qkv, shape, /*backward=*/false);
   const Tensor y = at::empty({p.batch, p.positions, p.heads * p.width}, qkv.options());
   const auto fp32 = qkv.options().dtype(at::kFloat);
@@ -286,13 +296,13 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
   Pointers pointers = {{kOutput, y.mutable_data_ptr()}, {kLogsumexp, logsumexp.mutable_data_ptr()}};
   add_packed(pointers, packed, p, kQuery, kKey, kValue);
   add_documents(pointers, tables);
-  run(p, pointers);
+  run(p, pointers, qkv);
   return {y, logsumexp};
 }
 
 Tensor attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
                                const Shape& shape) {
-  const c10::cuda::CUDAGuard device(qkv.device());
+  const c10::DeviceGuard device(qkv.device());
   const Problem p = problem_for(qkv, shape, /*backward=*/true);
   const Tensor grad = at::empty(qkv.sizes(), qkv.options());
   if (grad.numel() == 0) return grad;
@@ -309,7 +319,7 @@ Tensor attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Te
   add_packed(pointers, packed, p, kQuery, kKey, kValue);
   add_packed(pointers, grad, p, kGradQuery, kGradKey, kGradValue);
   add_documents(pointers, tables);
-  run(p, pointers);
+  run(p, pointers, qkv);
   return grad;
 }
 

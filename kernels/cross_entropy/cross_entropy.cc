@@ -13,6 +13,7 @@
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -42,7 +43,8 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
 }
 
 Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient) {
-  if (grad_loss.is_cpu() && grad_loss.item<double>() == 1.0) return logit_gradient;  // item() is cheap on a CPU
+  // item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.
+  if (on_cpu(grad_loss) && (grad_loss.is_meta() || grad_loss.item<double>() == 1.0)) return logit_gradient;
   return at::mul(logit_gradient, grad_loss);
 }
 

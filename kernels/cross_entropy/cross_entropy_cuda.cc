@@ -3,18 +3,15 @@
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 
 namespace strata::kernels {
 
 // Writes the gradient over the logits if these are contiguous.
 CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Tensor& targets, const Tensor& scale,
                                                   const CrossEntropyOp::Rule& rule, bool with_gradient) {
-  const c10::cuda::CUDAGuard device(logits.device());
   const int64_t rows = logits.size(0), classes = logits.size(1);
   const Tensor rows_of_logits = logits.detach().contiguous(), row_targets = targets.contiguous();
   const Tensor row_losses = at::empty({rows}, logits.options().dtype(at::kFloat));
@@ -30,8 +27,8 @@ CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Te
                                            .classes = classes,
                                            .ignore_index = rule.ignore_index,
                                            .label_smoothing = static_cast<float>(rule.label_smoothing)};
-  check_launch(launch_cross_entropy(arguments, c10::cuda::getCurrentCUDAStream()), "cross_entropy_forward_cuda", rows,
-               classes);
+  launch("cross_entropy_forward_cuda", logits, rows, classes,
+         [&](cudaStream_t stream) { return launch_cross_entropy(arguments, stream); });
   if (!with_gradient) return {loss, {}};
   // Makes autograd report an error if the logits were saved for another backward.
   rows_of_logits.unsafeGetTensorImpl()->bump_version();
@@ -41,13 +38,13 @@ CrossEntropyOp::Output cross_entropy_forward_cuda(const Tensor& logits, const Te
 // LibTorch's multiplication takes 3.6 times as long (65536 x 50304 in bf16: 11.0 ms), because the factor is fp32 and
 // the gradient is not.
 Tensor cross_entropy_backward_cuda(const Tensor& grad_loss, const Tensor& logit_gradient) {
-  const c10::cuda::CUDAGuard device(logit_gradient.device());
   const Tensor gradient = logit_gradient.contiguous(), factor = grad_loss.to(at::kFloat);
   const Tensor result = at::empty(gradient.sizes(), gradient.options());
-  check_launch(launch_cross_entropy_backward(cuda_type(CrossEntropyOp::kName, "logits", gradient), result.data_ptr(),
-                                             gradient.data_ptr(), factor.const_data_ptr<float>(), gradient.numel(),
-                                             c10::cuda::getCurrentCUDAStream()),
-               "cross_entropy_backward_cuda", gradient.size(0), gradient.size(1));
+  const CudaType type = cuda_type(CrossEntropyOp::kName, "logits", gradient);
+  launch("cross_entropy_backward_cuda", gradient, gradient.size(0), gradient.size(1), [&](cudaStream_t stream) {
+    return launch_cross_entropy_backward(type, result.data_ptr(), gradient.data_ptr(), factor.const_data_ptr<float>(),
+                                         gradient.numel(), stream);
+  });
   return result;
 }
 

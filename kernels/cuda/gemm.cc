@@ -10,6 +10,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cublasLt.h>
 
@@ -342,7 +343,9 @@ std::optional<Choice> choice_for(std::string_view op, Call& call) {
 at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ? matrix : matrix.contiguous(); }
 
 bool try_gemm(std::string_view op, const Gemm& gemm) {
-  if (gemm.out.numel() == 0) return true;
+  // Traced calls are taken for supported. Their workspace, up to kWorkspace bytes, is not counted: only cuBLASLt knows.
+  if (gemm.out.numel() == 0 || gemm.out.is_meta()) return true;
+  const c10::cuda::CUDAGuard device(gemm.out.device());
   Call call(op, gemm);
   const std::optional<Choice> choice = choice_for(op, call);
   if (choice) call.launch(*choice);

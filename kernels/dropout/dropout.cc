@@ -13,6 +13,7 @@
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -34,7 +35,7 @@ Tensor high(const Tensor& number) { return at::bitwise_right_shift(number, 32).b
 Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
   const int64_t columns = x.size(-1);
   if (x.numel() == 0) return x.clone();
-  if (x.is_cpu()) return dropout_by_loops(x, mask);
+  if (on_cpu(x)) return dropout_by_loops(x, mask);
   const auto integers = mask.key.options();
   const Tensor row = at::arange(mask.first_row, mask.first_row + x.numel() / columns, integers);
   Tensor hash = mix(low(mask.key).bitwise_xor_(kGolden));

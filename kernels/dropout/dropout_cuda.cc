@@ -3,20 +3,17 @@
 #include "kernels/dropout/dropout_cuda.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/dropout/dropout.h"
 
 namespace strata::kernels {
 namespace {
 
 // `residual` is undefined if nothing is added.
-Tensor launch(std::string_view op, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  const c10::cuda::CUDAGuard device(x.device());
+Tensor dropped(std::string_view op, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
   const Tensor input = x.contiguous(), y = at::empty(x.sizes(), x.options());
   const Tensor added = residual.defined() ? residual.contiguous() : residual;
   const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
@@ -30,18 +27,18 @@ Tensor launch(std::string_view op, const Tensor& residual, const Tensor& x, cons
                                       .site = mask.site,
                                       .first_row = mask.first_row,
                                       .probability = mask.probability};
-  check_launch(launch_dropout(arguments, c10::cuda::getCurrentCUDAStream()), "dropout_cuda", rows, columns);
+  launch("dropout_cuda", x, rows, columns, [&](cudaStream_t stream) { return launch_dropout(arguments, stream); });
   return y;
 }
 
 }  // namespace
 
 Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::Mask& mask) {
-  return launch(DropoutOp::kName, {}, x, mask);
+  return dropped(DropoutOp::kName, {}, x, mask);
 }
 
 Tensor add_dropout_forward_cuda(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  return launch(AddDropoutOp::kName, residual, x, mask);
+  return dropped(AddDropoutOp::kName, residual, x, mask);
 }
 
 }  // namespace strata::kernels

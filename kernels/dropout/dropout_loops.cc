@@ -47,6 +47,7 @@ void for_rows(int64_t rows, int64_t columns, const Body& body) {
 
 Tensor dropout_by_loops(const Tensor& given, const DropoutOp::Mask& mask) {
   const Tensor x = given.contiguous(), y = at::empty_like(x);
+  if (x.is_meta()) return y;
   const int64_t columns = x.size(-1), rows = x.numel() / columns;
   const auto threshold = static_cast<uint32_t>(mask.probability * 4294967296.0);
   const uint32_t site_hash = mix(static_cast<uint32_t>(mask.site) ^

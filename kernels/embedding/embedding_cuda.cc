@@ -3,34 +3,32 @@
 #include "kernels/embedding/embedding_cuda.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <limits>
 
 #include "kernels/cuda/gradient_target.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/embedding/embedding.h"
 
 namespace strata::kernels {
 
 Tensor embedding_forward_cuda(const Tensor& indices, const Tensor& weight) {
-  const c10::cuda::CUDAGuard device(weight.device());
   const Tensor rows = weight.contiguous(), picked = indices.contiguous();
   std::vector<int64_t> shape = indices.sizes().vec();
   shape.push_back(weight.size(1));
   const Tensor y = at::empty(shape, weight.options());
-  check_launch(launch_embedding_forward(cuda_type(EmbeddingOp::kName, "weight", weight), y.data_ptr(),
-                                        picked.data_ptr<int64_t>(), rows.data_ptr(), indices.numel(), weight.size(0),
-                                        weight.size(1), c10::cuda::getCurrentCUDAStream()),
-               "embedding_forward_cuda", indices.numel(), weight.size(1));
+  const CudaType type = cuda_type(EmbeddingOp::kName, "weight", weight);
+  launch("embedding_forward_cuda", weight, indices.numel(), weight.size(1), [&](cudaStream_t stream) {
+    return launch_embedding_forward(type, y.data_ptr(), picked.data_ptr<int64_t>(), rows.data_ptr(), indices.numel(),
+                                    weight.size(0), weight.size(1), stream);
+  });
   return y;
 }
 
 Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
                                const WeightGradient& into) {
   constexpr auto op = EmbeddingOp::kName;
-  const c10::cuda::CUDAGuard device(grad_y.device());
   require(indices.numel() <= std::numeric_limits<int>::max(), op, Level::cuda, "indices are ", indices.sizes(),
           ", expected fewer than 2^31");
   require(vocabulary <= std::numeric_limits<unsigned>::max(), op, Level::cuda, "weight has ", vocabulary,
@@ -47,9 +45,12 @@ Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int6
                                        .count = indices.numel(),
                                        .vocabulary = vocabulary,
                                        .width = width};
+  const c10::DeviceGuard device(grad_y.device());
+  // cub says how much it needs to sort only where there is a GPU. Traced without one, these bytes are missing: about 8
+  // for each index.
   const Tensor workspace = at::empty({embedding_backward_workspace(arguments)}, grad_y.options().dtype(at::kByte));
-  check_launch(launch_embedding_backward(arguments, workspace.data_ptr(), c10::cuda::getCurrentCUDAStream()),
-               "embedding_backward_cuda", indices.numel(), width);
+  launch("embedding_backward_cuda", grad_y, indices.numel(), width,
+         [&](cudaStream_t stream) { return launch_embedding_backward(arguments, workspace.data_ptr(), stream); });
   return target.deliver();
 }
 

@@ -5,14 +5,12 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <optional>
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_target.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/linear/linear.h"
 
 namespace strata::kernels {
@@ -68,16 +66,16 @@ Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGr
 
 Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const WeightGradient& where) {
   const GradientTarget target(kOp, {grad_NO.size(1)}, grad_NO.options(), where);
-  check_launch(launch_bias_gradient(target.type(), target.data(), target.add(), partials.const_data_ptr<float>(),
-                                    partials.size(0), grad_NO.size(1), c10::cuda::getCurrentCUDAStream()),
-               "linear_bias_gradient_cuda", grad_NO.size(0), grad_NO.size(1));
+  launch("linear_bias_gradient_cuda", grad_NO, grad_NO.size(0), grad_NO.size(1), [&](cudaStream_t stream) {
+    return launch_bias_gradient(target.type(), target.data(), target.add(), partials.const_data_ptr<float>(),
+                                partials.size(0), grad_NO.size(1), stream);
+  });
   return target.deliver();
 }
 
 }  // namespace
 
 LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  const c10::cuda::CUDAGuard device(x.device());
   const CudaType type = cuda_type(kOp, "x", x);
   require(x.size(-1) > 0, kOp, Level::cuda, "x is ", x.sizes(), ", expected a last dimension of at least 1");
   std::vector<int64_t> shape = x.sizes().vec();
@@ -95,17 +93,17 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
   }
   const Tensor product_NO = pre_activation.defined() ? pre_activation.view(y_NO.sizes()) : y_NO;
   gemm(kOp, {.a = x_NI, .b = weight_IO, .out = product_NO});
-  check_launch(launch_bias_activation(type, y.mutable_data_ptr(), product_NO.mutable_data_ptr(),
-                                      shift.defined() ? shift.const_data_ptr() : nullptr, activation, y_NO.size(0),
-                                      y_NO.size(1), c10::cuda::getCurrentCUDAStream()),
-               "linear_bias_activation_cuda", y_NO.size(0), y_NO.size(1));
+  launch("linear_bias_activation_cuda", y_NO, y_NO.size(0), y_NO.size(1), [&](cudaStream_t stream) {
+    return launch_bias_activation(type, y.mutable_data_ptr(), product_NO.mutable_data_ptr(),
+                                  shift.defined() ? shift.const_data_ptr() : nullptr, activation, y_NO.size(0),
+                                  y_NO.size(1), stream);
+  });
   return output;
 }
 
 LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
                                         const Tensor& pre_activation, Activation activation,
                                         const LinearOp::GradientTargets& targets) {
-  const c10::cuda::CUDAGuard device(x.device());
   const CudaType type = cuda_type(kOp, "x", x);
   const bool activated = activation != Activation::none;
   const Tensor x_NI = rows_of(x);
@@ -116,12 +114,12 @@ LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, c
   Tensor partials;
   if (has_bias) partials = at::empty({linear_backward_partials(rows, width), width}, x.options().dtype(at::kFloat));
   if (has_bias || activated) {
-    check_launch(
-        launch_activation_gradient(type, activated ? grad_NO.mutable_data_ptr() : nullptr,
-                                   has_bias ? partials.mutable_data_ptr<float>() : nullptr, grad_y_NO.const_data_ptr(),
-                                   activated ? pre_activation.const_data_ptr() : nullptr, activation, rows, width,
-                                   c10::cuda::getCurrentCUDAStream()),
-        "linear_activation_gradient_cuda", rows, width);
+    launch("linear_activation_gradient_cuda", grad_NO, rows, width, [&](cudaStream_t stream) {
+      return launch_activation_gradient(
+          type, activated ? grad_NO.mutable_data_ptr() : nullptr,
+          has_bias ? partials.mutable_data_ptr<float>() : nullptr, grad_y_NO.const_data_ptr(),
+          activated ? pre_activation.const_data_ptr() : nullptr, activation, rows, width, stream);
+    });
   }
   LinearOp::Gradient result;
   if (targets.x) {

@@ -10,6 +10,7 @@
 
 #include "kernels/linear_cross_entropy/head_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 
@@ -22,7 +23,7 @@ struct HeadProducts {
 };
 
 inline int64_t rows_at_a_time(const Tensor& hidden, const Tensor& weight) {
-  return rows_at_a_time(hidden.size(0), weight.size(0), weight.is_cuda());
+  return rows_at_a_time(hidden.size(0), weight.size(0), on_gpu(weight));
 }
 
 inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const Tensor& weight, const Tensor& targets,

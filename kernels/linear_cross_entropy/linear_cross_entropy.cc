@@ -84,7 +84,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Ten
                                                                        bool with_gradient) {
   return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
                         {logits_aten, hidden_gradient_aten, weight_gradient_aten},
-                        CrossEntropyOp::kKernels.aot_inductor.forward, rows_at_a_time(hidden, weight));
+                        CrossEntropyOp::kKernels.slot(Level::aot_inductor).forward, rows_at_a_time(hidden, weight));
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Ten
 constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
     .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
     .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward},
+    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward, Traced::by_itself},
     .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
     .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward_cuda},
 };

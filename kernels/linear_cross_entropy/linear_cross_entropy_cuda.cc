@@ -5,12 +5,10 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_target.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 
 namespace strata::kernels {
@@ -54,8 +52,8 @@ void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType 
                                     .result = result,
                                     .add = add,
                                     .count = gradient.numel()};
-  check_launch(launch_scaled_gradient(arguments, c10::cuda::getCurrentCUDAStream()),
-               "linear_cross_entropy_backward_cuda", gradient.size(0), gradient.size(1));
+  launch("linear_cross_entropy_backward_cuda", gradient, gradient.size(0), gradient.size(1),
+         [&](cudaStream_t stream) { return launch_scaled_gradient(arguments, stream); });
 }
 
 }  // namespace
@@ -63,7 +61,6 @@ void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hidden, const Tensor& weight,
                                                                const Tensor& targets, const Tensor& scale,
                                                                const CrossEntropyOp::Rule& rule, bool with_gradient) {
-  const c10::cuda::CUDAGuard device(hidden.device());
   cuda_type(kOp, "hidden", hidden);
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
@@ -88,7 +85,6 @@ LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_cuda(const Tensor& 
                                                                   const Tensor& weight_gradient,
                                                                   at::ScalarType weight_type,
                                                                   const WeightGradient& into) {
-  const c10::cuda::CUDAGuard device(hidden_gradient.device());
   const Tensor factor = grad_loss.to(at::kFloat);
   const Tensor hidden = at::empty(hidden_gradient.sizes(), hidden_gradient.options());
   scale(hidden_gradient, factor, hidden.mutable_data_ptr(), cuda_type(kOp, "hidden", hidden), /*add=*/false);

@@ -10,13 +10,14 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate_formula.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
 
 NeighborAggregateOp::Output aggregate_forward_aten(const Tensor& x_SF, const NeighborGraph& graph,
                                                    const Tensor& edge_weight_E, Reduction reduction) {
-  return (x_SF.is_cpu() ? aggregate_by_loops : aggregate_by_segments)(x_SF, graph, edge_weight_E, reduction);
+  return (on_cpu(x_SF) ? aggregate_by_loops : aggregate_by_segments)(x_SF, graph, edge_weight_E, reduction);
 }
 
 NeighborAggregateOp::Gradient aggregate_backward_aten(const Tensor& grad_y_TF, const Tensor& x_SF,
@@ -24,22 +25,22 @@ NeighborAggregateOp::Gradient aggregate_backward_aten(const Tensor& grad_y_TF, c
                                                       Reduction reduction, const Tensor& largest_TF,
                                                       const NeighborAggregateOp::Wanted& wanted,
                                                       const WeightGradient& into) {
-  return (grad_y_TF.is_cpu() ? aggregate_backward_by_loops : aggregate_backward_by_segments)(
+  return (on_cpu(grad_y_TF) ? aggregate_backward_by_loops : aggregate_backward_by_segments)(
       grad_y_TF, x_SF, graph, edge_weight_E, reduction, largest_TF, wanted, into);
 }
 
 NeighborAttentionOp::Output attention_forward_aten(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                    const Tensor& score_target_TH, const NeighborGraph& graph,
                                                    double negative_slope) {
-  return (x_SHF.is_cpu() ? attend_by_loops : attend_by_segments)(x_SHF, score_source_SH, score_target_TH, graph,
-                                                                 negative_slope);
+  return (on_cpu(x_SHF) ? attend_by_loops : attend_by_segments)(x_SHF, score_source_SH, score_target_TH, graph,
+                                                                negative_slope);
 }
 
 NeighborAttentionOp::Gradient attention_backward_aten(const Tensor& grad_y_THF, const Tensor& x_SHF,
                                                       const Tensor& score_source_SH, const Tensor& score_target_TH,
                                                       const NeighborGraph& graph, double negative_slope,
                                                       const Tensor& y_THF, const Tensor& logsumexp_TH) {
-  return (x_SHF.is_cpu() ? attend_backward_by_loops : attend_backward_by_segments)(
+  return (on_cpu(x_SHF) ? attend_backward_by_loops : attend_backward_by_segments)(
       grad_y_THF, x_SHF, score_source_SH, score_target_TH, graph, negative_slope, y_THF, logsumexp_TH);
 }
 

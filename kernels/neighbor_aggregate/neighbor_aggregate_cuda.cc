@@ -3,10 +3,8 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate_cuda.h"
 
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
 namespace strata::kernels {
@@ -55,17 +53,16 @@ void sum(std::string_view kernel, const GraphRows& rows, const Adjacency& adjace
          int64_t width, const EdgeFactor& factor, bool mean, const AttentionScores* scores = nullptr) {
   const Tensor workspace = partials(adjacency, width, x);
   const NeighborSum arguments = sum_of(rows, x, y, width, factor, mean, workspace);
-  const auto stream = c10::cuda::getCurrentCUDAStream();
-  check_launch(
-      scores == nullptr ? launch_neighbor_sum(arguments, stream) : launch_attention_sum(arguments, *scores, stream),
-      kernel, rows.rows, width);
+  launch(kernel, x, rows.rows, width, [&](cudaStream_t stream) {
+    return scores == nullptr ? launch_neighbor_sum(arguments, stream)
+                             : launch_attention_sum(arguments, *scores, stream);
+  });
 }
 
 }  // namespace
 
 NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, const NeighborGraph& graph,
                                                             const Tensor& edge_weight_E, Reduction reduction) {
-  const c10::cuda::CUDAGuard device(x_SF.device());
   const Tensor x = as_rows(x_SF), weight = wide(edge_weight_E);
   const int64_t width = x.size(1);
   const GraphRows rows = rows_of(graph.by_target);
@@ -87,8 +84,8 @@ NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, 
                                  .factor = factor,
                                  .partials = values.data_ptr<float>(),
                                  .partial_largest = edges.data_ptr<int32_t>()};
-  check_launch(launch_neighbor_max(arguments, c10::cuda::getCurrentCUDAStream()), "neighbor_max_forward_cuda",
-               graph.targets, width);
+  launch("neighbor_max_forward_cuda", x, graph.targets, width,
+         [&](cudaStream_t stream) { return launch_neighbor_max(arguments, stream); });
   return {y, largest};
 }
 
@@ -97,7 +94,6 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                                                Reduction reduction, const Tensor& largest_TF,
                                                                const NeighborAggregateOp::Wanted& wanted,
                                                                const WeightGradient& into) {
-  const c10::cuda::CUDAGuard device(grad_y_TF.device());
   const Tensor grad_y = as_rows(grad_y_TF), weight = wide(edge_weight_E);
   const int64_t width = grad_y.size(1);
   const bool mean = reduction == Reduction::mean;
@@ -105,13 +101,13 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
   NeighborAggregateOp::Gradient gradient;
   if (wanted.x) {
     const Tensor grad_x = at::empty({graph.sources, width}, grad_y.options());
-    const auto stream = c10::cuda::getCurrentCUDAStream();
     Tensor share;
     if (mean) {
       share = at::empty({graph.targets}, grad_y.options().dtype(at::kFloat));
-      check_launch(launch_neighbor_share(graph.by_target.offsets.const_data_ptr<int64_t>(), share.data_ptr<float>(),
-                                         graph.targets, stream),
-                   "neighbor_share_cuda", graph.targets, 1);
+      launch("neighbor_share_cuda", share, graph.targets, 1, [&](cudaStream_t stream) {
+        return launch_neighbor_share(graph.by_target.offsets.const_data_ptr<int64_t>(), share.data_ptr<float>(),
+                                     graph.targets, stream);
+      });
     }
     const EdgeFactor factor = {.weight = floats(weight),
                                .edge_of = graph.edge_by_source.const_data_ptr<int32_t>(),
@@ -119,9 +115,10 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
     const Tensor workspace = partials(graph.by_source, width, grad_y);
     const NeighborSum arguments =
         sum_of(rows_of(graph.by_source), grad_y, grad_x, width, factor, /*mean=*/false, workspace);
-    check_launch(largest == nullptr ? launch_neighbor_sum(arguments, stream)
-                                    : launch_neighbor_max_backward(arguments, largest, stream),
-                 "neighbor_aggregate_backward_cuda", graph.sources, width);
+    launch("neighbor_aggregate_backward_cuda", grad_y, graph.sources, width, [&](cudaStream_t stream) {
+      return largest == nullptr ? launch_neighbor_sum(arguments, stream)
+                                : launch_neighbor_max_backward(arguments, largest, stream);
+    });
     gradient.x = deliver(grad_x, into);
   }
   if (wanted.edge_weight) {
@@ -139,8 +136,8 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                     .of_target = nullptr,
                                     .of_source = nullptr,
                                     .negative_slope = 0};
-    check_launch(launch_edge_products(arguments, c10::cuda::getCurrentCUDAStream()), "edge_weight_gradient_cuda",
-                 graph.edges(), width);
+    launch("edge_weight_gradient_cuda", grad_y, graph.edges(), width,
+           [&](cudaStream_t stream) { return launch_edge_products(arguments, stream); });
     gradient.edge_weight = products.to(edge_weight_E.scalar_type());
   }
   return gradient;
@@ -149,7 +146,6 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
 NeighborAttentionOp::Output neighbor_attention_forward_cuda(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                             const Tensor& score_target_TH, const NeighborGraph& graph,
                                                             double negative_slope) {
-  const c10::cuda::CUDAGuard device(x_SHF.device());
   const Tensor x = x_SHF.contiguous(), of_source = wide(score_source_SH), of_target = wide(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
   const GraphRows rows = rows_of(graph.by_target);
@@ -162,9 +158,9 @@ NeighborAttentionOp::Output neighbor_attention_forward_cuda(const Tensor& x_SHF,
                             .logsumexp_of_neighbor = nullptr,
                             .heads = heads,
                             .negative_slope = static_cast<float>(negative_slope)};
-  check_launch(launch_score_logsumexp(rows, scores, logsumexp.data_ptr<float>(), of_pieces.data_ptr<float>(),
-                                      c10::cuda::getCurrentCUDAStream()),
-               "score_logsumexp_cuda", graph.targets, heads);
+  launch("score_logsumexp_cuda", x, graph.targets, heads, [&](cudaStream_t stream) {
+    return launch_score_logsumexp(rows, scores, logsumexp.data_ptr<float>(), of_pieces.data_ptr<float>(), stream);
+  });
   scores.logsumexp_of_row = floats(logsumexp);
   sum("neighbor_attention_forward_cuda", rows, graph.by_target, x, y, heads * width, {}, /*mean=*/false, &scores);
   return {y, logsumexp};
@@ -175,8 +171,6 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                                                const Tensor& score_target_TH,
                                                                const NeighborGraph& graph, double negative_slope,
                                                                const Tensor& y_THF, const Tensor& logsumexp_TH) {
-  const c10::cuda::CUDAGuard device(grad_y_THF.device());
-  const auto stream = c10::cuda::getCurrentCUDAStream();
   const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
   const Tensor of_source = wide(score_source_SH), of_target = wide(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
@@ -187,9 +181,10 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
   const Tensor memory = at::empty({graph.targets, heads, int64_t{sizeof(TargetStatistics) / sizeof(float)}}, numbers);
   auto* const statistics = static_cast<TargetStatistics*>(memory.data_ptr());
   const CudaType type = cuda_type(NeighborAttentionOp::kName, "x", x);
-  check_launch(launch_target_statistics(type, grad_y.data_ptr(), y_THF.data_ptr(), floats(of_target),
-                                        floats(logsumexp_TH), statistics, graph.targets * heads, width, stream),
-               "target_statistics_cuda", graph.targets * heads, width);
+  launch("target_statistics_cuda", x, graph.targets * heads, width, [&](cudaStream_t stream) {
+    return launch_target_statistics(type, grad_y.data_ptr(), y_THF.data_ptr(), floats(of_target), floats(logsumexp_TH),
+                                    statistics, graph.targets * heads, width, stream);
+  });
 
   // The gradients of the edges' scores, fp32 [edges, heads].
   const Tensor grad_score = at::empty({graph.edges(), heads}, numbers);
@@ -213,8 +208,8 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                       .width = width,
                                       .negative_slope = slope};
   if (attention_backward_is_one_pass(backward)) {
-    check_launch(launch_attention_backward(backward, stream), "neighbor_attention_backward_cuda", graph.sources,
-                 heads * width);
+    launch("neighbor_attention_backward_cuda", x, graph.sources, heads * width,
+           [&](cudaStream_t stream) { return launch_attention_backward(backward, stream); });
   } else {
     const AttentionScores scores = {.of_row = floats(of_source),
                                     .of_neighbor = floats(of_target),
@@ -236,7 +231,8 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                    .of_target = statistics,
                                    .of_source = floats(of_source),
                                    .negative_slope = slope};
-    check_launch(launch_edge_products(products, stream), "score_gradient_cuda", graph.edges(), heads * width);
+    launch("score_gradient_cuda", x, graph.edges(), heads * width,
+           [&](cudaStream_t stream) { return launch_edge_products(products, stream); });
     GraphRows edges_of_source = by_source;  // the neighbors are rows of grad_score
     edges_of_source.neighbors = graph.edge_by_source.const_data_ptr<int32_t>();
     sum("score_source_gradient_cuda", edges_of_source, graph.by_source, grad_score, grad_source, heads, {}, false);

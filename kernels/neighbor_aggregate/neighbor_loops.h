@@ -24,7 +24,8 @@ using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 // One side of the graph as raw pointers.
 struct Rows {
   explicit Rows(const Adjacency& adjacency)
-      : count(adjacency.rows()),
+      : have_values(!adjacency.offsets.is_meta()),
+        count(adjacency.rows()),
         edges(adjacency.neighbors.numel()),
         offsets(adjacency.offsets.const_data_ptr<int64_t>()),
         neighbors(adjacency.neighbors.const_data_ptr<int32_t>()) {}
@@ -34,6 +35,7 @@ struct Rows {
     return 1.0 / static_cast<double>(std::max<int64_t>(offsets[row + 1] - offsets[row], 1));
   }
 
+  bool have_values;  // false: the graph is traced, and there is nothing to read or to write
   int64_t count, edges;
   const int64_t* offsets;
   const int32_t* neighbors;
@@ -43,6 +45,7 @@ struct Rows {
 // `width`. at::parallel_for would use one thread, because this code is not compiled with OpenMP.
 template <class Body>
 void for_rows(const Rows& rows, int64_t width, const Body& body) {
+  if (!rows.have_values) return;
   constexpr int64_t kFewest = 1 << 18;  // about 100 us; starting a thread takes 20 us
   const int64_t cost = rows.count + rows.edges;
   const int64_t threads = std::clamp<int64_t>(cost * width / kFewest, 1, at::get_num_threads());

@@ -5,11 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include "kernels/cuda/gradient_target.h"
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
@@ -31,8 +29,7 @@ class NormForwardCall {
   // `branch` is undefined if nothing is added, `bias` if there is none.
   NormForwardCall(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                   double eps, bool centered)
-      : device_(x.device()),
-        x_(x.contiguous()),
+      : x_(x.contiguous()),
         branch_(contiguous_if_defined(branch)),
         weight_(weight.contiguous()),
         bias_(contiguous_if_defined(bias)),
@@ -55,11 +52,11 @@ class NormForwardCall {
 
   template <class Launcher>
   void launch(Launcher launcher, std::string_view kernel) const {
-    check_launch(launcher(arguments_, c10::cuda::getCurrentCUDAStream()), kernel, arguments_.rows, arguments_.width);
+    kernels::launch(kernel, y, arguments_.rows, arguments_.width,
+                    [&](cudaStream_t stream) { return launcher(arguments_, stream); });
   }
 
  private:
-  c10::cuda::CUDAGuard device_;
   Tensor x_, branch_, weight_, bias_;
 
  public:
@@ -76,8 +73,7 @@ class NormBackwardCall {
   NormBackwardCall(std::string_view op, const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                    const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& rstd,
                    const WeightGradient& weight_into, const WeightGradient& bias_into)
-      : device_(x.device()),
-        grad_y_(grad_y.contiguous()),
+      : grad_y_(grad_y.contiguous()),
         grad_sum_(contiguous_if_defined(grad_sum)),
         x_(x.contiguous()),
         weight_(weight.contiguous()),
@@ -111,14 +107,13 @@ class NormBackwardCall {
 
   template <class Launcher>
   void launch(Launcher launcher, std::string_view kernel) const {
-    check_launch(launcher(arguments_, c10::cuda::getCurrentCUDAStream()), kernel, rows_, width_);
+    kernels::launch(kernel, grad_x, rows_, width_, [&](cudaStream_t stream) { return launcher(arguments_, stream); });
   }
 
   Tensor deliver_weight() const { return weight_target_.deliver(); }
   Tensor deliver_bias() const { return bias_target_ ? bias_target_->deliver() : Tensor(); }
 
  private:
-  c10::cuda::CUDAGuard device_;
   Tensor grad_y_, grad_sum_, x_, weight_, bias_, partials_;
   GradientTarget weight_target_;
   std::optional<GradientTarget> bias_target_;

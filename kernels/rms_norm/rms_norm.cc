@@ -14,6 +14,7 @@
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -22,7 +23,7 @@ at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDoubl
 
 // ATen has a fused kernel on GPUs only. Its rms_norm on CPUs is composed of six passes; this one needs three.
 RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& weight, double eps) {
-  if (x.is_cuda()) {
+  if (on_gpu(x)) {
     auto [y, rstd] = at::_fused_rms_norm(x, weight.sizes(), weight, eps);
     return {y, rstd};
   }
@@ -35,7 +36,7 @@ RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& weight, d
 // grad_x = rstd * (g - x * rstd^2 * mean(g * x)) with g = grad_y * weight; both reductions are matrix-vector products.
 RmsNormOp::Gradient rms_norm_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                            const Tensor& rstd, const WeightGradient& into) {
-  if (x.is_cuda()) {
+  if (on_gpu(x)) {
     auto [grad_x, grad_weight] =
         at::_fused_rms_norm_backward(grad_y, x, weight.sizes(), rstd, weight, /*output_mask=*/{true, true});
     return {grad_x, deliver(grad_weight, into)};

@@ -2,6 +2,7 @@
 // B batch, T positions, H query heads, K key heads, D head width
 #include "kernels/rotary/rotary.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -49,6 +50,7 @@ Tensor rotary_forward_torchscript(Tensor qkv, const Tensor& cosine, const Tensor
 Tensor rotary_forward_aot_inductor(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
                                    int64_t key_value_heads) {
   static const AotFunction function(RotaryOp::kName, kFormula, "rotary_by_head", AotWidths::heads);
+  if (qkv.is_meta()) return at::empty(qkv.sizes(), qkv.options());  // what the package returns
   const int64_t all_heads = heads + 2 * key_value_heads, half = cosine.size(1);
   const Tensor by_head = qkv.view({qkv.size(0), qkv.size(1), all_heads, 2, half});
   return function(qkv.scalar_type(), {{'a', all_heads}, {'e', half}},
@@ -66,7 +68,7 @@ Tensor rotary_backward_aot_inductor(Tensor grad_qkv, const Tensor& cosine, const
 constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
     .aten = {rotary_forward_aten, rotary_backward_aten},
     .torchscript = {rotary_forward_torchscript, nullptr},
-    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor},
+    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor, Traced::by_itself},
     .triton = {rotary_forward_triton, rotary_backward_triton},
     .cuda = {rotary_forward_cuda, rotary_backward_cuda},
 };

@@ -2,10 +2,7 @@
 // Level cuda of rotary: calls the launcher of rotary.cu with tensors.
 #include "kernels/rotary/rotary_cuda.h"
 
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
-#include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/rotary/rotary.h"
 
 namespace strata::kernels {
@@ -13,7 +10,6 @@ namespace {
 
 Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
                      float direction) {
-  const c10::cuda::CUDAGuard device(qkv.device());
   const Tensor cosines = cosine.contiguous(), sines = sine.contiguous();
   const int64_t rows = qkv.size(0) * qkv.size(1), all_heads = heads + 2 * key_value_heads;
   const RotaryArguments arguments = {.type = cuda_type(RotaryOp::kName, "qkv", qkv),
@@ -26,7 +22,7 @@ Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64
                                      .turned_heads = static_cast<int>(heads + key_value_heads),
                                      .head_width = static_cast<int>(qkv.size(2) / all_heads),
                                      .direction = direction};
-  check_launch(launch_rotary(arguments, c10::cuda::getCurrentCUDAStream()), "rotary_cuda", rows, qkv.size(2));
+  launch("rotary_cuda", qkv, rows, qkv.size(2), [&](cudaStream_t stream) { return launch_rotary(arguments, stream); });
   qkv.unsafeGetTensorImpl()->bump_version();  // makes autograd report an error if qkv was saved for another backward
   return qkv;
 }

@@ -8,8 +8,11 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/runtime/level.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 
@@ -25,9 +28,15 @@ inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 // The type of Op::Backward for an op that has no backward (adamw, global_norm).
 struct NotDifferentiable;
 
-// True if the kernels of `level` can run on `device`. Levels triton and cuda run on GPUs only.
-constexpr bool runs_on(Level level, c10::DeviceType device) {
-  return device == c10::kCUDA || (device == c10::kCPU && level != Level::triton && level != Level::cuda);
+// What a traced call of level aot_inductor runs, because packages take no tensors without values: the kernel of level
+// aten, of which only the results are counted, or the kernel itself, which then calls no package.
+enum class Traced { by_aten, by_itself };
+
+// True if the kernels of `level` can run on `device`. Levels triton and cuda run on GPUs only. Device meta is the
+// device that it stands for while a Tracing lives.
+inline bool runs_on(Level level, c10::DeviceType device) {
+  const c10::DeviceType there = traced_device(device);
+  return there == c10::kCUDA || (there == c10::kCPU && level != Level::triton && level != Level::cuda);
 }
 
 template <class Op>
@@ -36,26 +45,59 @@ struct Kernel {
   using Backward = typename Op::Backward;
 
   // If `backward` is null, autograd differentiates the operations of the forward.
-  constexpr Kernel(Forward* forward, Backward* backward) : forward(forward), backward(backward) {}
+  constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten)
+      : forward(forward), backward(backward), traced(traced) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
 
   Forward* forward = nullptr;
   Backward* backward = nullptr;
+  Traced traced = Traced::by_aten;
   std::string_view absent;  // why the slot is empty
 };
+
+// The forward and the backward of level aten, of which only the results are counted.
+template <class Op, class Function>
+struct ResultsOfAten;
+template <class Op, class Result, class... Arguments>
+struct ResultsOfAten<Op, Result(Arguments...)> {
+  static Result forward(Arguments... arguments) {
+    const ResultsOnly results_only;
+    return Op::kKernels.aten.forward(std::forward<Arguments>(arguments)...);
+  }
+  static Result backward(Arguments... arguments) {
+    const ResultsOnly results_only;
+    return Op::kKernels.aten.backward(std::forward<Arguments>(arguments)...);
+  }
+};
+
+// The kernel of level aot_inductor while ops are traced.
+template <class Op>
+const Kernel<Op>& traced_package() {
+  if constexpr (std::is_function_v<typename Op::Backward>) {
+    static constexpr Kernel<Op> kernel = {ResultsOfAten<Op, typename Op::Forward>::forward,
+                                          ResultsOfAten<Op, typename Op::Backward>::backward};
+    return kernel;
+  } else {
+    static constexpr Kernel<Op> kernel = {ResultsOfAten<Op, typename Op::Forward>::forward, nullptr};
+    return kernel;
+  }
+}
 
 // The slots have no default values, so a table that leaves one out does not compile.
 template <class Op>
 struct KernelTable {
   Kernel<Op> aten, torchscript, aot_inductor, triton, cuda;
 
-  constexpr const Kernel<Op>& slot(Level level) const {
+  const Kernel<Op>& slot(Level level) const {
     switch (level) {
       case Level::aten:
         return aten;
       case Level::torchscript:
         return torchscript;
       case Level::aot_inductor:
+        if (is_tracing() && aot_inductor.forward != nullptr && aot_inductor.traced == Traced::by_aten) {
+          return traced_package<Op>();
+        }
         return aot_inductor;
       case Level::triton:
         return triton;
@@ -78,9 +120,9 @@ struct KernelTable {
     }
     return std::string(Op::kName) + " has no kernel at level " + std::string(name(level)) + " on " +
            c10::DeviceTypeName(device, /*lower_case=*/true) + " (" +
-           std::string(empty                 ? slot(level).absent
-                       : device == c10::kCPU ? kGpuCode
-                                             : kOtherDevice) +
+           std::string(empty                                ? slot(level).absent
+                       : traced_device(device) == c10::kCPU ? kGpuCode
+                                                            : kOtherDevice) +
            "); levels there: " + (existing.empty() ? "none" : existing);
   }
 

@@ -150,6 +150,8 @@ void TritonCubin::load(const TritonCall& call, int device) {
 
 void TritonCubin::launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments) {
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // an empty grid is an error in CUDA
+  // The op is traced. Its variant was chosen as on a GPU.
+  if (call.device().is_meta()) return;
   const Driver& driver = Driver::get();
   TORCH_CHECK(call.device().is_cuda(), call.text(), ": tensors are on ", call.device(), ", expected a GPU");
   const c10::cuda::CUDAGuard guard(call.device());

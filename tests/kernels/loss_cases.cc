@@ -27,6 +27,11 @@ struct Shape {
   int64_t rows, classes;
 };
 
+// A copy on the CPU too, so that a call takes the same memory on every device.
+Tensor copied_to(c10::Device device, const Tensor& tensor) {
+  return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
+
 std::string name_of(const Shape& shape, double smoothing) {
   return std::to_string(shape.rows) + "x" + std::to_string(shape.classes) + (smoothing == 0 ? "" : "_smoothed");
 }
@@ -41,7 +46,7 @@ OpCase cross_entropy_case(const std::string& name, const Tensor& logits, const T
                 [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
                   const auto device = leaves[0].device();
                   const Tensor scale = at::scalar_tensor(kLossScale, at::kFloat).to(device);
-                  return {cross_entropy(leaves[0], targets.to(device), scale, kIgnored, smoothing, level)};
+                  return {cross_entropy(leaves[0], copied_to(device, targets), scale, kIgnored, smoothing, level)};
                 }};
   result.operands = {kLossScale, kLossScale};
   return result;
@@ -56,8 +61,8 @@ OpCase linear_cross_entropy_case(const std::string& name, const Tensor& hidden, 
                 [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
                   const auto device = leaves[0].device();
                   const Tensor scale = at::scalar_tensor(kLossScale, at::kFloat).to(device);
-                  const Tensor loss =
-                      linear_cross_entropy(leaves[0], leaves[1], targets.to(device), scale, kIgnored, smoothing, level);
+                  const Tensor loss = linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets), scale,
+                                                           kIgnored, smoothing, level);
                   // Logits are rounded to the type of the inputs, so the loss is not more exact.
                   return {loss.to(leaves[0].scalar_type())};
                 }};

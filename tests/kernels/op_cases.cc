@@ -47,6 +47,14 @@ std::string text(const Sizes& sizes) {
   return result;
 }
 
+// A copy of what a case holds, on the CPU too, so that a call takes the same memory on every device.
+Tensor copied_to(c10::Device device, const Tensor& tensor) {
+  return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
+NeighborGraph copied_to(c10::Device device, const NeighborGraph& graph) {
+  return graph.with_each([&](const Tensor& tensor) { return copied_to(device, tensor); });
+}
+
 // Small, odd, one row, no row, narrow, and wide. Width 1 is left out, because gradients of norms are then only
 // rounding.
 std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
@@ -177,7 +185,8 @@ OpCase attention_case(const std::string& name, const HeadShape& s, const Attenti
           0,
           [s, mask](const Leaves& leaves, Level level) -> Leaves {
             AttentionMask here = mask;
-            if (mask.document_offsets.defined()) here.document_offsets = mask.document_offsets.to(leaves[0].device());
+            if (mask.document_offsets.defined())
+              here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
             return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
           }};
 }
@@ -231,7 +240,7 @@ std::vector<OpCase> vocabulary_cases() {
                      {random({23, width})},
                      1,
                      [indices](const Leaves& leaves, Level level) -> Leaves {
-                       return {embedding(indices.to(leaves[0].device()), leaves[0], level)};
+                       return {embedding(copied_to(leaves[0].device(), indices), leaves[0], level)};
                      }});
   }
   return cases;
@@ -269,7 +278,7 @@ std::vector<OpCase> graph_cases() {
              "neighbor_aggregate_" + std::string(name(reduction)) + (weighted ? "_weighted_" : "_") + suffix, leaves,
              leaves.size() - 1, [graph, reduction](const Leaves& leaves, Level level) -> Leaves {
                const Tensor edge_weight = leaves.size() > 1 ? leaves[0] : Tensor();
-               const NeighborGraph there = graph.to(leaves[0].device());
+               const NeighborGraph there = copied_to(leaves[0].device(), graph);
                return {neighbor_aggregate(leaves.back(), there, edge_weight, reduction, level)};
              }});
       }
@@ -280,7 +289,7 @@ std::vector<OpCase> graph_cases() {
                      {random({s.sources, heads, width}), random({s.sources, heads}), random({s.targets, heads})},
                      0,
                      [graph](const Leaves& leaves, Level level) -> Leaves {
-                       const NeighborGraph there = graph.to(leaves[0].device());
+                       const NeighborGraph there = copied_to(leaves[0].device(), graph);
                        return {neighbor_attention(leaves[0], leaves[1], leaves[2], there, 0.2, level)};
                      }});
   }

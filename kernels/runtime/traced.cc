@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/runtime/traced.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+
+#include "kernels/runtime/traced_sums.h"
+
+namespace strata::kernels {
+
+// What one Tracing counts. Its blocks share it, because tensors may outlive the Tracing.
+class TracedMemory {
+ public:
+  struct Block {
+    std::shared_ptr<TracedMemory> memory;
+    int64_t bytes, asked_for;
+  };
+
+  explicit TracedMemory(int64_t unit) : unit_(unit) {}
+
+  Block* allocate(const std::shared_ptr<TracedMemory>& self, int64_t bytes) {
+    auto* block = new Block{self, rounded(bytes), bytes};
+    const std::lock_guard lock(mutex_);
+    if (results_only_ > 0) {
+      uncounted_.insert(block);
+    } else {
+      add(block->bytes);
+    }
+    return block;
+  }
+  void free(Block* block) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (uncounted_.erase(block) == 0) now_ -= block->bytes;
+    }
+    delete block;
+  }
+
+  void workspace(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    add(rounded(bytes));
+    now_ -= rounded(bytes);
+  }
+
+  void begin_results_only() {
+    const std::lock_guard lock(mutex_);
+    ++results_only_;
+  }
+  void end_results_only() {
+    const std::lock_guard lock(mutex_);
+    if (--results_only_ > 0) return;
+    for (const Block* block : uncounted_) add(block->bytes);
+    uncounted_.clear();
+  }
+
+  int64_t now() const {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  int64_t most() const {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+  void forget_most() {
+    const std::lock_guard lock(mutex_);
+    most_ = now_;
+    moment_ = place_;
+  }
+  void enter(std::string place) {
+    const std::lock_guard lock(mutex_);
+    place_ = std::move(place);
+  }
+  const std::string& moment() const {
+    const std::lock_guard lock(mutex_);
+    return moment_;
+  }
+
+ private:
+  int64_t rounded(int64_t bytes) const { return (bytes + unit_ - 1) / unit_ * unit_; }
+  void add(int64_t bytes) {
+    now_ += bytes;
+    if (now_ <= most_) return;
+    most_ = now_;
+    moment_ = place_;
+  }
+
+  const int64_t unit_;
+  mutable std::mutex mutex_;
+  int64_t now_ = 0, most_ = 0;
+  std::string place_, moment_;
+  int results_only_ = 0;
+  std::unordered_set<const Block*> uncounted_;
+};
+
+namespace {
+
+constexpr size_t kRange = size_t{1} << 45;  // bytes of addresses; no memory is behind them
+constexpr size_t kAlignment = 512;          // of every address, as on GPUs
+constexpr int64_t kGpuUnit = 512;           // CUDA's caching allocator rounds sizes up to it; small blocks are exact
+
+// The Tracing that lives. `device` is read without the lock, for every tensor that an op is given.
+std::mutex mutex;
+std::shared_ptr<TracedMemory> current;
+constexpr auto kNone = c10::kMeta;
+std::atomic<c10::DeviceType> device_of_meta = kNone;
+
+std::shared_ptr<TracedMemory> current_memory() {
+  const std::lock_guard lock(mutex);
+  return current;
+}
+
+// Gives addresses that nobody can read or write. A kernel that runs in spite of all ends the process at its first
+// access.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const std::shared_ptr<TracedMemory> memory = current_memory();
+    void* const address = bytes == 0 ? nullptr : next_address(bytes);
+    if (memory == nullptr) return {address, c10::Device(c10::kMeta)};
+    c10::reportMemoryUsageToProfiler(address, static_cast<int64_t>(bytes), 0, 0, c10::kMeta);
+    return {address, memory->allocate(memory, static_cast<int64_t>(bytes)), &free, c10::Device(c10::kMeta)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void*, const void*, size_t) const override {}
+
+ private:
+  static void free(void* context) {
+    auto* block = static_cast<TracedMemory::Block*>(context);
+    c10::reportMemoryUsageToProfiler(nullptr, -block->asked_for, 0, 0, c10::kMeta);
+    const std::shared_ptr<TracedMemory> memory = block->memory;
+    memory->free(block);
+  }
+
+  // Addresses are given again after 16 TiB, and larger tensors reach beyond the range. This does no harm, because
+  // nothing is stored there.
+  void* next_address(size_t bytes) {
+    static char* const begin = reserved();
+    const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return begin + next_.fetch_add(rounded) % (kRange / 2);
+  }
+  static char* reserved() {
+    void* const begin = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(begin != MAP_FAILED, "cannot reserve ", kRange, " bytes of addresses, which need no memory; is the ",
+                "address space limited (ulimit -v)?");
+    return static_cast<char*>(begin);
+  }
+
+  std::atomic<size_t> next_ = 0;
+};
+
+}  // namespace
+
+struct Tracing::Parts {
+  Parts(std::shared_ptr<TracedMemory> memory, c10::Allocator* previous)
+      : memory(std::move(memory)), previous(previous) {}
+
+  std::shared_ptr<TracedMemory> memory;
+  c10::Allocator* previous;  // that of meta tensors before
+  SumsInPlace sums;
+};
+
+Tracing::Tracing(c10::DeviceType device) {
+  TORCH_CHECK(device == c10::kCPU || device == c10::kCUDA, "tensors without values stand for tensors on ",
+              c10::DeviceTypeName(device, /*lower_case=*/true), ", expected cpu or cuda");
+  static auto* allocator = new CountingAllocator;  // tensors may outlive every static object
+  [[maybe_unused]] static const bool added = (add_meta_kernels(), true);
+  const auto memory = std::make_shared<TracedMemory>(device == c10::kCUDA ? kGpuUnit : 1);
+  {
+    const std::lock_guard lock(mutex);
+    TORCH_CHECK(current == nullptr, "another Tracing lives in this process, expected none");
+    current = memory;
+    device_of_meta = device;
+  }
+  parts_ = std::make_unique<Parts>(memory, c10::GetAllocator(c10::kMeta));
+  c10::SetAllocator(c10::kMeta, allocator, /*priority=*/1);
+}
+
+Tracing::~Tracing() {
+  c10::SetAllocator(c10::kMeta, parts_->previous, /*priority=*/1);
+  const std::lock_guard lock(mutex);
+  current = nullptr;
+  device_of_meta = kNone;
+}
+
+int64_t Tracing::now() const { return parts_->memory->now(); }
+int64_t Tracing::most() const { return parts_->memory->most(); }
+void Tracing::forget_most() { parts_->memory->forget_most(); }
+void Tracing::enter(std::string place) { parts_->memory->enter(std::move(place)); }
+const std::string& Tracing::moment() const { return parts_->memory->moment(); }
+
+bool is_tracing() { return device_of_meta.load(std::memory_order_relaxed) != kNone; }
+
+c10::DeviceType traced_device(c10::DeviceType device) {
+  return device == c10::kMeta ? device_of_meta.load(std::memory_order_relaxed) : device;
+}
+
+void traced_workspace(int64_t bytes) {
+  if (!is_tracing()) return;
+  if (const auto memory = current_memory()) memory->workspace(bytes);
+}
+
+ResultsOnly::ResultsOnly() : memory_(is_tracing() ? current_memory() : nullptr) {
+  if (memory_ != nullptr) memory_->begin_results_only();
+}
+
+ResultsOnly::~ResultsOnly() {
+  if (memory_ != nullptr) memory_->end_results_only();
+}
+
+}  // namespace strata::kernels

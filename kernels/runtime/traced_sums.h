@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Sums of gradients by autograd. It adds in place if nothing else refers to one of the two gradients, but never for
+// meta tensors, which it takes for a tensor subclass. A traced backward would need one gradient more than the real one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <torch/library.h>
+
+namespace strata::kernels {
+
+// While it lives, sums of meta gradients are written over one of the two, as those of other tensors are.
+class SumsInPlace {
+ public:
+  SumsInPlace();
+  ~SumsInPlace();
+  SumsInPlace(const SumsInPlace&) = delete;
+  SumsInPlace& operator=(const SumsInPlace&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+// Registers the kernel of aten::add that does this.
+void add_meta_sum(torch::Library& aten);
+
+}  // namespace strata::kernels

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "tests/kernels/traced_run.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <sstream>
+
+#include "kernels/attention/attention.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+
+namespace strata::kernels {
+namespace {
+
+using Leaves = std::vector<Tensor>;
+
+std::string text(const std::string& name, const Tensor& tensor) {
+  std::ostringstream text;
+  text << name << ": ";
+  if (tensor.defined()) {
+    text << tensor.scalar_type() << " " << tensor.sizes() << " strides " << tensor.strides();
+  } else {
+    text << "none";
+  }
+  return text.str();
+}
+
+// Sizes of a small model, on which blocks and tiles are full, and a head whose rows do not fit into one chunk.
+std::vector<OpCase> large_cases() {
+  std::vector<OpCase> cases;
+  cases.push_back({"linear",
+                   "linear_gelu_tanh_bias_4x300x256",
+                   {at::randn({4, 300, 256}), at::randn({512, 256}), at::randn({512})},
+                   2,
+                   [](const Leaves& leaves, Level level) -> Leaves {
+                     return {linear(leaves[0], leaves[1], leaves[2], Activation::gelu_tanh, level)};
+                   }});
+  for (const int64_t key_value_heads : {2, 8}) {
+    cases.push_back({"attention",
+                     "attention_causal_2x800x8x" + std::to_string(key_value_heads) + "x64",
+                     {at::randn({2, 800, (8 + 2 * key_value_heads) * 64})},
+                     0,
+                     [key_value_heads](const Leaves& leaves, Level level) -> Leaves {
+                       return {attention(leaves[0], 8, key_value_heads, {.causal = true}, level)};
+                     }});
+  }
+  const Tensor targets = at::randint(0, 50257, {700}, at::kLong);
+  cases.push_back({"linear_cross_entropy",
+                   "linear_cross_entropy_700x50257",
+                   {at::randn({700, 32}), at::randn({50257, 32})},
+                   1,
+                   [targets](const Leaves& leaves, Level level) -> Leaves {
+                     const auto device = leaves[0].device();
+                     const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
+                     const Tensor there = targets.to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
+                     return {linear_cross_entropy(leaves[0], leaves[1], there, scale, -100, 0.0, level)};
+                   }});
+  return cases;
+}
+
+}  // namespace
+
+CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::Device device,
+                       const Meter& meter) {
+  Leaves leaves;
+  for (const Tensor& leaf : op_case.leaves) {
+    leaves.push_back(leaf.to(device, dtype, /*non_blocking=*/false, /*copy=*/true));
+    leaves.back().requires_grad_(op_case.differentiable);
+  }
+  CountedRun run;
+  meter.forget_most();
+  const int64_t before = meter.now();
+  Leaves outputs = op_case.run(leaves, level);
+  run.kept = meter.now() - before;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    run.tensors.push_back(text("output " + std::to_string(i), outputs[i]));
+  }
+  if (op_case.differentiable) {
+    Leaves gradients;
+    for (const Tensor& output : outputs) gradients.push_back(at::ones(output.sizes(), output.options()));
+    torch::autograd::backward(outputs, gradients);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      run.tensors.push_back(text("gradient of leaf " + std::to_string(i), leaves[i].grad()));
+    }
+  }
+  run.most = meter.most() - before;
+  return run;
+}
+
+std::vector<OpCase> traced_cases() {
+  std::vector<OpCase> cases = op_cases();
+  for (OpCase& op_case : large_cases()) cases.push_back(std::move(op_case));
+  return cases;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// One call of an op case, with its backward, whose memory is counted: with values, or traced without them.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/kernels/op_cases.h"
+
+namespace strata::kernels {
+
+// What counts bytes. most() is the largest number since the last forget_most().
+struct Meter {
+  std::function<int64_t()> now, most;
+  std::function<void()> forget_most;
+};
+
+struct CountedRun {
+  int64_t kept = 0;  // bytes that exist after the forward and did not before
+  int64_t most = 0;  // largest number of bytes in forward and backward, beyond those before
+  // "output 0: Float [2, 3] strides [3, 1]", and the gradient of each leaf.
+  std::vector<std::string> tensors;
+};
+
+// Runs `op_case` on leaves that are made for `device`, in `dtype`. The gradients of all outputs are ones.
+CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::Device device,
+                       const Meter& meter);
+
+// The cases that are traced: those of op_cases() and some of larger shapes.
+std::vector<OpCase> traced_cases();
+
+}  // namespace strata::kernels
