@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "modules/config/module_table.h"
-#include "modules/config/parameter_table.h"
+#include "modules/config/module.h"
+#include "modules/config/parameter_group.h"
 #include "modules/scope.h"
 
 namespace strata::modules {

@@ -26,7 +26,8 @@ Tensor position(const VisionTransformerConfig& config, const Scope& scope) {
 }  // namespace
 
 VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const Scope& scope)
-    : patch_embedding_(scope / "patch_embedding", config),
+    : tokens_(config.tokens()),
+      patch_embedding_(scope / "patch_embedding", config),
       class_token_(class_token(config, scope / "class_token")),
       position_(position(config, scope / "position")),
       embedding_dropout_(scope / "patch_embedding", config.dropout, /*site=*/0),

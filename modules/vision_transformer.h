@@ -7,6 +7,7 @@
 
 #include "modules/config/model_config.h"
 #include "modules/dropout.h"
+#include "modules/image_model.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
@@ -15,18 +16,17 @@
 
 namespace strata::modules {
 
-class VisionTransformer {
+class VisionTransformer : public ImageModel {
  public:
   VisionTransformer(const VisionTransformerConfig& config, const Scope& scope);
 
-  // Replaces each block by the result of `wrap`: recomputation, timing, sharding.
-  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
-
-  // images [B, C, H, W] -> logits [B, classes]. The order is norm, pooling, head. With pooling mean this is timm's
-  // global_pool='avg', fc_norm=False.
-  Tensor operator()(const Tensor& images, const StepContext& context) const;
+  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) override;
+  int64_t rows_per_image() const override { return tokens_; }
+  // The order is norm, pooling, head. With pooling mean this is timm's global_pool='avg', fc_norm=False.
+  Tensor operator()(const Tensor& images, const StepContext& context) const override;
 
  private:
+  int64_t tokens_;
   // The parameters lie in this order in the flat buffers of the root group. The head is a group of its own.
   PatchEmbedding patch_embedding_;
   Tensor class_token_, position_;  // [D], undefined if pooling is the mean; [T, D]

@@ -26,10 +26,9 @@ MAY_INCLUDE = {
     "trainer/data/images": "base configs trainer/checkpoint trainer/data",
     "trainer/data/graphs": "base configs modules/config trainer/data",
     "trainer/config": "base configs modules/config sharding/config trainer/checkpoint trainer/data/images trainer/data/graphs",
-    "trainer/memory": "base kernels/activation kernels/<op> modules/config sharding/communication sharding/parameters "
-                      "trainer/data/graphs trainer/config",
+    "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
     "trainer/levels": "base configs kernels kernels/proof modules/config trainer/data/graphs trainer/config",
-    "trainer/tasks": "base kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
+    "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
     "trainer/report": "base sharding/communication",

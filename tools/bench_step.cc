@@ -13,17 +13,19 @@
 #include "base/errors.h"
 #include "base/quantile.h"
 #include "configs/range.h"
-#include "modules/config/parameter_table.h"
+#include "modules/config/flops.h"
 #include "sharding/bootstrap.h"
 #include "tools/random_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/measure_steps.h"
-#include "trainer/memory/peak_memory.h"
 #include "trainer/memory_choice.h"
 #include "trainer/profile/peaks.h"
 #include "trainer/start_rank.h"
 #include "trainer/step.h"
-#include "trainer/tasks/task_powers.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/load_run_config.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata {
 namespace {
@@ -39,11 +41,8 @@ struct Request {
   std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
 };
 
-template <class Model>
-nlohmann::ordered_json predicted_peak(const trainer::TrainerConfig& config, const trainer::GraphSizes& graph,
-                                      const Model& model) {
-  if (!trainer::predicts_step_memory(config, graph)) return nullptr;
-  return trainer::sum_of(trainer::peak_memory(config, modules::parameter_table(model), graph));
+int64_t predicted_peak(const trainer::TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+  return sum_of(peak_memory(config, groups, trace_step(config, *make_task(config))));
 }
 
 // Milliseconds of a profiled step on rank 0: the parts that add up to the step, and all communication, hidden or not.
@@ -65,12 +64,13 @@ nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes
 
 template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
-                              const trainer::Task& task, const trainer::Measurement& measured, const Model& model) {
+                              const trainer::Task& task, const trainer::Measurement& measured, const Model& /*model*/) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
   const double items = static_cast<double>(config.batch * task.items_per_sample()) / median * 1e3;
   const double per_rank = items / static_cast<double>(config.run.ranks);
-  const double teraflops = per_rank * modules::flops_per_item(model) / 1e12;
+  const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
+  const double teraflops = per_rank * modules::flops_per_item(config.model, groups) / 1e12;
   const double peak = trainer::profile::peaks_of(bootstrap.device_name()).advertised_flops / 1e12;
   const std::string rate = std::string(Model::kItem) + "s_per_second";
   nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
@@ -90,7 +90,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"model_teraflops_per_rank", teraflops},
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
-                                 {"predicted_peak_memory_bytes", predicted_peak(config, graph_sizes_of(task), model)},
+                                 {"predicted_peak_memory_bytes", predicted_peak(config, groups)},
                                  {"device_allocations", measured.device_allocations},
                                  {"loss", measured.loss},
                                  {"breakdown", breakdown(measured.profiled)}};
@@ -173,7 +173,7 @@ int main(int count, char** arguments) {
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   std::optional<LoadedConfig> loaded;
   try {
-    loaded = trainer::load_trainer_config(request.config, overrides);
+    loaded = trainer::load_run_config(request.config, overrides);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.code());

@@ -19,13 +19,13 @@
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "base/run_program.h"
-#include "modules/config/parameter_table.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 #include "sharding/process/visible_gpus.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -65,7 +65,7 @@ std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig&
                                                at::Device device) {
   std::map<std::string, at::Tensor> weights;
   std::vector<TensorPiece> pieces;
-  for (const auto& group : modules::parameter_table(config)) {
+  for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
       const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
       pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});

@@ -67,11 +67,13 @@ trainer::TextDataConfig write_data(const modules::TransformerConfig& model, cons
   return {path, path};
 }
 
-trainer::IdxDataConfig write_data(const modules::VisionTransformerConfig& model, const std::string& folder) {
+template <modules::TakesImages Model>
+trainer::IdxDataConfig write_data(const Model& config, const std::string& folder) {
+  const modules::ImageSizes model = config.image_sizes();
   const std::string images = folder + "/images", labels = folder + "/labels";
-  const int64_t pixels = model.channels * model.image_size * model.image_size;
+  const int64_t pixels = model.channels * model.size * model.size;
   const int64_t count = std::clamp<int64_t>(kMostNumbers / pixels, 1, kSamples);
-  write_bytes(images, {count, model.channels, model.image_size, model.image_size}, 256);
+  write_bytes(images, {count, model.channels, model.size, model.size}, 256);
   write_bytes(labels, {count}, std::min<int64_t>(model.classes, 256));
   trainer::IdxDataConfig data;
   data.train_images = data.validation_images = images;

@@ -23,7 +23,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/memory/allocation_meter.h"
-#include "trainer/memory/peak_memory.h"
+#include "trainer/memory/memory_estimate.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/tasks/declared_model.h"
@@ -124,13 +124,14 @@ class Trial {
   std::optional<size_t> under_way_;  // the layer whose backward has begun
 };
 
-// Bytes of parameters, optimizer, the resident graph and batches. All are predicted except the batches, which exist.
-int64_t standing_bytes(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table, const Task& task,
-                       const MicroBatch& batch, bool on_gpu) {
-  int64_t of_batch = 0;
+// Returns the bytes of parameters and optimizer, which are predicted, of the task's own tensors, and of the batches.
+int64_t standing_bytes(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                       const ShardedModel& model, const MicroBatch& batch, bool on_gpu) {
+  int64_t of_batch = 0, of_parameters = 0;
+  for (const MemoryClass& part : memory_per_rank(config, table)) of_parameters += part.bytes;
   for (const Tensor& tensor : batch.tensors()) of_batch += static_cast<int64_t>(tensor.nbytes());
   const int64_t copies = on_gpu ? 3 : 1;  // the number of copies in the feed
-  return sum_of(standing_memory(config, table, graph_sizes_of(task))) + copies * config.micro_batches() * of_batch;
+  return of_parameters + model.bytes_of_task() + copies * config.micro_batches() * of_batch;
 }
 
 // Returns the maximum of each cost over ranks, because ranks have different batches and different parts of a graph.
@@ -208,7 +209,7 @@ StepCosts measure_layers(const TrainerConfig& config, sharding::Bootstrap& boots
       }
     }
     costs.stream = trial.stream_bytes();
-    costs.standing = standing_bytes(config, declared.groups, *task, batch, device.is_cuda());
+    costs.standing = standing_bytes(config, declared.groups, model, batch, device.is_cuda());
   }
   if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
   return most_of(bootstrap.gather(costs.text()));

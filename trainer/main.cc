@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // train CONFIG [a.b.c=value ...]: one rank of a run. mpirun or srun starts it; started alone, it is a run of one rank.
+#include <c10/util/Exception.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -16,11 +18,13 @@
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/config/load_config.h"
-#include "trainer/memory/peak_memory.h"
 #include "trainer/memory_choice.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/load_run_config.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
 #include "trainer/trainer.h"
 
 namespace strata::trainer {
@@ -34,6 +38,15 @@ void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
   if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
   std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
   if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
+}
+
+// A run whose memory cannot be predicted starts all the same.
+std::string predicted_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+  try {
+    return memory_table(config, groups, trace_step(config));
+  } catch (const c10::Error& error) {
+    return memory_table(config, groups, std::nullopt) + "  because of " + error.what_without_backtrace() + "\n";
+  }
 }
 
 // Claims the run's folder and writes the files that describe the run. Called on rank 0.
@@ -51,7 +64,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder);
   std::printf("%s", table.c_str());
-  std::printf("bytes of tensors on a rank:\n%s", memory_table(config, model.groups).c_str());
+  std::printf("bytes of tensors on a rank:\n%s", predicted_memory(config, model.groups).c_str());
   return folder;
 }
 
@@ -91,7 +104,7 @@ int main(int argc, char** argv) {
   }
   std::optional<trainer::LoadedConfig> loaded;
   try {  // before MPI starts
-    loaded = trainer::load_trainer_config(arguments[0], {arguments.begin() + 1, arguments.end()});
+    loaded = trainer::load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.code());

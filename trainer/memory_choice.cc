@@ -14,8 +14,9 @@
 #include "trainer/layer_trial.h"
 #include "trainer/memory/layer_costs.h"
 #include "trainer/memory/out_of_memory.h"
-#include "trainer/memory/peak_memory.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {
@@ -91,9 +92,13 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   const auto table = declared_model(config).groups;
-  const auto predicted = [&](const TrainerConfig& of) { return sum_of(peak_memory(of, table)); };
-  bool by_trial = !predicts_step_memory(config);
-  int64_t bytes = predicted(config);
+  const auto predicted = [&](const TrainerConfig& of) -> std::optional<int64_t> {
+    const std::optional<StepTrace> step = trace_step(of);
+    return step ? std::optional(sum_of(peak_memory(of, table, *step))) : std::nullopt;
+  };
+  const std::optional<int64_t> prediction = predicted(config);
+  bool by_trial = !prediction;
+  int64_t bytes = prediction.value_or(0);
   const bool is_sure = !goes_on && static_cast<double>(bytes) >= kSure * static_cast<double>(budget);
   if (by_trial || (bytes > budget && !is_sure)) {
     by_trial = true;
@@ -107,12 +112,13 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
-    if (!predicts_step_memory(changed)) return "";
-    const int64_t then = predicted(changed);
-    return then < bytes ? std::optional(text_of(then)) : std::nullopt;
+    const std::optional<int64_t> then = predicted(changed);
+    if (!then) return "";
+    return *then < bytes ? std::optional(text_of(*then)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
-                                           memory_table(config, table) + what_needs_less(config, note) +
+                                           memory_table(config, table, trace_step(config)) +
+                                           what_needs_less(config, note) +
                                            (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
                                                       "memory picked as it began"
                                                     : "\nwithout gradient_checkpointing, memory picks what fits"));

@@ -19,6 +19,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -84,7 +85,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                       {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
     bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
-  check_levels(loaded, bootstrap.device().type());
+  check_levels(loaded, declared_model(loaded.config).modules, bootstrap.device().type());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

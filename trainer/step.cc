@@ -22,7 +22,7 @@
 #include "trainer/config/graph_data.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
-#include "trainer/memory/peak_memory.h"
+#include "trainer/memory/memory_estimate.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/nonfinite_gradient.h"
 #include "trainer/profile/call_work.h"
@@ -139,10 +139,10 @@ void Step::run_or_replay() {
     strict.check_allocations();
   } catch (const c10::OutOfMemoryError& error) {
     const std::string request = error.what_without_backtrace();
-    throw Error(
-        ExitCode::out_of_memory,
-        out_of_memory_report(config_, standing_memory(config_, declared_model(config_).groups, graph_sizes_of(*task_)),
-                             device_memory(device_), request.substr(0, request.find(". GPU "))));
+    std::vector<MemoryClass> classes = memory_per_rank(config_, declared_model(config_).groups);
+    classes.push_back({"data and tables of the task", model_.bytes_of_task()});
+    throw Error(ExitCode::out_of_memory, out_of_memory_report(config_, classes, device_memory(device_),
+                                                              request.substr(0, request.find(". GPU "))));
   }
   results_.push(number_);
 }

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
-#include <variant>
 
-#include "modules/config/parameter_table.h"
+#include "modules/config/flops.h"
 #include "sharding/process/failure.h"
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/resume.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 #include "trainer/weights_hash.h"
 
@@ -82,13 +82,13 @@ void Trainer::start() {
                                        ", and their checkpoint says " + resumed->state.weights_sha256);
   }
   if (ranks_.rank != 0) return;
-  const auto flops = [](const auto& model) { return modules::flops_per_item(model); };
+  const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
   metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
                                     .resumed_step = resumed ? step_.number() : -1,
                                     .last_step = last_step_,
                                     .log_every = config_.log.every,
                                     .item = step_.task().item_name(),
-                                    .flops_per_item = std::visit(flops, config_.model.type) / ranks_.size,
+                                    .flops_per_item = flops / ranks_.size,
                                     .console = Console::options_from_environment()});
   metrics_->weights(step_.number(), hash);
   if (resumed) metrics_->resumed(resumed->notes);

@@ -51,25 +51,24 @@ void check_module(const KernelsConfig& kernels, size_t index, const std::vector<
                   configs::Checks& checks) {
   const auto& [only, chosen] = kernels.modules[index];
   const std::string line = "modules." + std::to_string(index) + ".";
-  if (!checks.can_check({line + "only", "/model"})) return;
-  const std::string problem = problem_of_module(only, modules);
+  const bool is_one_with_loss = kernels.levels.linear_cross_entropy && means(only, "head");
+  const std::string problem = is_one_with_loss ? "" : problem_of_module(only, modules);
   if (!problem.empty()) {
     checks.fail(line + "only", problem);
     return;
   }
   const std::vector<std::string> computed = ops_in(only, modules);
-  const bool is_one_with_loss = kernels.levels.linear_cross_entropy && means(only, "head");
   const std::string why = is_one_with_loss ? ", because kernels.linear_cross_entropy makes head and loss one op" : "";
   OpLevels levels = chosen;
   levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
-    if (!level || contains(computed, op) || !checks.can_check({line + op})) return;
+    if (!level || contains(computed, op)) return;
     checks.fail(line + op, "is not computed by " + only + why + "; ops there: " + joined(computed));
   });
 }
 
 }  // namespace
 
-void check(const KernelsConfig& kernels, int64_t layers, const std::vector<Module>& modules, configs::Checks& checks) {
+void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks) {
   if (checks.can_check({"default", "plan"}) && kernels.default_level && !kernels.plan.empty()) {
     checks.fail("plan", "expected none: only default: best reads a plan");
   }
@@ -82,6 +81,9 @@ void check(const KernelsConfig& kernels, int64_t layers, const std::vector<Modul
     }
     check_ops(kernels.layers[i].levels, line, checks);
   }
+}
+
+void check_modules(const KernelsConfig& kernels, const std::vector<Module>& modules, configs::Checks& checks) {
   for (size_t i = 0; i < kernels.modules.size(); ++i) check_module(kernels, i, modules, checks);
 }
 

@@ -7,10 +7,13 @@
 
 #include "configs/checks.h"
 #include "modules/config/kernels_config.h"
-#include "modules/config/module_table.h"
+#include "modules/config/module.h"
 
 namespace strata::modules {
 
-void check(const KernelsConfig& kernels, int64_t layers, const std::vector<Module>& modules, configs::Checks& checks);
+void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks);
+
+// Rules between the lines of `kernels.modules` and the modules that the model declares.
+void check_modules(const KernelsConfig& kernels, const std::vector<Module>& modules, configs::Checks& checks);
 
 }  // namespace strata::modules

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "modules/config/kernels_config.h"
-#include "modules/config/module_table.h"
+#include "modules/config/module.h"
 
 namespace strata::modules {
 

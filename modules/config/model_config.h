@@ -92,8 +92,7 @@ struct TransformerConfig {
   }
 };
 
-// Each alternative has kItem, items_per_sample() and layers, a check() below, and its own parameter_table() and
-// flops_per_item(). Callers use std::visit on `type`.
+// Each alternative has kItem, items_per_sample() and layers, and a check() of its own.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 3> kTypes = {"transformer", "vision_transformer", "graph_network"};

@@ -117,21 +117,7 @@ ParameterGroup graph_layer(const GraphNetworkConfig& config, int64_t index) {
   return group.take();
 }
 
-double elements_in_matrices_of_blocks(const BlockConfig& config) {
-  int64_t in_block = 0;
-  for (const Parameter& parameter : block(config, 0).parameters) {
-    if (parameter.shape.size() == 2) in_block += parameter.elements();
-  }
-  return static_cast<double>(config.layers) * static_cast<double>(in_block);
-}
-
 }  // namespace
-
-int64_t ParameterGroup::elements() const {
-  int64_t sum = 0;
-  for (const Parameter& parameter : parameters) sum += parameter.elements();
-  return sum;
-}
 
 std::vector<ParameterGroup> parameter_table(const TransformerConfig& config) {
   std::vector<ParameterGroup> table;
@@ -187,38 +173,6 @@ std::vector<ParameterGroup> parameter_table(const GraphNetworkConfig& config) {
     table.push_back(head.take());
   }
   return table;
-}
-
-int64_t parameter_count(const std::vector<ParameterGroup>& table) {
-  int64_t sum = 0;
-  for (const ParameterGroup& group : table) sum += group.elements();
-  return sum;
-}
-
-double flops_per_item(const TransformerConfig& config) {
-  const double layers = static_cast<double>(config.layers);
-  const double matrices = elements_in_matrices_of_blocks(block_config(config)) +
-                          static_cast<double>(config.vocabulary) * static_cast<double>(config.width);
-  return 6 * matrices + 6 * static_cast<double>(config.sequence) * static_cast<double>(config.width) * layers;
-}
-
-double flops_per_item(const VisionTransformerConfig& config) {
-  const double tokens = static_cast<double>(config.tokens()), width = static_cast<double>(config.width);
-  const double patch_embedding = static_cast<double>(config.patches() * config.channels * config.patch * config.patch);
-  const double matrices = tokens * elements_in_matrices_of_blocks(block_config(config)) + patch_embedding * width +
-                          static_cast<double>(config.classes) * width;
-  return 6 * matrices + 12 * tokens * tokens * width * static_cast<double>(config.layers);
-}
-
-double flops_per_item(const GraphNetworkConfig& config) {
-  int64_t in_matrices = 0;
-  for (const ParameterGroup& group : parameter_table(config)) {
-    if (group.role != Role::layer && config.projection == InputProjection::sparse) continue;
-    for (const Parameter& parameter : group.parameters) {
-      if (parameter.shape.size() == 2) in_matrices += parameter.elements();
-    }
-  }
-  return 6 * static_cast<double>(in_matrices);
 }
 
 }  // namespace strata::modules

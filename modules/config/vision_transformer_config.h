@@ -8,6 +8,7 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "modules/config/image_sizes.h"
 
 namespace strata::modules {
 
@@ -56,6 +57,7 @@ struct VisionTransformerConfig {
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
   int64_t patches() const { return (image_size / patch) * (image_size / patch); }
   int64_t tokens() const { return patches() + (pooling == Pooling::class_token ? 1 : 0); }  // of one image
+  ImageSizes image_sizes() const { return {channels, image_size, classes, label_smoothing}; }
 
   template <class Fields>
   void describe(Fields& fields) {

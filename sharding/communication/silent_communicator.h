@@ -10,12 +10,12 @@
 
 namespace strata::sharding {
 
-// Rank 0 of `size`. Collectives end at once and change no tensor, so it suits tensors without values (device meta).
+// Collectives end at once and change no tensor, so it suits tensors without values (device meta).
 class SilentCommunicator : public Communicator {
  public:
-  SilentCommunicator(int size, at::Device device) : size_(size), device_(device) {}
+  SilentCommunicator(int rank, int size, at::Device device) : rank_(rank), size_(size), device_(device) {}
 
-  int rank() const override { return 0; }
+  int rank() const override { return rank_; }
   int size() const override { return size_; }
   at::Device device() const override { return device_; }
   PendingCollective all_gather(Tensor, const Tensor&, std::string_view) override { return {}; }
@@ -31,7 +31,7 @@ class SilentCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int) override { return nullptr; }
 
  private:
-  int size_;
+  int rank_, size_;
   at::Device device_;
 };
 

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/parameter_table.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "tests/modules/pyg_reference.h"
 #include "trainer/data/graphs/graph_rows.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::modules {
 namespace {
@@ -65,7 +65,7 @@ TEST(GraphConvolution, IsThatOfPyG) {
                  json["inputs"].dump() + " to " + json["outputs"].dump() + ", heads " + json["heads"].dump());
     const GraphNetworkConfig config = network_for(json);
     std::map<std::string, Tensor> parameters;
-    for (const ParameterGroup& group : parameter_table(config)) {
+    for (const ParameterGroup& group : trainer::declared_groups({.type = config})) {
       for (const Parameter& parameter : group.parameters) {
         const std::string prefix = "layers.0.";
         if (!parameter.name.starts_with(prefix)) continue;
@@ -115,7 +115,7 @@ TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
           .convolution = kind_of(kind), .features = 5, .layers = 2, .width = width, .classes = 2, .norm = true};
       const auto convolution = [&config] {
         const auto parameter = [&config](const std::string& name) {
-          for (const ParameterGroup& group : parameter_table(config)) {
+          for (const ParameterGroup& group : trainer::declared_groups({.type = config})) {
             for (const Parameter& parameter : group.parameters) {
               if (parameter.name != name) continue;
               std::vector<float> values(static_cast<size_t>(parameter.elements()));
@@ -144,7 +144,7 @@ TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
 
 TEST(GraphConvolution, StartsAsInPyG) {
   for (const Json& json : reference()["first_values"]) {
-    const std::vector<ParameterGroup> table = parameter_table(network_for(json));
+    const std::vector<ParameterGroup> table = trainer::declared_groups({.type = network_for(json)});
     for (const Parameter& parameter : table[0].parameters) {
       SCOPED_TRACE(json["kind"].get<std::string>() + " " + parameter.name);
       const Json& theirs = json["parameters"].at(parameter.name.substr(9));

@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <utility>
-
 #include "tests/modules/kernels_lines.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::modules {
 namespace {
@@ -14,10 +13,9 @@ namespace {
 using kernels::Level;
 
 std::vector<Module> modules_of(int64_t layers) {
-  const TransformerConfig model{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
-  std::vector<Module> modules = {{"", "", {"cross_entropy", "adamw", "global_norm"}}};
-  for (Module& module : module_table({.type = model}, {})) modules.push_back(std::move(module));
-  return modules;
+  trainer::TrainerConfig config;
+  config.model.type = TransformerConfig{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
+  return trainer::declared_model(config).modules;
 }
 
 bool has(const std::string& table, const std::string& line) { return table.find(line) != std::string::npos; }

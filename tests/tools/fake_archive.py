@@ -10,9 +10,8 @@ import time
 # Each program appends its name to `programs`. The facts of a config are its lines `key: value`, then its overrides.
 CHECK = r"""#!/bin/bash
 echo check >>programs
-[ "$1" = --validate ] && { echo "validated $2"; exit; }
 [ "$1" = --help-keys ] && { echo "run.folder  where everything goes"; exit; }
-[ "$1" = --for-launcher ] && shift || exit 70
+[ "$1" = --for-launcher ] && shift || { [ -e "$1" ]; exit; }
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
 if grep -q wrong "$1"; then echo "$1:1:1: wrong: no such key" >&2; exit 2; fi
 printf '%s\t%s\n' run.device auto kernels.default aten kernels.plan '' precision.reduce float32 packages.types float32 packages.ops ''
@@ -51,7 +50,7 @@ class FakeArchive:
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree("tools", os.path.join(folder, "tools"))
-        for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n')):
+        for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n'), ("validate", '#!/bin/sh\necho "validated $1"\n')):
             self.write(f"bin/{name}", text, 0o755)
         version = next(line for line in open("tools/requirements.txt", encoding="utf-8") if line.startswith("torch=="))
         self.write("site/torch/version.py", f"__version__ = '{version.strip()[7:]}+cu130'\ncuda: Optional[str] = '13.0'\n")

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/config/parameter_table.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -24,6 +23,7 @@
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/weights_folder.h"
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata {
 namespace {
@@ -74,7 +74,7 @@ void write_values(const Model& model, const trainer::TrainerConfig& config, cons
                   const std::string& inputs_path, const std::string& folder) {
   const trainer::WeightsFolder weights(weights_path);
   Parameters parameters;
-  for (const auto& group : modules::parameter_table(model)) {
+  for (const auto& group : trainer::declared_groups({.type = model})) {
     for (const auto& parameter : group.parameters) {
       parameters[parameter.name] =
           weights.read(parameter.name, 0, parameter.elements()).view(parameter.shape).set_requires_grad(true);

@@ -25,6 +25,7 @@
 #include "trainer/config/launcher_facts.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/used_shapes.h"
+#include "trainer/tasks/load_run_config.h"
 #include "trainer/tasks/task_powers.h"
 
 namespace strata::tools {
@@ -202,7 +203,7 @@ int main(int argc, char** argv) {
   app.add_flag("--for-launcher", for_launcher,
                "only print what tools/strata asks: lines with a name, a tab and a value");
   return run_program(app, argc, argv, [&] {
-    const trainer::LoadedConfig loaded = trainer::load_trainer_config(config, overrides);
+    const trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
     const at::Device device = tools::device_of(name, loaded.config.run.device);
     if (output.empty()) output = tools::default_path(config, loaded.config, device);
     if (for_launcher) {

@@ -6,7 +6,7 @@
 
 #include "base/errors.h"
 #include "modules/config/module_name.h"
-#include "modules/config/parameter_table.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::hf {
 namespace {
@@ -85,7 +85,7 @@ Parameter describe(const modules::Parameter& parameter, const TransformerConfig&
 
 std::vector<Parameter> parameters(const TransformerConfig& config) {
   std::vector<Parameter> all;
-  for (const auto& group : modules::parameter_table(config)) {
+  for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) all.push_back(describe(parameter, config));
   }
   return all;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "modules/config/parameter_table.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::hf {
 namespace {
@@ -248,7 +248,7 @@ std::string model_section(const VisionTransformerConfig& model) {
 
 std::vector<Parameter> parameters(const VisionTransformerConfig& config) {
   std::vector<Parameter> all;
-  for (const auto& group : modules::parameter_table(config)) {
+  for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
       const Part part = {timm_name(parameter.name), timm_shape(parameter, config), parameter.shape[0]};
       all.push_back({parameter.name, parameter.shape, /*transposed=*/false, {part}});

@@ -12,8 +12,9 @@ command_validate() {
   (($#)) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
   local arguments
   ranks_as_key "$@"
-  is_built || { setup && build; }
-  exec "$(binary trainer/check)" --validate "${arguments[@]}"
+  make_ready
+  "$(binary trainer/check)" "${arguments[@]}" || exit
+  exec "$(binary trainer/validate)" "${arguments[@]}"
 }
 
 command_generate() {

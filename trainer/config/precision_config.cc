@@ -63,23 +63,23 @@ FloatType PrecisionConfig::reduce_of(const std::string& group) const {
   return compute_of(group) == FloatType::float32 ? FloatType::float32 : reduce;
 }
 
-void check(const PrecisionConfig& precision, int64_t layers, const std::vector<Module>& modules,
-           configs::Checks& checks) {
+void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& checks) {
   for (size_t i = 0; i < precision.layers.size(); ++i) {
     const std::string key = "layers." + std::to_string(i) + ".only";
     if (!checks.can_check({key, "/model.layers"}) || precision.layers[i].only.last < layers) continue;
     checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
                          text_of(precision.layers[i].only));
   }
-  for (size_t i = 0; i < precision.modules.size(); ++i) {
-    const std::string key = "modules." + std::to_string(i) + ".only";
-    if (!checks.can_check({key, "/model"})) continue;
-    const std::string problem = problem_of_group(precision.modules[i].only, modules);
-    if (!problem.empty()) checks.fail(key, problem);
-  }
   if (!checks.can_check({"compute", "reduce"})) return;
   if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
     checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
+  }
+}
+
+void check_modules(const PrecisionConfig& precision, const std::vector<Module>& modules, configs::Checks& checks) {
+  for (size_t i = 0; i < precision.modules.size(); ++i) {
+    const std::string problem = problem_of_group(precision.modules[i].only, modules);
+    if (!problem.empty()) checks.fail("modules." + std::to_string(i) + ".only", problem);
   }
 }
 

@@ -12,7 +12,7 @@
 #include "configs/checks.h"
 #include "configs/range.h"
 #include "modules/config/kernels_config.h"
-#include "modules/config/module_table.h"
+#include "modules/config/module.h"
 
 namespace strata::trainer {
 
@@ -72,7 +72,10 @@ struct PrecisionConfig {
   }
 };
 
-void check(const PrecisionConfig& precision, int64_t layers, const std::vector<modules::Module>& modules,
-           configs::Checks& checks);
+void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& checks);
+
+// Rules between the lines of `precision.modules` and the modules that the model declares.
+void check_modules(const PrecisionConfig& precision, const std::vector<modules::Module>& modules,
+                   configs::Checks& checks);
 
 }  // namespace strata::trainer

@@ -11,7 +11,6 @@
 
 #include "modules/config/kernels_check.h"
 #include "trainer/config/graph_data.h"
-#include "trainer/config/used_modules.h"
 
 namespace strata::trainer {
 namespace {
@@ -97,16 +96,13 @@ void check_images(int64_t micro_batch, const ImageMixingConfig& data, configs::C
   }
 }
 
-void check_images(const modules::VisionTransformerConfig& model, const SizedImagesConfig& data,
-                  configs::Checks& checks) {
-  if (checks.can_check({"data.shift", "model.image_size"}) && model.image_size > 0 && data.shift >= model.image_size) {
-    checks.fail("data.shift",
-                "expected less than model.image_size " + text(model.image_size) + ", got " + text(data.shift));
+void check_images(const modules::ImageSizes& model, const SizedImagesConfig& data, configs::Checks& checks) {
+  if (checks.can_check({"data.shift", "model.image_size"}) && model.size > 0 && data.shift >= model.size) {
+    checks.fail("data.shift", "expected less than model.image_size " + text(model.size) + ", got " + text(data.shift));
   }
 }
 
-void check_images(const modules::VisionTransformerConfig& model, const EncodedImagesConfig& data,
-                  configs::Checks& checks) {
+void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& data, configs::Checks& checks) {
   if (checks.can_check({"data.area"}) && data.area[0] > data.area[1]) {
     checks.fail("data.area", "expected the smaller share first");
   }
@@ -131,14 +127,16 @@ void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::s
   }
 }
 
-void check_model(const TrainerConfig& config, const modules::VisionTransformerConfig& model, configs::Checks& checks) {
+template <modules::TakesImages Model>
+void check_model(const TrainerConfig& config, const Model& model, configs::Checks& checks) {
   check_evaluates_all(config.evaluation, "images", checks);
-  check_has_no_fused_head(config.kernels, "the head of a vision_transformer has a bias", checks);
+  const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
+  check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {
     if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
       check_images(config.micro_batch, data, checks);
-      check_images(model, data, checks);
+      check_images(model.image_sizes(), data, checks);
     }
   };
   std::visit(check_data, config.data.type);
@@ -244,13 +242,10 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   const auto check_with_model = [&](const auto& model) {
     configs::Checks model_checks = checks.within("model");
     check(model, model_checks);
-    // Modules are listed only if the configuration names some, because a model may have ten thousand layers.
-    const bool by_name = !config.kernels.modules.empty() || !config.precision.modules.empty();
-    const auto modules = by_name && checks.can_check({"model"}) ? used_modules(config) : std::vector<modules::Module>();
     configs::Checks kernels = checks.within("kernels");
-    check(config.kernels, model.layers, modules, kernels);
+    check(config.kernels, model.layers, kernels);
     configs::Checks precision = checks.within("precision");
-    check(config.precision, model.layers, modules, precision);
+    check(config.precision, model.layers, precision);
     check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -180,14 +181,8 @@ template <class Model, class Data>
 constexpr bool kFits = false;
 template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
-template <>
-inline constexpr bool kFits<modules::VisionTransformerConfig, IdxDataConfig> = true;
-template <>
-inline constexpr bool kFits<modules::VisionTransformerConfig, ImageFolderConfig> = true;
-template <>
-inline constexpr bool kFits<modules::VisionTransformerConfig, WebDatasetConfig> = true;
-template <>
-inline constexpr bool kFits<modules::VisionTransformerConfig, ImageArraysConfig> = true;
+template <modules::TakesImages Model, std::derived_from<ImageMixingConfig> Data>
+inline constexpr bool kFits<Model, Data> = true;
 template <>
 inline constexpr bool kFits<modules::GraphNetworkConfig, GraphDataConfig> = true;
 template <>

@@ -10,7 +10,6 @@
 
 #include "kernels/levels.h"
 #include "modules/config/kernel_selection.h"
-#include "trainer/config/used_modules.h"
 #include "trainer/levels/used_shapes.h"
 
 namespace strata::trainer {
@@ -36,7 +35,7 @@ Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, 
 
 }  // namespace
 
-void check_levels(const LoadedConfig& loaded, c10::DeviceType device) {
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::DeviceType device) {
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
@@ -51,7 +50,7 @@ void check_levels(const LoadedConfig& loaded, c10::DeviceType device) {
     }
   };
   const std::set<std::string> ops = used_ops(loaded.config);
-  for (const modules::Module& module : used_modules(loaded.config)) {
+  for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) {
       for (const std::string& op : ops) {
         if (kernels_key(op) == key) look_at(op, module.name);

@@ -5,11 +5,15 @@
 
 #include <c10/core/Device.h>
 
+#include <vector>
+
+#include "modules/config/module.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 
 // Throws configs::ConfigErrors with every line that asks for a level that is not there. A plan was applied before.
-void check_levels(const LoadedConfig& loaded, c10::DeviceType device);
+// `modules` are those of declared_model().
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::DeviceType device);
 
 }  // namespace strata::trainer

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "modules/config/parameter_table.h"
+#include "modules/config/parameter_group.h"
 #include "sharding/parameters/flat_layout.h"
 
 namespace strata::trainer {

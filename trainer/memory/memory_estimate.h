@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/parameter_table.h"
+#include "modules/config/parameter_group.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "modules/config/parameter_table.h"
+#include "modules/config/parameter_group.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/parameter_table.h"
+#include "modules/config/parameter_group.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/fully_shard.h"
 #include "sharding/parameters/sharded_parameter_group.h"

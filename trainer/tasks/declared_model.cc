@@ -4,10 +4,10 @@
 #include <variant>
 
 #include "modules/graph/graph_network.h"
+#include "modules/image_models.h"
 #include "modules/model_sources.h"
 #include "modules/transformer.h"
-#include "modules/vision_transformer.h"
-#include "trainer/config/used_modules.h"
+#include "trainer/config/module_use.h"
 
 namespace strata::trainer {
 namespace {
@@ -19,8 +19,9 @@ void construct(const modules::TransformerConfig& model, const TrainerConfig& con
   modules::Transformer(model, scope, module_use(config).head_and_loss_are_one);
 }
 
-void construct(const modules::VisionTransformerConfig& model, const TrainerConfig&, const Scope& scope) {
-  modules::VisionTransformer(model, scope);
+template <modules::TakesImages Model>
+void construct(const Model&, const TrainerConfig& config, const Scope& scope) {
+  modules::make_image_model(config.model, scope);
 }
 
 void construct(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const Scope& scope) {
@@ -36,6 +37,12 @@ DeclaredModel declared_model(const TrainerConfig& config) {
   DeclaredModel declared{source.groups(), {outside_of_modules(config)}};
   declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());
   return declared;
+}
+
+std::vector<modules::ParameterGroup> declared_groups(const modules::ModelConfig& model) {
+  TrainerConfig config;
+  config.model = model;
+  return declared_model(config).groups;
 }
 
 }  // namespace strata::trainer

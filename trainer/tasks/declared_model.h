@@ -4,18 +4,20 @@
 
 #include <vector>
 
-#include "modules/config/module_table.h"
-#include "modules/config/parameter_table.h"
+#include "modules/config/module.h"
+#include "modules/config/parameter_group.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
 
 struct DeclaredModel {
-  // Groups are in the order of the model, parameters in the order of their flat buffer.
-  std::vector<modules::ParameterGroup> groups;
-  std::vector<modules::Module> modules;  // as in used_modules(): the first one has no name
+  std::vector<modules::ParameterGroup> groups;  // parameters are in the order of their flat buffer
+  std::vector<modules::Module> modules;         // outside_of_modules() first
 };
 
 DeclaredModel declared_model(const TrainerConfig& config);
+
+// The groups alone, which depend on nothing else of a run.
+std::vector<modules::ParameterGroup> declared_groups(const modules::ModelConfig& model);
 
 }  // namespace strata::trainer

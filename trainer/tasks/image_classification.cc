@@ -17,6 +17,7 @@
 
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "modules/image_models.h"
 #include "trainer/config/image_data.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_mixing.h"
@@ -32,20 +33,24 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 
 }  // namespace
 
-ImageClassification::ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
-                                         const TaskSettings& settings)
-    : ImageClassification(settings, model, data) {
-  images_ = open_images(model, data);
+ImageClassification::ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes,
+                                         const DataConfig& data, const TaskSettings& settings)
+    : ImageClassification(settings, model, sizes, data) {
+  images_ = open_images(sizes, data);
 }
 
-ImageClassification::ImageClassification(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
-                                         const DataConfig& data)
-    : settings_(settings), model_config_(model), mixing_(image_mixing(data)), lies_by_pixels_(lie_by_pixels(data)) {
-  images_.normalization.resize(static_cast<size_t>(model.channels));
+ImageClassification::ImageClassification(const TaskSettings& settings, const modules::ModelConfig& model,
+                                         const modules::ImageSizes& sizes, const DataConfig& data)
+    : settings_(settings),
+      model_config_(model),
+      sizes_(sizes),
+      mixing_(image_mixing(data)),
+      lies_by_pixels_(lie_by_pixels(data)) {
+  images_.normalization.resize(static_cast<size_t>(sizes.channels));
 }
 
 void ImageClassification::build_model(const modules::Scope& scope, at::Device device) {
-  model_ = std::make_unique<modules::VisionTransformer>(model_config_, scope);
+  model_ = modules::make_image_model(model_config_, scope);
   loss_level_ = scope.level("cross_entropy");
   std::vector<double> factors, offsets;
   for (const Normalization& normalization : images_.normalization) {
@@ -61,13 +66,13 @@ MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t cou
   const int64_t in_step = first_sample % settings_.batch;
   if (!mixes()) return {MixedImages{images, labels}, in_step};
   const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(first_sample / settings_.batch));  // of the step
-  const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, model_config_.image_size);
-  return {MixedImages{images, labels, share_of_pixels(drawn, model_config_.image_size)}, in_step};
+  const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, sizes_.size);
+  return {MixedImages{images, labels, share_of_pixels(drawn, sizes_.size)}, in_step};
 }
 
 MicroBatch ImageClassification::example_batch(int64_t count) const {
   const auto options = at::TensorOptions(at::kMeta);
-  const int64_t size = model_config_.image_size, channels = model_config_.channels;
+  const int64_t size = sizes_.size, channels = sizes_.channels;
   const auto pixels = options.dtype(at::kByte);
   return MixedImages{lies_by_pixels_ ? at::empty({count, size, size, channels}, pixels).permute({0, 3, 1, 2})
                                      : at::empty({count, channels, size, size}, pixels),
@@ -123,14 +128,14 @@ std::string ImageClassification::data_fingerprint() const {
 Tensor ImageClassification::logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const {
   modules::StepContext context;
   context.dropout_key = dropout_key;
-  context.first_row = first_sample * model_config_.tokens();
+  context.first_row = first_sample * model_->rows_per_image();
   const Tensor images = at::addcmul(offset_, batch.images.to(at::kFloat), factor_);
   return (*model_)(batch.share.defined() ? mixed(images, batch.share) : images, context);
 }
 
 Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   const auto part = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
-    return kernels::cross_entropy(scores, targets, weight, kIgnoredLabel, model_config_.label_smoothing, loss_level_);
+    return kernels::cross_entropy(scores, targets, weight, kIgnoredLabel, sizes_.label_smoothing, loss_level_);
   };
   const MixedImages& images = batch.as<MixedImages>();
   const Tensor scores = logits(images, batch.first_sample, dropout_key);

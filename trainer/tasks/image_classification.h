@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "modules/vision_transformer.h"
+#include "modules/image_model.h"
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
@@ -25,10 +25,10 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
 class ImageClassification : public Task, public FindsBadSamples {
  public:
   // Throws Error (data) as open_images does.
-  ImageClassification(const modules::VisionTransformerConfig& model, const DataConfig& data,
+  ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes, const DataConfig& data,
                       const TaskSettings& settings);
   // Without images, see make_task_without_data.
-  ImageClassification(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
+  ImageClassification(const TaskSettings& settings, const modules::ModelConfig& model, const modules::ImageSizes& sizes,
                       const DataConfig& data);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
@@ -57,13 +57,14 @@ class ImageClassification : public Task, public FindsBadSamples {
   Tensor logits(const MixedImages& batch, int64_t first_sample, const Tensor& dropout_key) const;
 
   const TaskSettings settings_;
-  const modules::VisionTransformerConfig model_config_;
-  kernels::Level loss_level_ = {};  // from build_model on
+  const modules::ModelConfig model_config_;
+  const modules::ImageSizes sizes_;
+  kernels::Level loss_level_ = {};  // set by build_model
   ImageSets images_;                // without images if the task is without data
   ImageMixingConfig mixing_;
   bool lies_by_pixels_;
-  Tensor factor_, offset_;  // fp32 [C, 1, 1]: what a pixel is multiplied by, and what is added then
-  std::unique_ptr<modules::VisionTransformer> model_;
+  Tensor factor_, offset_;  // fp32 [C, 1, 1]: normalization is pixel * factor + offset
+  std::unique_ptr<modules::ImageModel> model_;
 };
 
 }  // namespace strata::trainer

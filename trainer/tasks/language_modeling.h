@@ -51,7 +51,7 @@ class LanguageModeling : public Task {
 
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
-  kernels::Level loss_level_ = {};  // from build_model on
+  kernels::Level loss_level_ = {};  // set by build_model
   std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;
   std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions

@@ -3,7 +3,7 @@
 
 #include "base/errors.h"
 #include "trainer/config/graph_data.h"
-#include "trainer/config/used_modules.h"
+#include "trainer/config/module_use.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -23,9 +23,10 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Tran
                                const TextDataConfig& data) {
   return std::make_unique<LanguageModeling>(model, data, settings);
 }
-std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::VisionTransformerConfig& model,
-                               const DataConfig& all, const ImageMixingConfig&) {
-  return std::make_unique<ImageClassification>(model, all, settings);
+template <modules::TakesImages Model>
+std::unique_ptr<Task> task_for(const TaskSettings& settings, const Model& model, const DataConfig& all,
+                               const ImageMixingConfig&) {
+  return std::make_unique<ImageClassification>(modules::ModelConfig{.type = model}, model.image_sizes(), all, settings);
 }
 GraphData read_graph(const GraphDataConfig& data) { return read_npz_graph(data.file, data.undirected); }
 GraphData read_graph(const OgbGraphDataConfig& data) {
@@ -90,14 +91,16 @@ std::unique_ptr<Task> make_task(const TrainerConfig& config) {
 
 std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config) {
   const TaskSettings settings = settings_of(config);
-  if (const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type)) {
-    return std::make_unique<LanguageModeling>(*model, settings);
-  }
-  if (const auto* model = std::get_if<modules::VisionTransformerConfig>(&config.model.type)) {
-    return std::make_unique<ImageClassification>(settings, *model, config.data);
-  }
-  const auto* random = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
-  return random != nullptr && random->edges <= kMostEdges ? make_task(config) : nullptr;
+  const auto make = [&]<class Model>(const Model& model) -> std::unique_ptr<Task> {
+    if constexpr (std::same_as<Model, modules::TransformerConfig>) {
+      return std::make_unique<LanguageModeling>(model, settings);
+    } else if constexpr (modules::TakesImages<Model>) {
+      return std::make_unique<ImageClassification>(settings, config.model, model.image_sizes(), config.data);
+    }
+    const auto* random = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
+    return random != nullptr && random->edges <= kMostEdges ? make_task(config) : nullptr;
+  };
+  return std::visit(make, config.model.type);
 }
 
 GraphSizes graph_sizes(const TrainerConfig& config) {

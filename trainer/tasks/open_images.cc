@@ -16,30 +16,30 @@
 namespace strata::trainer {
 namespace {
 
-using modules::VisionTransformerConfig;
+using modules::ImageSizes;
 
-ImageSets sets_of(const VisionTransformerConfig& model, const SizedImagesConfig& data, ImageArrays training,
+ImageSets sets_of(const ImageSizes& model, const SizedImagesConfig& data, ImageArrays training,
                   ImageArrays validation) {
-  const LabelledImages::Shape shape = {model.channels, model.image_size, model.classes};
+  const LabelledImages::Shape shape = {model.channels, model.size, model.classes};
   auto first = std::make_unique<LabelledImages>(std::move(training), shape, Augmentation{data.flip, data.shift});
   auto second = std::make_unique<LabelledImages>(std::move(validation), shape, Augmentation{});
   const std::vector<Normalization> normalization(static_cast<size_t>(model.channels), first->normalization());
   return {std::move(first), std::move(second), normalization, {}};
 }
 
-ImageSets open(const VisionTransformerConfig& model, const IdxDataConfig& data) {
+ImageSets open(const ImageSizes& model, const IdxDataConfig& data) {
   return sets_of(model, data, read_idx_images(data.train_images, data.train_labels),
                  read_idx_images(data.validation_images, data.validation_labels));
 }
 
-ImageSets open(const VisionTransformerConfig& model, const ImageArraysConfig& data) {
+ImageSets open(const ImageSizes& model, const ImageArraysConfig& data) {
   return sets_of(model, data, read_safetensors_images(data.train), read_safetensors_images(data.validation));
 }
 
-ImageSets sets_of(const VisionTransformerConfig& model, const EncodedImagesConfig& data,
-                  std::unique_ptr<ImageFiles> training, std::unique_ptr<ImageFiles> validation) {
+ImageSets sets_of(const ImageSizes& model, const EncodedImagesConfig& data, std::unique_ptr<ImageFiles> training,
+                  std::unique_ptr<ImageFiles> validation) {
   const EncodedImages::Options options = {.channels = model.channels,
-                                          .size = model.image_size,
+                                          .size = model.size,
                                           .area = data.area,
                                           .flip = data.flip,
                                           .share = data.crop,
@@ -54,21 +54,21 @@ ImageSets sets_of(const VisionTransformerConfig& model, const EncodedImagesConfi
   return sets;
 }
 
-ImageSets open(const VisionTransformerConfig& model, const ImageFolderConfig& data) {
+ImageSets open(const ImageSizes& model, const ImageFolderConfig& data) {
   auto training = std::make_unique<ImageFolder>(data.train, model.classes);
   auto validation = std::make_unique<ImageFolder>(data.validation, model.classes);
   check_same_classes(*training, *validation);
   return sets_of(model, data, std::move(training), std::move(validation));
 }
 
-ImageSets open(const VisionTransformerConfig& model, const WebDatasetConfig& data) {
+ImageSets open(const ImageSizes& model, const WebDatasetConfig& data) {
   return sets_of(model, data, std::make_unique<WebDataset>(data.train, model.classes, data.shuffle),
                  std::make_unique<WebDataset>(data.validation, model.classes, /*shuffle=*/1));
 }
 
 }  // namespace
 
-ImageSets open_images(const VisionTransformerConfig& model, const DataConfig& data) {
+ImageSets open_images(const ImageSizes& model, const DataConfig& data) {
   const auto open_it = [&]<class Data>(const Data& images) -> ImageSets {
     if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return open(model, images);
     throw Error(ExitCode::internal, "a configuration was not checked: its data are no images");

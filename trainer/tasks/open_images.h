@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "modules/config/model_config.h"
+#include "modules/config/image_sizes.h"
 #include "trainer/config/data_config.h"
 #include "trainer/data/images/image_set.h"
 #include "trainer/data/images/normalization.h"
@@ -21,6 +21,6 @@ struct ImageSets {
 };
 
 // Throws Error (data) if the data as a whole cannot be used.
-ImageSets open_images(const modules::VisionTransformerConfig& model, const DataConfig& data);
+ImageSets open_images(const modules::ImageSizes& model, const DataConfig& data);
 
 }  // namespace strata::trainer

@@ -25,8 +25,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  // Constructs the model of declared_model() in the scope of a whole model, before anything below is called. A second
-  // call replaces the model.
+  // Constructs the model of declared_model() in the scope of a whole model. It is called before all functions below,
+  // and a second call replaces the model.
   virtual void build_model(const modules::Scope& scope, at::Device device) = 0;
   using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
@@ -35,7 +35,7 @@ class Task {
   virtual MicroBatch training_batch(int64_t first_sample, int64_t count) const = 0;
   // A batch of the same shapes and types. A task without data returns tensors of device meta.
   virtual MicroBatch example_batch(int64_t count) const { return training_batch(0, count); }
-  // Tokens, images, nodes: what the loss is a mean over, and what throughput counts.
+  // An item is a token, an image or a node: the loss is a mean over items, and throughput counts them.
   virtual int64_t items_per_sample() const = 0;
   virtual std::string item_name() const = 0;
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "modules/config/module_table.h"
+#include "modules/config/module.h"
 #include "trainer/config/precision_config.h"
 
 namespace strata::trainer {

@@ -152,33 +152,8 @@ const BadLine kBadLines[] = {
     {"head_and_loss_of_a_layer", 11, "kernels: {layers: [{only: 1, linear_cross_entropy: aten}]}",
      "run.yaml:11:30: kernels.layers.0.linear_cross_entropy: is computed outside of the layers; "
      "kernels.linear_cross_entropy says how"},
-    // Modules.
-    {"module_misspelt", 11, "kernels: {modules: [{only: blocks.1.mpl, linear: aten}]}",
-     "run.yaml:11:22: kernels.modules.0.only: expected a module of this model (embedding, norm1, attention, "
-     "attention.qkv, attention.output, norm2, mlp, mlp.gate_up, mlp.down, norm, head), alone or behind its layer "
-     "(blocks.0), got 'blocks.1.mpl'; did you mean 'blocks.1.mlp'?"},
-    {"module_of_a_layer_past_the_model", 11, "kernels: {modules: [{only: blocks.2-4.mlp, linear: aten}]}",
-     "run.yaml:11:22: kernels.modules.0.only: expected layers below model.layers 4, counted from 0, got "
-     "'blocks.2-4.mlp'"},
     {"line_without_module", 11, "kernels: {modules: [{linear: aten}]}",
      "run.yaml:11:21: kernels.modules.0.only: missing; expected text"},
-    {"op_of_another_module", 11, "kernels: {modules: [{only: mlp, linear: aten, rotary: torchscript}]}",
-     "run.yaml:11:47: kernels.modules.0.rotary: is not computed by mlp; ops there: activation, linear"},
-    {"op_of_no_module", 11, "kernels: {modules: [{only: head, cross_entropy: aten}]}",
-     "run.yaml:11:34: kernels.modules.0.cross_entropy: is not computed by head; ops there: linear"},
-    {"head_that_is_one_with_the_loss", 11,
-     "kernels: {linear_cross_entropy: aten, modules: [{only: head, linear: aten}]}",
-     "run.yaml:11:62: kernels.modules.0.linear: is not computed by head, because kernels.linear_cross_entropy makes "
-     "head and loss one op; ops there: none"},
-    {"precision_of_a_part_of_a_group", 9, "precision: {modules: [{only: norm, compute: bfloat16}]}",
-     "run.yaml:9:24: precision.modules.0.only: norm is gathered with others, and a type is that of a group of "
-     "parameters: root (embedding, norm, head), blocks.0-3"},
-    {"precision_of_a_tied_head", 9, "precision: {modules: [{only: head, compute: bfloat16}]}",
-     "run.yaml:9:24: precision.modules.0.only: head is gathered with others, and a type is that of a group of "
-     "parameters: root (embedding, norm, head), blocks.0-3"},
-    {"precision_of_a_group_misspelt", 9, "precision: {modules: [{only: blocks.4, compute: bfloat16}]}",
-     "run.yaml:9:24: precision.modules.0.only: expected layers below model.layers 4, counted from 0, got 'blocks.4'; a "
-     "type is that of a group of parameters: root (embedding, norm, head), blocks.0-3"},
     {"plan_without_best", 11, "kernels: {default: aten, plan: plans/mine.yaml}",
      "run.yaml:11:26: kernels.plan: expected none: only default: best reads a plan"},
     {"checkpointed_layer_past_the_model", 14, "gradient_checkpointing: [0-1, 9]",

@@ -60,12 +60,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"head_with_the_loss", kKernels, "kernels: {default: aten, linear_cross_entropy: aten}",
                 "run.yaml:11:26: kernels.linear_cross_entropy: computes head and loss of language models together; "
                 "expected none, because a graph_network ends with a convolution"},
-        BadLine{
-            "module_of_other_models", kKernels, "kernels: {modules: [{only: attention.qkv, linear: aten}]}",
-            "run.yaml:11:22: kernels.modules.0.only: expected a module of this model (neighbor, self), alone or behind "
-            "its layer (layers.0), got 'attention.qkv'"},
-        BadLine{"module_that_computes_nothing_by_itself", kKernels, "kernels: {modules: [{only: self, linear: aten}]}",
-                "run.yaml:11:34: kernels.modules.0.linear: is not computed by self; ops there: none"},
         BadLine{"layer_past_the_model", kKernels, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
                 "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got "
                 "2-4"}),

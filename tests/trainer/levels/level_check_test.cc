@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -30,7 +31,8 @@ std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels,
                     const std::vector<std::string>& overrides = {}) {
   lines.emplace_back(kKernels, "kernels: " + kernels);
   try {
-    check_levels(parse_trainer_config("run.yaml", config_with(lines), overrides), device);
+    const LoadedConfig loaded = parse_trainer_config("run.yaml", config_with(lines), overrides);
+    check_levels(loaded, declared_model(loaded.config).modules, device);
     return "";
   } catch (const configs::ConfigErrors& error) {
     return error.what();

@@ -7,6 +7,7 @@
 
 #include "tests/trainer/config/config_texts.h"
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -18,8 +19,7 @@ TEST(MemoryEstimate, FollowsTheFormula) {
   const auto bytes = [](const std::vector<std::string>& overrides) {
     const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
     std::map<std::string, int64_t> result;
-    for (const MemoryClass& part :
-         memory_per_rank(config, modules::parameter_table(std::get<modules::TransformerConfig>(config.model.type)))) {
+    for (const MemoryClass& part : memory_per_rank(config, declared_groups(config.model))) {
       result[part.name] = part.bytes;
     }
     return result;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step allocates, counted by the allocator, against what is predicted for it: by layer exactly, at most within
-// 3 %. On CPUs or on GPUs.
-#include "trainer/memory/step_memory.h"
-
+// What a step allocates, counted by the allocator, against what its trace on tensors without values says: by layer
+// exactly, at most within 3 %. On CPUs or on GPUs.
 #include <ATen/Context.h>
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -25,11 +23,13 @@
 #include "trainer/layer_trial.h"
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/layer_costs.h"
-#include "trainer/memory/peak_memory.h"
+#include "trainer/memory/memory_estimate.h"
+#include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
-#include "trainer/tasks/task_powers.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {
@@ -96,7 +96,6 @@ struct Counted {
   std::vector<int64_t> layers;
   int64_t most = 0;
   int64_t batch = 0;  // of one micro-batch
-  GraphSizes graph;
 };
 
 // On a GPU, without what its allocator leaves at the end of large blocks: up to 1 MiB of each.
@@ -116,41 +115,39 @@ struct Requested {
   }
 };
 
-// The second of two micro-batches: the first makes what is made once.
+// The second of two steps, of at most two micro-batches each: the first makes what is made once.
 Counted count(const TrainerConfig& config) {
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(tests::world(), config.sharding);
   const auto task = make_task(config);
   const at::Device device = tests::device();
   std::function<int64_t()> now;  // where it counts
   Counted counted;
-  const auto around = [&](int64_t, modules::Layer layer) -> modules::Layer {
-    return [&, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+  const auto around = [&](int64_t index, modules::Layer layer) -> modules::Layer {
+    counted.layers.push_back(0);
+    return [&, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
       const int64_t before = now ? now() : 0;
       modules::Stream output = layer(stream, context);
-      if (now) counted.layers.push_back(now() - before);
+      if (now) counted.layers.at(static_cast<size_t>(index)) = now() - before;
       return output;
     };
   };
   ShardedModel model(config, *task, mesh, {.device = device, .around = around});
-  counted.graph = graph_sizes_of(*task);
   const auto options = at::dtype(at::kFloat).device(device);
   const Tensor scale = at::full({}, 1e-3, options), dropout_key = at::full({1}, 11, options.dtype(at::kLong));
   const MicroBatch batch = to_device(task->training_batch(0, config.micro_batch), device);
+  const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
   const int64_t unit = device.is_cpu() ? 1 : 512;  // in multiples of which memory is given out
   for (const Tensor& tensor : batch.tensors()) {
     counted.batch += (static_cast<int64_t>(tensor.nbytes()) + unit - 1) / unit * unit;
   }
   for (const bool counts : {false, true}) {
-    model.begin_step();
-    model.set_last_micro_batch(true);
     const AllocationMeter counter(device);
     const auto requested = device.is_cuda() ? std::optional(Requested(device)) : std::nullopt;
     if (counts) now = [&] { return requested ? requested->now() : counter.now(); };
-    task->loss(batch, scale, dropout_key).backward();
+    accumulate_gradients(
+        *task, model, batches, scale, dropout_key, [](Phase) { return 0; }, [] {});
     now = nullptr;
-    model.finish_backward();
     if (counts) counted.most = requested ? requested->most() : counter.most();
-    model.reshard();
   }
   return counted;
 }
@@ -173,12 +170,14 @@ double scratch_of_products(const TrainerConfig& config) {
   return config.precision.compute == FloatType::float32 || __builtin_cpu_supports("avx512bf16") ? 0 : 1 << 23;
 }
 
-// On GPUs: workspaces of cuBLASLt for graphs, and one 16-bit tensor of the stream for images (H200; cause unknown).
+// On GPUs: workspaces of cuBLASLt for graphs. In 16 bits at level aten, cuDNN's attention took up to 6.4 MB more for
+// images of 65 tokens with heads of 16 (H100; its rule is unknown).
 double more_than_predicted(const TrainerConfig& config) {
   if (!on_gpu()) return scratch_of_products(config);
   if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return 1 << 25;
-  const auto* vision = std::get_if<modules::VisionTransformerConfig>(&config.model.type);
-  return vision ? 2.0 * static_cast<double>(config.micro_batch * vision->tokens() * vision->width) : 0;
+  const bool is_vision = std::holds_alternative<modules::VisionTransformerConfig>(config.model.type);
+  const bool by_aten = config.kernels.default_level == kernels::Level::aten;
+  return is_vision && by_aten && config.precision.compute != FloatType::float32 ? 7 << 20 : 0;
 }
 
 void expect_predicted(const std::string& name, const std::vector<std::string>& given) {
@@ -187,8 +186,8 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     overrides.push_back(std::string("gradient_checkpointing=") + layers);
     const TrainerConfig config = config_for(overrides);
     const Counted counted = count(config);
-    const std::optional<StepMemory> expected = step_memory(config, counted.graph);
-    ASSERT_TRUE(expected);
+    const std::unique_ptr<Task> task = make_task(config);
+    const StepTrace traced = trace_step(config, *task, bootstrap().rank()), *const expected = &traced;
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
     expect_layers(counted.layers, expected->layers);
     const double difference = static_cast<double>(expected->most - counted.most) / static_cast<double>(counted.most);
@@ -275,9 +274,6 @@ std::vector<std::vector<std::string>> vision_configurations() {
   all.push_back({types("{only: head, compute: float32}"), large});
   all.push_back({types("{only: root, compute: float32}"), large, mean});
   if (!on_gpu()) return all;
-  std::erase_if(all, [&](const auto& list) {  // by ATen they are not predicted
-    return std::find(list.begin(), list.end(), large) != list.end();
-  });
   all.push_back({bfloat16, "kernels={default: cuda}"});
   all.push_back({bfloat16, "kernels={default: cuda}", large});
   all.push_back({bfloat16, "kernels={default: cuda}", mean, dropout, scale, depth, mixup});
@@ -319,28 +315,10 @@ std::vector<std::vector<std::string>> graph_configurations() {
                                                {batch, gin, "model.projection=sparse"},
                                                with({batch}, gat)};
   if (!on_gpu()) return all;
-  std::vector<std::vector<std::string>> at_level_cuda;
-  for (const auto& list : all) at_level_cuda.push_back(with(list, {"kernels={default: cuda}"}));
-  for (const auto& list : all) at_level_cuda.push_back(with(list, {bfloat16, "kernels={default: cuda}"}));
-  return at_level_cuda;
-}
-
-TEST(StepMemory, IsNotPredictedOfSomeOperatorsOfAtenOnGpus) {
-  const std::string bfloat16 = "precision.compute=bfloat16";
-  for (const auto& [overrides, is_predicted] :
-       {std::pair{graph({"kernels={default: aten}"}), false},
-        {graph({"kernels={default: torchscript, neighbor_aggregate: cuda}"}), true},
-        {graph({"kernels={default: cuda, layers: [{only: 2, neighbor_aggregate: aten}]}"}), false},
-        {vision({"kernels={default: aten}"}), true},
-        {vision({bfloat16, "kernels={default: aten}"}), false},
-        {vision({bfloat16, "kernels={default: aten, attention: cuda}"}), true},
-        {vision({bfloat16, "kernels={default: cuda, layers: [{only: 2, attention: torchscript}]}"}), false},
-        {{bfloat16, "kernels={default: aten}"}, true}}) {
-    TrainerConfig config = config_for(overrides);
-    config.run.device = sharding::DeviceWish::cuda;
-    config.run.ranks = 1;
-    EXPECT_EQ(step_memory(config).has_value(), is_predicted) << overrides.back();
-  }
+  std::vector<std::vector<std::string>> on_gpus = all;  // at level aten
+  for (const auto& list : all) on_gpus.push_back(with(list, {"kernels={default: cuda}"}));
+  for (const auto& list : all) on_gpus.push_back(with(list, {bfloat16, "kernels={default: cuda}"}));
+  return on_gpus;
 }
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(graph_configurations()));
@@ -371,14 +349,9 @@ TEST(LayerTrial, CountsWhatStands) {
                                 graph({sampled}), graph({sampled, gcn, "model.projection=dense"})}) {
     const std::string name = overrides.empty() ? "language" : overrides.back() + " " + overrides[overrides.size() - 2];
     TrainerConfig config = config_for(overrides);
-    // By ATen graphs are not predicted there, and attention of level cuda takes no fp32.
-    const bool is_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
-    if (on_gpu() && is_graph) config.kernels.default_level = kernels::Level::cuda;
-    const GraphSizes sizes = count(config).graph;
-    const std::optional<StepMemory> step = step_memory(config, sizes);
-    ASSERT_TRUE(step.has_value()) << name;
-    EXPECT_EQ(step->standing > 0, !sizes.layers.empty()) << name;
-    const int64_t own = sum_of(standing_memory(config, declared_model(config).groups, sizes)) + step->batches;
+    const StepTrace step = trace_step(config, *make_task(config), bootstrap().rank());
+    EXPECT_GT(step.task, 0) << name;
+    const int64_t own = sum_of(memory_per_rank(config, declared_model(config).groups)) + step.task + step.batches;
     int64_t most = 0;
     for (const std::string& text : bootstrap().gather(std::to_string(own))) {
       most = std::max<int64_t>(most, std::stoll(text));
@@ -387,7 +360,11 @@ TEST(LayerTrial, CountsWhatStands) {
     bootstrap().require_equal("costs", costs.text());
     // Of a trial each rank samples neighbors of its own; and on GPUs the prediction rounds up each tensor of a batch.
     const bool samples = std::find(overrides.begin(), overrides.end(), sampled) != overrides.end();
-    const int64_t few = samples ? most / 100 : on_gpu() ? config.micro_batches() * 3 * 64 * 512 : 0;
+    // CUDA's caching allocator leaves the end of large blocks unused: 560 kB of 99 MB were seen (H100).
+    int64_t few = samples || on_gpu() ? most / 100 + (on_gpu() ? config.micro_batches() * 3 * 64 * 512 : 0) : 0;
+    // On CPUs a task need not copy the features that it has read, and keeps the rows that it made its graph of.
+    const bool is_graph = std::holds_alternative<modules::GraphNetworkConfig>(config.model.type);
+    if (!on_gpu() && is_graph) few += step.task;
     EXPECT_LE(std::abs(costs.standing - most), few) << name << ": " << costs.standing << " of " << most;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks that each op of a model belongs to one module, whose entry in `kernels.modules` sets its level.
-#include "trainer/config/used_modules.h"
+#include "trainer/tasks/declared_model.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/record_function.h>
@@ -18,7 +18,6 @@
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/used_shapes.h"
-#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
 
@@ -44,7 +43,7 @@ std::string text_data() {
 }
 
 std::string image_data() {
-  const std::string path = write_images("used_modules", 8, 6, 4);
+  const std::string path = write_images("declared_model", 8, 6, 4);
   return "type: idx, train_images: " + path + "-images, train_labels: " + path + "-labels, validation_images: " + path +
          "-images, validation_labels: " + path + "-labels";
 }
@@ -157,13 +156,13 @@ TrainerConfig with_line(TrainerConfig config, const std::string& module, const s
   return config;
 }
 
-TEST(UsedModules, EachCallIsThatOfOneModule) {
+TEST(DeclaredModel, EachCallIsThatOfOneModule) {
   for (const auto& [name, config] : configurations()) {
     SCOPED_TRACE(name);
     const Calls plain = calls_of(config);
     ASSERT_EQ(plain.size(), 1u) << "not all at aten";
     std::map<std::string, int64_t> of_modules;
-    for (const modules::Module& module : used_modules(config)) {
+    for (const modules::Module& module : declared_model(config).modules) {
       for (const std::string_view op : module.ops) {
         const std::string key(op);
         if (module.name.empty()) {  // the loss; updates come after it
@@ -184,10 +183,10 @@ TEST(UsedModules, EachCallIsThatOfOneModule) {
   }
 }
 
-TEST(UsedModules, HaveTheOpsOfWhichShapesAreKnown) {
+TEST(DeclaredModel, HaveTheOpsOfWhichShapesAreKnown) {
   for (const auto& [name, config] : configurations()) {
     std::set<std::string> of_modules, of_shapes;
-    for (const modules::Module& module : used_modules(config)) {
+    for (const modules::Module& module : declared_model(config).modules) {
       for (const std::string_view op : module.ops) of_modules.emplace(op);
     }
     for (const std::string& op : used_ops(config)) of_shapes.emplace(kernels_key(op));

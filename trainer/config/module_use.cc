@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/config/used_modules.h"
-
-#include <utility>
+#include "trainer/config/module_use.h"
 
 #include "trainer/config/graph_data.h"
 
@@ -17,14 +15,6 @@ modules::Module outside_of_modules(const TrainerConfig& config) {
   modules::Module none{"", "", {fused ? "linear_cross_entropy" : "cross_entropy", "adamw", "global_norm"}};
   if (shares_samples(config.model, config.data) && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
   return none;
-}
-
-std::vector<modules::Module> used_modules(const TrainerConfig& config) {
-  std::vector<modules::Module> all = {outside_of_modules(config)};
-  for (modules::Module& module : modules::module_table(config.model, module_use(config))) {
-    all.push_back(std::move(module));
-  }
-  return all;
 }
 
 }  // namespace strata::trainer

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: MIT
-#include "modules/config/parameter_table.h"
-
+// The parameters that models declare: published counts, names, shapes and first values; and the FLOPs that follow.
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "modules/config/flops.h"
+#include "trainer/tasks/declared_model.h"
+
 namespace strata::modules {
 namespace {
+
+template <class Model>
+std::vector<ParameterGroup> groups_of(const Model& model) {
+  return trainer::declared_groups({.type = model});
+}
+
+template <class Model>
+double flops_of(const Model& model) {
+  return flops_per_item({.type = model}, groups_of(model));
+}
 
 TransformerConfig gpt2_124m() {
   return {.family = Family::gpt2, .layers = 12, .width = 768, .heads = 12, .sequence = 1024, .vocabulary = 50257};
@@ -41,14 +53,14 @@ VisionTransformerConfig vision(int64_t layers, int64_t width, int64_t heads) {
   return {.layers = layers, .width = width, .heads = heads, .image_size = 224, .patch = 16, .classes = 1000};
 }
 
-TEST(ParameterTable, CountsAreThoseOfTimm) {
-  EXPECT_EQ(parameter_count(parameter_table(vision(12, 192, 3))), 5'717'416);
-  EXPECT_EQ(parameter_count(parameter_table(vision(12, 384, 6))), 22'050'664);
-  EXPECT_EQ(parameter_count(parameter_table(vision(12, 768, 12))), 86'567'656);
-  EXPECT_EQ(parameter_count(parameter_table(vision(24, 1024, 16))), 304'326'632);
+TEST(DeclaredParameters, CountsAreThoseOfTimm) {
+  EXPECT_EQ(parameter_count(groups_of(vision(12, 192, 3))), 5'717'416);
+  EXPECT_EQ(parameter_count(groups_of(vision(12, 384, 6))), 22'050'664);
+  EXPECT_EQ(parameter_count(groups_of(vision(12, 768, 12))), 86'567'656);
+  EXPECT_EQ(parameter_count(groups_of(vision(24, 1024, 16))), 304'326'632);
 }
 
-TEST(ParameterTable, OfAVisionTransformer) {
+TEST(DeclaredParameters, OfAVisionTransformer) {
   VisionTransformerConfig config = {.layers = 4,
                                     .width = 64,
                                     .heads = 4,
@@ -57,10 +69,10 @@ TEST(ParameterTable, OfAVisionTransformer) {
                                     .channels = 1,
                                     .classes = 10,
                                     .pooling = Pooling::mean};
-  EXPECT_EQ(parameter_count(parameter_table(config)), 204'938);
+  EXPECT_EQ(parameter_count(groups_of(config)), 204'938);
   config.layer_scale = 1e-5;
-  EXPECT_EQ(parameter_count(parameter_table(config)), 204'938 + 4 * 2 * 64);
-  const auto table = parameter_table(config);
+  EXPECT_EQ(parameter_count(groups_of(config)), 204'938 + 4 * 2 * 64);
+  const auto table = groups_of(config);
   ASSERT_EQ(table.size(), 6u);
   EXPECT_EQ(table.back().name, "head");
   for (const auto& group : table) {
@@ -72,25 +84,25 @@ TEST(ParameterTable, OfAVisionTransformer) {
   }
 }
 
-TEST(ParameterTable, CountsAreThePublishedOnes) {
-  EXPECT_EQ(parameter_count(parameter_table(gpt2_124m())), 124'439'808);
-  EXPECT_EQ(parameter_count(parameter_table(llama_3_2_1b())), 1'235'814'400);
-  EXPECT_EQ(parameter_count(parameter_table(llama_3_8b())), 8'030'261'248);
-  EXPECT_EQ(parameter_count(parameter_table(quickstart())), 824'448);
+TEST(DeclaredParameters, CountsAreThePublishedOnes) {
+  EXPECT_EQ(parameter_count(groups_of(gpt2_124m())), 124'439'808);
+  EXPECT_EQ(parameter_count(groups_of(llama_3_2_1b())), 1'235'814'400);
+  EXPECT_EQ(parameter_count(groups_of(llama_3_8b())), 8'030'261'248);
+  EXPECT_EQ(parameter_count(groups_of(quickstart())), 824'448);
 }
 
-TEST(ParameterTable, GroupsAreRootBlocksAndUntiedHead) {
-  const auto tied = parameter_table(quickstart());
+TEST(DeclaredParameters, GroupsAreRootBlocksAndUntiedHead) {
+  const auto tied = groups_of(quickstart());
   ASSERT_EQ(tied.size(), 5u);
   EXPECT_EQ(tied.front().name, "root");
   EXPECT_EQ(tied.back().name, "blocks.3");
-  const auto untied = parameter_table(llama_3_8b());
+  const auto untied = groups_of(llama_3_8b());
   ASSERT_EQ(untied.size(), 34u);
   EXPECT_EQ(untied.back().name, "head");
   EXPECT_EQ(untied.back().parameters.at(0).name, "head.weight");
 }
 
-TEST(ParameterTable, NamesAndShapesOfBothFamilies) {
+TEST(DeclaredParameters, NamesAndShapesOfBothFamilies) {
   const auto shape_of = [](const std::vector<ParameterGroup>& table, const std::string& name) {
     for (const auto& group : table) {
       for (const auto& parameter : group.parameters) {
@@ -101,20 +113,20 @@ TEST(ParameterTable, NamesAndShapesOfBothFamilies) {
     return std::vector<int64_t>{};
   };
   using Shape = std::vector<int64_t>;
-  const auto llama = parameter_table(llama_3_2_1b());
+  const auto llama = groups_of(llama_3_2_1b());
   EXPECT_EQ(shape_of(llama, "blocks.15.attention.qkv.weight"), (Shape{3072, 2048}));
   EXPECT_EQ(shape_of(llama, "blocks.0.mlp.gate_up.weight"), (Shape{16384, 2048}));
   EXPECT_EQ(shape_of(llama, "blocks.0.mlp.down.weight"), (Shape{2048, 8192}));
-  const auto gpt2 = parameter_table(gpt2_124m());
+  const auto gpt2 = groups_of(gpt2_124m());
   EXPECT_EQ(shape_of(gpt2, "position.weight"), (Shape{1024, 768}));
   EXPECT_EQ(shape_of(gpt2, "blocks.11.attention.qkv.bias"), (Shape{2304}));
   EXPECT_EQ(shape_of(gpt2, "blocks.0.mlp.up.weight"), (Shape{3072, 768}));
   EXPECT_EQ(shape_of(gpt2, "norm.bias"), (Shape{768}));
 }
 
-TEST(ParameterTable, EndsOfResidualBranchesAndNormsStartApart) {
+TEST(DeclaredParameters, EndsOfResidualBranchesAndNormsStartApart) {
   std::set<std::string> residual, ones;
-  for (const auto& group : parameter_table(quickstart())) {
+  for (const auto& group : groups_of(quickstart())) {
     for (const auto& parameter : group.parameters) {
       if (parameter.initialization == Initialization::residual) residual.insert(parameter.name);
       if (parameter.initialization == Initialization::ones) ones.insert(parameter.name);
@@ -126,7 +138,7 @@ TEST(ParameterTable, EndsOfResidualBranchesAndNormsStartApart) {
   EXPECT_EQ(ones.size(), 9u);
 }
 
-TEST(ParameterTable, OfGraphNetworks) {
+TEST(DeclaredParameters, OfGraphNetworks) {
   GraphNetworkConfig config{.convolution = GraphConvolutionKind::sage,
                             .projection = InputProjection::sparse,
                             .features = 2000,
@@ -134,7 +146,7 @@ TEST(ParameterTable, OfGraphNetworks) {
                             .width = 128,
                             .classes = 26,
                             .norm = true};
-  const auto quickstart = parameter_table(config);
+  const auto quickstart = groups_of(config);
   EXPECT_EQ(parameter_count(quickstart), 296218);
   ASSERT_EQ(quickstart.size(), 3u);
   EXPECT_EQ(quickstart[0].role, Role::root);
@@ -145,16 +157,16 @@ TEST(ParameterTable, OfGraphNetworks) {
                                              "layers.0.neighbor.bias", "layers.0.self.weight"}));
   // PyG's models with these sizes, without a projection, have as many parameters.
   config = {.features = 128, .layers = 3, .width = 256, .classes = 40};
-  EXPECT_EQ(parameter_count(parameter_table(config)), 2 * (128 * 256 + 256 * 256 + 256 * 40) + 2 * 256 + 40);
+  EXPECT_EQ(parameter_count(groups_of(config)), 2 * (128 * 256 + 256 * 256 + 256 * 40) + 2 * 256 + 40);
   config.convolution = GraphConvolutionKind::gcn;
-  EXPECT_EQ(parameter_count(parameter_table(config)), 128 * 256 + 256 * 256 + 256 * 40 + 2 * 256 + 40);
+  EXPECT_EQ(parameter_count(groups_of(config)), 128 * 256 + 256 * 256 + 256 * 40 + 2 * 256 + 40);
   config.convolution = GraphConvolutionKind::gat;
   config.heads = 4;
-  EXPECT_EQ(parameter_count(parameter_table(config)),
+  EXPECT_EQ(parameter_count(groups_of(config)),
             (128 * 256 + 3 * 256) + (256 * 256 + 3 * 256) + (256 * 4 * 40 + 2 * 4 * 40 + 40));
   // With a pooling, the heads of the last layer are concatenated too, and a linear layer gives the classes.
   config.pooling = NodePooling::attention;
-  const auto pooled = parameter_table(config);
+  const auto pooled = groups_of(config);
   EXPECT_EQ(parameter_count(pooled), (128 * 256 + 3 * 256) + 2 * (256 * 256 + 3 * 256) + (256 + 1) + (256 * 40 + 40));
   EXPECT_EQ(pooled.front().role, Role::layer);
   EXPECT_EQ(pooled.back().role, Role::head);
@@ -164,14 +176,14 @@ TEST(ParameterTable, OfGraphNetworks) {
 
 TEST(FlopsPerToken, FollowTheConvention) {
   // Llama-3-8B at 8192: 51.47 GFLOP per token.
-  EXPECT_NEAR(flops_per_item(llama_3_8b()) / 1e9, 51.47, 0.01);
+  EXPECT_NEAR(flops_of(llama_3_8b()) / 1e9, 51.47, 0.01);
   // Quick start: blocks hold 4 x (3 x 128 x 128 + 128 x 128 + 3 x 344 x 128) in matrices, the tied head 256 x 128.
-  EXPECT_EQ(flops_per_item(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
+  EXPECT_EQ(flops_of(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
 }
 
 TEST(FlopsPerImage, FollowTheConvention) {
   // ViT-B/16 at 224: 17.58 G multiply-adds forward (timm's table), and 2 x 3 FLOPs for each in a step.
-  EXPECT_NEAR(flops_per_item(vision(12, 768, 12)) / 6e9, 17.58, 0.02);
+  EXPECT_NEAR(flops_of(vision(12, 768, 12)) / 6e9, 17.58, 0.02);
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "modules/config/module.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/nearest_name.h"
+#include "configs/range.h"
+#include "modules/config/module_name.h"
+
+namespace strata::modules {
+std::string problem_of_module(const std::string& name, const std::vector<Module>& modules) {
+  bool is_known = false;
+  int64_t layers = 0;
+  std::string list;  // blocks
+  std::vector<std::string> names;
+  for (const Module& module : modules) {
+    is_known = is_known || means(name, module.name);
+    if (const auto layer = layer_of(module.name)) {
+      layers = *layer + 1;
+      list = module.name.substr(0, module.name.find('.'));
+    }
+    const std::string in_layer(name_in_layer(module.name));
+    if (!in_layer.empty() && std::find(names.begin(), names.end(), in_layer) == names.end()) names.push_back(in_layer);
+  }
+  const std::optional<configs::Range> range = layers_in(name);
+  if (range && (range->last >= layers || range->first > range->last)) {
+    return "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got '" + name + "'";
+  }
+  if (is_known) return "";
+
+  std::string meant;
+  if (range) {  // a layer with a wrong name, or an unknown part of a layer
+    const size_t end = name.find('.', name.find('.') + 1);
+    const std::string layer = list + "." + text_of(*range);
+    if (end == std::string::npos) {
+      meant = layer;
+    } else if (const std::string part = nearest_name(name.substr(end + 1), names); !part.empty()) {
+      meant = layer + "." + part;
+    }
+  } else {
+    meant = nearest_name(name, names);
+  }
+  std::string known;
+  for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
+  return "expected a module of this model (" + known + "), alone or behind its layer (" + list + ".0), got '" + name +
+         "'" + did_you_mean(meant);
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What the task of image classification needs of a model, whichever family it is of.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "modules/layer.h"
+
+namespace strata::modules {
+
+class ImageModel {
+ public:
+  virtual ~ImageModel() = default;
+  // Replaces each layer by what `wrap` makes of it: recomputation, timing, sharding.
+  virtual void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) = 0;
+  // Rows of activations of one image, by which dropout is keyed.
+  virtual int64_t rows_per_image() const = 0;
+  // images [B, C, H, W], fp32 -> logits [B, classes]
+  virtual Tensor operator()(const Tensor& images, const StepContext& context) const = 0;
+};
+
+}  // namespace strata::modules

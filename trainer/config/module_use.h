@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// What a run decides about who computes which op, and the ops that belong to no module of its model.
+#pragma once
+
+#include "modules/config/module.h"
+#include "trainer/config/trainer_config.h"
+
+namespace strata::trainer {
+
+modules::ModuleUse module_use(const TrainerConfig& config);
+
+// A module without a name: the loss, the optimizer, and the sums over what parts of a graph exchange.
+modules::Module outside_of_modules(const TrainerConfig& config);
+
+}  // namespace strata::trainer

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/trace/peak_memory.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/grouped_digits.h"
+
+namespace strata::trainer {
+namespace {
+
+// LibTorch allocates 32 MiB for cuBLAS in each thread that multiplies on a GPU: one runs the forward, one the backward.
+constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
+
+std::string row(const std::string& name, int64_t bytes) {
+  char text[160];
+  std::snprintf(text, sizeof text, "  %-46s %18s %12.2f MiB\n", name.c_str(), grouped_digits(bytes).c_str(),
+                static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+}  // namespace
+
+std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
+                                     const StepTrace& step) {
+  std::vector<MemoryClass> classes = memory_per_rank(config, groups);
+  if (step.task > 0) classes.push_back({"data and tables of the task", step.task});
+  const int64_t kept = std::min(step.kept, step.most);
+  classes.push_back({"batches", step.batches});
+  classes.push_back({"activations that layers keep", kept});
+  classes.push_back({"more in " + step.moment, step.most - kept});
+  if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
+  return classes;
+}
+
+int64_t sum_of(const std::vector<MemoryClass>& classes) {
+  int64_t sum = 0;
+  for (const MemoryClass& part : classes) sum += part.bytes;
+  return sum;
+}
+
+std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
+                         const std::optional<StepTrace>& step) {
+  const std::vector<MemoryClass> classes = step ? peak_memory(config, groups, *step) : memory_per_rank(config, groups);
+  std::string text;
+  for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
+  return text + row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What a step takes besides parameters and optimizer, found by running it on tensors without values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/trainer_config.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::trainer {
+
+// Bytes of one rank.
+struct StepTrace {
+  int64_t task = 0;             // what the task keeps on the device: graphs, features, targets, rotary tables
+  int64_t batches = 0;          // inputs and targets; on GPUs two stages of the feed and what the step reads
+  std::vector<int64_t> layers;  // what the forward of each layer leaves for its backward and for the next layer
+  int64_t kept = 0;             // by all layers when the loss begins
+  int64_t most = 0;             // activations, gradients and what ops need while they run, at most at once
+  std::string moment;           // when that is: "the loss", "the backward of layer 11"
+};
+
+// Runs the forward and the backward of a step of a rank on tensors of device meta, through the code that trains:
+// sharding, recomputation, the ops at their levels. The run is on GPUs unless run.device is cpu; this machine needs
+// none. Levels that were not measured yet (`best` without a plan) count as cuda on GPUs and as aten on CPUs. Memory
+// that libraries take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x 192, 1.1 MB
+// for 768 x 768), cuBLASLt up to 32 MiB. The model of `task` is replaced.
+StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
+
+// The same without data. Returns nothing if the sizes of batches are known from the data alone.
+std::optional<StepTrace> trace_step(const TrainerConfig& config);
+
+}  // namespace strata::trainer

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// validate CONFIG [a.b.c=value ...]: prints every value with its origin, and the parameters, FLOPs and memory of a run.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/grouped_digits.h"
+#include "modules/config/flops.h"
+#include "trainer/config/graph_data.h"
+#include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/load_run_config.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
+
+namespace strata::trainer {
+namespace {
+
+void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+  using sharding::DeviceWish;
+  const DeviceWish wish = config.run.device;
+  const char* const devices = wish == DeviceWish::cpu    ? "CPUs"
+                              : wish == DeviceWish::cuda ? "GPUs"
+                                                         : "GPUs, which run.device auto takes where there are any";
+  std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
+              config.run.ranks == 1 ? "" : "s", devices, memory_table(config, groups, trace_step(config)).c_str());
+}
+
+void print_sizes(const TrainerConfig& config, const auto& model) {
+  const std::vector<modules::ParameterGroup> groups = declared_groups(config.model);
+  std::printf("\nparameters: %s\n", grouped_digits(modules::parameter_count(groups)).c_str());
+  const double flops = modules::flops_per_item(config.model, groups);
+  const std::string item(model.kItem);
+  std::printf("FLOPs per %s, forward and backward: %.4g (%s)\n", item.c_str(), flops,
+              grouped_digits(static_cast<int64_t>(flops)).c_str());
+  if (shares_samples(config.model, config.data)) {
+    std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
+                static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");
+  } else {
+    std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld ranks, of %lld %s\n",
+                static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+                static_cast<long long>(config.micro_batch), static_cast<long long>(config.run.ranks),
+                static_cast<long long>(model.items_per_sample()),
+                ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+  }
+  print_memory(config, groups);
+}
+
+void print_values(const LoadedConfig& loaded) {
+  const std::vector<configs::Line> lines = loaded.lines();
+  size_t path_width = 0, value_width = 0;
+  for (const configs::Line& line : lines) {
+    path_width = std::max(path_width, line.path.size());
+    value_width = std::max(value_width, line.value.size());
+  }
+  for (const configs::Line& line : lines) {
+    std::printf("%-*s  %-*s  %s\n", static_cast<int>(path_width), line.path.c_str(), static_cast<int>(value_width),
+                line.value.c_str(), line.origin.c_str());
+  }
+}
+
+void run(const std::vector<std::string>& words) {
+  if (words.empty()) throw Error(ExitCode::configuration, "validate: expected a configuration");
+  const LoadedConfig loaded = load_run_config(words[0], {words.begin() + 1, words.end()});
+  print_values(loaded);
+  std::visit([&](const auto& model) { print_sizes(loaded.config, model); }, loaded.config.model.type);
+}
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int argc, char** argv) {
+  try {
+    strata::trainer::run({argv + 1, argv + argc});
+    return 0;
+  } catch (const strata::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "validate: %s\n", error.what());
+    return static_cast<int>(strata::ExitCode::internal);
+  }
+}
