@@ -86,7 +86,7 @@ class Build:
         command = [*words, self.config(run), *self.overrides(family, overrides), f"run.ranks={ranks}", "run.device=cpu"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         text = (done.stdout + done.stderr).replace(self.output, "OUTPUT")
-        return re.findall(r"(?m)^.*(?:parameters|FLOP|master weights|moments|gradients|copy|average|slots|outside).*$", text)
+        return re.findall(r"(?m)^(?:parameters|FLOPs|  (?:master weights|moments|gradients|compute copy|moving average|weight)).*$", text)
 
 
 def difference(before, after):

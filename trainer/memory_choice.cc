@@ -93,7 +93,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   const TrainerConfig& config = loaded.config;
   const auto table = declared_model(config).groups;
   const auto predicted = [&](const TrainerConfig& of) -> std::optional<int64_t> {
-    const std::optional<StepTrace> step = trace_step(of);
+    const std::optional<StepTrace> step = uses_torchscript(of) ? std::nullopt : trace_step(of);
     return step ? std::optional(sum_of(peak_memory(of, table, *step))) : std::nullopt;
   };
   const std::optional<int64_t> prediction = predicted(config);
@@ -116,12 +116,13 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     if (!then) return "";
     return *then < bytes ? std::optional(text_of(*then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
-                                           memory_table(config, table, trace_step(config)) +
-                                           what_needs_less(config, note) +
-                                           (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
-                                                      "memory picked as it began"
-                                                    : "\nwithout gradient_checkpointing, memory picks what fits"));
+  throw Error(ExitCode::out_of_memory,
+              "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
+                  memory_table(config, table, uses_torchscript(config) ? std::nullopt : trace_step(config)) +
+                  what_needs_less(config, note) +
+                  (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
+                             "memory picked as it began"
+                           : "\nwithout gradient_checkpointing, memory picks what fits"));
 }
 
 }  // namespace
