@@ -92,13 +92,10 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   const auto table = declared_model(config).groups;
-  const auto predicted = [&](const TrainerConfig& of) -> std::optional<int64_t> {
-    const std::optional<StepTrace> step = uses_torchscript(of) ? std::nullopt : trace_step(of);
-    return step ? std::optional(sum_of(peak_memory(of, table, *step))) : std::nullopt;
-  };
-  const std::optional<int64_t> prediction = predicted(config);
-  bool by_trial = !prediction;
-  int64_t bytes = prediction.value_or(0);
+  const auto traced = [](const TrainerConfig& of) { return uses_torchscript(of) ? std::nullopt : trace_step(of); };
+  const std::optional<StepTrace> step = traced(config);
+  bool by_trial = !step;
+  int64_t bytes = step ? sum_of(peak_memory(config, table, *step)) : 0;
   const bool is_sure = !goes_on && static_cast<double>(bytes) >= kSure * static_cast<double>(budget);
   if (by_trial || (bytes > budget && !is_sure)) {
     by_trial = true;
@@ -112,17 +109,16 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
-    const std::optional<int64_t> then = predicted(changed);
-    if (!then) return "";
-    return *then < bytes ? std::optional(text_of(*then)) : std::nullopt;
+    const std::optional<StepTrace> changed_step = traced(changed);
+    if (!changed_step) return "";
+    const int64_t then = sum_of(peak_memory(changed, table, *changed_step));
+    return then < bytes ? std::optional(text_of(then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory,
-              "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
-                  memory_table(config, table, uses_torchscript(config) ? std::nullopt : trace_step(config)) +
-                  what_needs_less(config, note) +
-                  (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
-                             "memory picked as it began"
-                           : "\nwithout gradient_checkpointing, memory picks what fits"));
+  throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
+                                           memory_table(config, table, step) + what_needs_less(config, note) +
+                                           (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
+                                                      "memory picked as it began"
+                                                    : "\nwithout gradient_checkpointing, memory picks what fits"));
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 
 #include <set>
 
-#include "kernels/levels.h"
-#include "kernels/runtime/traced.h"
 #include "tests/kernels/traced_run.h"
 
 namespace strata::kernels {
@@ -21,37 +19,6 @@ constexpr int64_t kProductWorkspace = int64_t{32} << 20;
 // The allocator leaves up to 1 MiB in a block that is larger than 1 MiB. No call has more than 32 of them.
 constexpr int64_t kLargeBlocks = int64_t{32} << 20;
 
-const std::vector<OpCase>& cases() {
-  static const std::vector<OpCase> all = traced_cases();
-  return all;
-}
-
-struct Run {
-  size_t op_case;
-  Level level;
-  at::ScalarType dtype;
-};
-
-std::vector<Run> runs() {
-  std::set<std::pair<std::string_view, Level>> exist;
-  for (const LevelRow& row : level_matrix()) {
-    if (row.forward && row.device == c10::kCUDA) exist.insert({row.op, row.level});
-  }
-  std::vector<Run> all;
-  for (size_t i = 0; i < cases().size(); ++i) {
-    for (const Level level : {Level::aten, Level::triton, Level::cuda}) {
-      if (exist.count({cases()[i].op, level}) == 0) continue;
-      for (const auto dtype : {at::kFloat, at::kBFloat16}) all.push_back({i, level, dtype});
-    }
-  }
-  return all;
-}
-
-std::string run_name(const testing::TestParamInfo<Run>& info) {
-  const auto& [op_case, level, dtype] = info.param;
-  return cases()[op_case].name + "_" + std::string(name(level)) + (dtype == at::kFloat ? "_fp32" : "_bf16");
-}
-
 CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   const auto bytes = [] {
     const auto stats = allocator::getDeviceStats(0);
@@ -60,12 +27,6 @@ CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   return counted_run(
       op_case, level, dtype, c10::Device(c10::kCUDA, 0),
       {[&] { return bytes().current; }, [&] { return bytes().peak; }, [] { allocator::resetPeakStats(0); }});
-}
-
-CountedRun traced_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
-  Tracing tracing(c10::kCUDA);
-  return counted_run(op_case, level, dtype, at::kMeta,
-                     {[&] { return tracing.now(); }, [&] { return tracing.most(); }, [&] { tracing.forget_most(); }});
 }
 
 // What a library may take beyond what is traced: products of matrices, cuDNN's attention, and the sorting and scanning
@@ -80,7 +41,7 @@ int64_t allowed(const OpCase& op_case, Level level) {
   return bytes;
 }
 
-class OnGpu : public testing::TestWithParam<Run> {
+class OnGpu : public testing::TestWithParam<TracedRun> {
  protected:
   void SetUp() override {
     if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
@@ -89,23 +50,25 @@ class OnGpu : public testing::TestWithParam<Run> {
 
 TEST_P(OnGpu, TakesWhatTheRealCallTakes) {
   const auto& [index, level, dtype] = GetParam();
-  const OpCase& op_case = cases()[index];
+  const OpCase& op_case = traced_cases()[index];
   CountedRun real;
   try {
     real_run(op_case, level, dtype);  // libraries allocate their own memory in the first call
     real = real_run(op_case, level, dtype);
   } catch (const c10::ValueError& refused) {
-    EXPECT_THROW(traced_run(op_case, level, dtype), c10::ValueError) << refused.what_without_backtrace();
+    EXPECT_THROW(traced_run(op_case, level, dtype, c10::kCUDA), c10::ValueError) << refused.what_without_backtrace();
     return;
   }
-  const CountedRun traced = traced_run(op_case, level, dtype);
+  const CountedRun traced = traced_run(op_case, level, dtype, c10::kCUDA);
   EXPECT_EQ(traced.tensors, real.tensors);
   const int64_t more = allowed(op_case, level);
   EXPECT_NEAR(static_cast<double>(traced.kept), static_cast<double>(real.kept), more > 0 ? kLargeBlocks : 0);
   EXPECT_NEAR(static_cast<double>(traced.most), static_cast<double>(real.most), static_cast<double>(more));
 }
 
-INSTANTIATE_TEST_SUITE_P(Traced, OnGpu, testing::ValuesIn(runs()), run_name);
+INSTANTIATE_TEST_SUITE_P(Traced, OnGpu,
+                         testing::ValuesIn(traced_runs({Level::aten, Level::triton, Level::cuda}, {c10::kCUDA})),
+                         run_name);
 
 }  // namespace
 }  // namespace strata::kernels

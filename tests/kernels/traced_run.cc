@@ -7,11 +7,16 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "kernels/attention/attention.h"
+#include "kernels/levels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -91,10 +96,40 @@ CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype,
   return run;
 }
 
-std::vector<OpCase> traced_cases() {
-  std::vector<OpCase> cases = op_cases();
-  for (OpCase& op_case : large_cases()) cases.push_back(std::move(op_case));
-  return cases;
+CountedRun traced_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::DeviceType device) {
+  Tracing tracing(device);
+  return counted_run(op_case, level, dtype, at::kMeta,
+                     {[&] { return tracing.now(); }, [&] { return tracing.most(); }, [&] { tracing.forget_most(); }});
+}
+
+const std::vector<OpCase>& traced_cases() {
+  static const std::vector<OpCase> all = [] {
+    std::vector<OpCase> cases = op_cases();
+    for (OpCase& op_case : large_cases()) cases.push_back(std::move(op_case));
+    return cases;
+  }();
+  return all;
+}
+
+std::string run_name(const testing::TestParamInfo<TracedRun>& info) {
+  const auto& [op_case, level, dtype] = info.param;
+  return traced_cases()[op_case].name + "_" + std::string(name(level)) + (dtype == at::kFloat ? "_fp32" : "_bf16");
+}
+
+std::vector<TracedRun> traced_runs(const std::vector<Level>& levels, const std::vector<c10::DeviceType>& devices) {
+  std::set<std::pair<std::string_view, Level>> exist;
+  for (const LevelRow& row : level_matrix()) {
+    const bool is_asked_for = std::find(devices.begin(), devices.end(), row.device) != devices.end();
+    if (row.forward && is_asked_for) exist.insert({row.op, row.level});
+  }
+  std::vector<TracedRun> all;
+  for (size_t i = 0; i < traced_cases().size(); ++i) {
+    for (const Level level : levels) {
+      if (exist.count({traced_cases()[i].op, level}) == 0) continue;
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) all.push_back({i, level, dtype});
+    }
+  }
+  return all;
 }
 
 }  // namespace strata::kernels

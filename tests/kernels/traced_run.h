@@ -2,8 +2,10 @@
 // One call of an op case, with its backward, whose memory is counted: with values, or traced without them.
 #pragma once
 
-#include <c10/util/FunctionRef.h>
+#include <c10/core/Device.h>
+#include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,21 @@ struct CountedRun {
 CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::Device device,
                        const Meter& meter);
 
+// Traces it: meta tensors stand for tensors of `device`.
+CountedRun traced_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::DeviceType device);
+
 // The cases that are traced: those of op_cases() and some of larger shapes.
-std::vector<OpCase> traced_cases();
+const std::vector<OpCase>& traced_cases();
+
+// A case by its place in traced_cases(), at a level in a dtype.
+struct TracedRun {
+  size_t op_case;
+  Level level;
+  at::ScalarType dtype;
+};
+std::string run_name(const testing::TestParamInfo<TracedRun>& info);
+
+// Every case in fp32 and bf16, at those of `levels` that its op has on one of `devices`.
+std::vector<TracedRun> traced_runs(const std::vector<Level>& levels, const std::vector<c10::DeviceType>& devices);
 
 }  // namespace strata::kernels

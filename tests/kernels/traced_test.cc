@@ -5,19 +5,11 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
-#include "kernels/levels.h"
 #include "tests/kernels/traced_run.h"
 #include "trainer/memory/allocation_meter.h"
 
 namespace strata::kernels {
 namespace {
-
-const std::vector<OpCase>& cases() {
-  static const std::vector<OpCase> all = traced_cases();
-  return all;
-}
 
 CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   trainer::AllocationMeter meter(at::kCPU);
@@ -25,11 +17,7 @@ CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
                      {[&] { return meter.now(); }, [&] { return meter.most(); }, [&] { meter.forget_most(); }});
 }
 
-CountedRun traced_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::DeviceType device) {
-  Tracing tracing(device);
-  return counted_run(op_case, level, dtype, at::kMeta,
-                     {[&] { return tracing.now(); }, [&] { return tracing.most(); }, [&] { tracing.forget_most(); }});
-}
+const std::vector<c10::DeviceType> kBoth = {c10::kCPU, c10::kCUDA};
 
 // oneDNN computes products of 16-bit matrices in scratch memory, which tracing does not know: up to 6.3 MB were seen.
 constexpr int64_t kScratch = 8'000'000;
@@ -44,37 +32,11 @@ bool multiplies_16_bits(const OpCase& op_case, Level level, at::ScalarType dtype
   return multiplies && dtype != at::kFloat;
 }
 
-struct Run {
-  size_t op_case;
-  Level level;
-  at::ScalarType dtype;
-};
-
-std::vector<Run> runs(const std::vector<Level>& levels) {
-  std::set<std::pair<std::string_view, Level>> exist;
-  for (const LevelRow& row : level_matrix()) {
-    if (row.forward) exist.insert({row.op, row.level});
-  }
-  std::vector<Run> all;
-  for (size_t i = 0; i < cases().size(); ++i) {
-    for (const Level level : levels) {
-      if (exist.count({cases()[i].op, level}) == 0) continue;
-      for (const auto dtype : {at::kFloat, at::kBFloat16}) all.push_back({i, level, dtype});
-    }
-  }
-  return all;
-}
-
-std::string run_name(const testing::TestParamInfo<Run>& info) {
-  const auto& [op_case, level, dtype] = info.param;
-  return cases()[op_case].name + "_" + std::string(name(level)) + (dtype == at::kFloat ? "_fp32" : "_bf16");
-}
-
-class OnCpu : public testing::TestWithParam<Run> {};
+class OnCpu : public testing::TestWithParam<TracedRun> {};
 
 TEST_P(OnCpu, TakesWhatTheRealCallTakes) {
   const auto& [index, level, dtype] = GetParam();
-  const OpCase& op_case = cases()[index];
+  const OpCase& op_case = traced_cases()[index];
   // TorchScript's first run of a formula records shapes, and the second one runs the optimized graph.
   for (int warm_up = 0; warm_up < (level == Level::torchscript ? 1 : 0); ++warm_up) {
     real_run(op_case, level, dtype);
@@ -90,7 +52,8 @@ TEST_P(OnCpu, TakesWhatTheRealCallTakes) {
   EXPECT_LE(real.most, traced.most + scratch + kNumbers);
 }
 
-INSTANTIATE_TEST_SUITE_P(Traced, OnCpu, testing::ValuesIn(runs({Level::aten, Level::torchscript})), run_name);
+INSTANTIATE_TEST_SUITE_P(Traced, OnCpu, testing::ValuesIn(traced_runs({Level::aten, Level::torchscript}, kBoth)),
+                         run_name);
 
 // Without strides: levels may lay out a result or a gradient in different ways.
 std::vector<std::string> shapes(const CountedRun& run) {
@@ -99,11 +62,11 @@ std::vector<std::string> shapes(const CountedRun& run) {
   return shapes;
 }
 
-class AsIfOnGpu : public testing::TestWithParam<Run> {};
+class AsIfOnGpu : public testing::TestWithParam<TracedRun> {};
 
 TEST_P(AsIfOnGpu, HasTheShapesOfAten) {
   const auto& [index, level, dtype] = GetParam();
-  const OpCase& op_case = cases()[index];
+  const OpCase& op_case = traced_cases()[index];
   CountedRun traced;
   try {
     traced = traced_run(op_case, level, dtype, c10::kCUDA);
@@ -118,8 +81,9 @@ TEST_P(AsIfOnGpu, HasTheShapesOfAten) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Traced, AsIfOnGpu,
-                         testing::ValuesIn(runs({Level::aten, Level::torchscript, Level::aot_inductor, Level::triton,
-                                                 Level::cuda})),
+                         testing::ValuesIn(traced_runs({Level::aten, Level::torchscript, Level::aot_inductor,
+                                                        Level::triton, Level::cuda},
+                                                       kBoth)),
                          run_name);
 
 TEST(Tracing, CountsWhatLivesAndWhatLivedAtMost) {

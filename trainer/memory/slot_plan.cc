@@ -49,10 +49,4 @@ FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup&
   return reduced ? rules.precision.reduce_of(group.name) : FloatType::float32;
 }
 
-int64_t bytes_of_replica_sum(const BufferRules& rules, const modules::ParameterGroup& group) {
-  const FloatType reduce = rules.precision.reduce_of(group.name);
-  if (rules.shards() == rules.ranks || gradient_type(rules, group) == reduce) return 0;
-  return bytes_of(reduce) * layout_of(group, rules.shards()).elements() / rules.shards();
-}
-
 }  // namespace strata::trainer

@@ -41,7 +41,5 @@ bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules
 bool reduces_once(const BufferRules& rules, const modules::ParameterGroup& group);
 // Type of the gradient shard: the reduce type, or float32 where micro-batches are accumulated in it.
 FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup& group);
-// Bytes that the group's sum over replicas takes until the backward has ended; 0 if the sum is the gradient itself.
-int64_t bytes_of_replica_sum(const BufferRules& rules, const modules::ParameterGroup& group);
 
 }  // namespace strata::trainer

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 #include <variant>
 
 #include "base/permutation.h"
@@ -34,16 +35,11 @@ Tensor per_channel(const std::vector<double>& values, at::Device device) {
 }  // namespace
 
 ImageClassification::ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes,
-                                         const DataConfig& data, const TaskSettings& settings)
-    : ImageClassification(settings, model, sizes, data) {
-  images_ = open_images(sizes, data);
-}
-
-ImageClassification::ImageClassification(const TaskSettings& settings, const modules::ModelConfig& model,
-                                         const modules::ImageSizes& sizes, const DataConfig& data)
+                                         const DataConfig& data, ImageSets images, const TaskSettings& settings)
     : settings_(settings),
       model_config_(model),
       sizes_(sizes),
+      images_(std::move(images)),
       mixing_(image_mixing(data)),
       lies_by_pixels_(lie_by_pixels(data)) {
   images_.normalization.resize(static_cast<size_t>(sizes.channels));

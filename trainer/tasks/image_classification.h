@@ -24,12 +24,9 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
 
 class ImageClassification : public Task, public FindsBadSamples {
  public:
-  // Throws Error (data) as open_images does.
+  // `images` are those of open_images, or none, see make_task_without_data.
   ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes, const DataConfig& data,
-                      const TaskSettings& settings);
-  // Without images, see make_task_without_data.
-  ImageClassification(const TaskSettings& settings, const modules::ModelConfig& model, const modules::ImageSizes& sizes,
-                      const DataConfig& data);
+                      ImageSets images, const TaskSettings& settings);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }

@@ -66,16 +66,12 @@ void NodeClassification::build_model(const modules::Scope& scope, at::Device dev
 }
 
 GraphSizes NodeClassification::graph_sizes() const {
+  if (sampler_) return sizes_of(sampled_batch(0, settings_.micro_batch).as<GraphBatch>());
   const GraphPart part = model_ ? part_ : part_of_rank(0, settings_.ranks);
   const int64_t own = part.nodes(), sources = own + part.halo.size(0);
   GraphSizes sizes;
-  if (sampler_) sizes = sizes_of(sampled_batch(0, settings_.micro_batch).as<GraphBatch>());
-  sizes.standing = {own, sources, part.rows.columns.size(0), part.rows.values.defined()};
-  sizes.splits = graph_.test.defined() ? 3 : 2;
-  sizes.sent = part.sent.size(0);
-  if (sampler_) return sizes;
   sizes.nodes = model_config_.has_projection() ? own : sources;
-  sizes.layers = {sizes.standing};
+  sizes.layers = {{own, sources, part.rows.columns.size(0), part.rows.values.defined()}};
   if (graph_.is_sparse()) {
     const int64_t entries = rows_between(graph_.sparse_features, part.begin, part.end).columns.size(0);
     sizes.features = {own, graph_.features, entries, /*weighted=*/true};

@@ -19,9 +19,6 @@ struct GraphSizes {
   int64_t nodes = 0;  // nodes whose features are the input
   MatrixSize features = {}, pooling = {};
   std::vector<MatrixSize> layers = {};  // empty if unknown
-  MatrixSize standing = {};             // matrix of a rank's nodes that stays on the device; no rows if there is none
-  int64_t splits = 0;                   // splits whose labels stay there too
-  int64_t sent = 0;                     // nodes of a rank that others need, counted once for each other rank
 
   MatrixSize of_layer(int64_t layer) const {
     if (layers.size() <= 1) return layers.empty() ? MatrixSize() : layers.front();
