@@ -5,47 +5,10 @@
 
 #include <type_traits>
 
-#include "kernels/activation/activation.h"
-#include "kernels/adamw/adamw.h"
-#include "kernels/attention/attention.h"
-#include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/dropout/dropout.h"
-#include "kernels/embedding/embedding.h"
-#include "kernels/global_norm/global_norm.h"
-#include "kernels/layer_norm/layer_norm.h"
-#include "kernels/linear/linear.h"
-#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
-#include "kernels/rms_norm/rms_norm.h"
-#include "kernels/rotary/rotary.h"
-#include "kernels/swiglu/swiglu.h"
+#include "kernels/op_list.h"
 
 namespace strata::kernels {
 namespace {
-
-// Calls visit(table) for the table of every op.
-template <class Visit>
-void for_each_table(Visit visit) {
-  visit(LinearOp::kKernels);
-  visit(LayerNormOp::kKernels);
-  visit(AddLayerNormOp::kKernels);
-  visit(LayerNormGeluTanhOp::kKernels);
-  visit(RmsNormOp::kKernels);
-  visit(AddRmsNormOp::kKernels);
-  visit(ActivationOp::kKernels);
-  visit(SwigluOp::kKernels);
-  visit(RotaryOp::kKernels);
-  visit(AttentionOp::kKernels);
-  visit(EmbeddingOp::kKernels);
-  visit(DropoutOp::kKernels);
-  visit(AddDropoutOp::kKernels);
-  visit(CrossEntropyOp::kKernels);
-  visit(LinearCrossEntropyOp::kKernels);
-  visit(NeighborAggregateOp::kKernels);
-  visit(NeighborAttentionOp::kKernels);
-  visit(AdamwOp::kKernels);
-  visit(GlobalNormOp::kKernels);
-}
 
 template <class Op>
 LevelRow row(const KernelTable<Op>& table, Level level, c10::DeviceType device) {

@@ -21,7 +21,7 @@ struct LevelRow {
   std::string reason;  // why forward or backward is false
 };
 
-// Returns one row per op, level and device: ops in the order of levels.cc, levels in the order of kLevelNames, CPU
+// Returns one row per op, level and device: ops in the order of kernels/op.bzl, levels in the order of kLevelNames, CPU
 // first.
 std::vector<LevelRow> level_matrix();
 

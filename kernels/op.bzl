@@ -1,33 +1,61 @@
 """op_library: the targets of one op's folder: the op with its `.py` definition embedded as text, Triton and CUDA kernels."""
 
 load("//tools/bazel:cuda.bzl", "cuda_library")
+load("//tools/bazel:library.bzl", "library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
-# All ops; each one is a folder here. Everything that covers all ops is generated from this list.
+# All ops; each one is a folder here. Everything that covers all ops is generated from this list, in this order.
 OP_NAMES = [
-    "activation",
-    "adamw",
-    "attention",
-    "cross_entropy",
-    "dropout",
-    "embedding",
-    "global_norm",
-    "layer_norm",
     "linear",
+    "layer_norm",
+    "rms_norm",
+    "activation",
+    "swiglu",
+    "rotary",
+    "attention",
+    "embedding",
+    "dropout",
+    "cross_entropy",
     "linear_cross_entropy",
     "neighbor_aggregate",
-    "rms_norm",
-    "rotary",
-    "swiglu",
+    "adamw",
+    "global_norm",
 ]
 
 # Kinds of files that are hashed into the version of the kernels.
 SOURCES = ["h", "cc", "cu", "cuh", "py"]
 
+# Endings of the files of an op that change no measured time.
+NOT_TIMED = ["_shape.h", "_shape.cc", "_proof.cc", "_test.cc"]
+
 OPS = ["//kernels/" + name for name in OP_NAMES]
 
-def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cuda = False, cuda_headers = [], **kwargs):
+# The shapes of all ops, which need no LibTorch.
+SHAPES = ["//kernels/%s:%s_shape" % (name, name) for name in OP_NAMES]
+
+# The proofs and workloads of all ops, which only tests and tools use.
+PROOFS = ["//kernels/%s:%s_proof" % (name, name) for name in OP_NAMES]
+
+# The tests of the definitions of all ops against plain loops, which are one test target.
+TESTS = ["//kernels/%s:%s_test.cc" % (name, name) for name in OP_NAMES]
+
+def header_of_ops(name, lines):
+    """Generates the header name.h. A line with <op> or <Op> is there for each op: linear_cross_entropy, LinearCrossEntropy."""
+    text = ["#pragma once"]
+    for line in lines:
+        if "<op>" not in line and "<Op>" not in line:
+            text.append(line)
+            continue
+        for op in OP_NAMES:
+            camel = "".join([word.capitalize() for word in op.split("_")])
+            text.append(line.replace("<op>", op).replace("<Op>", camel))
+    native.genrule(name = name, outs = [name + ".h"], cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(text))
+
+def op_library(name, srcs = [], deps = [], shape_deps = [], triton = False, triton_data = [], cuda = False, cuda_headers = [], **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
+
+    name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools link.
+    name_test.cc, the definition against plain loops, is a part of //tests/kernels:formula_test.
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
@@ -41,6 +69,8 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         )
         srcs = srcs + [name + "_triton.cc"]
         deps = deps + [":" + name + "_triton"]
+    else:
+        native.cc_library(name = name + "_triton", visibility = ["//tests/kernels:__pkg__"])
     if cuda:
         cuda_library(
             name = name + "_cuda",
@@ -57,9 +87,10 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
             "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
+    native.exports_files([name + "_test.cc"], visibility = ["//tests/kernels:__pkg__"])
     native.filegroup(
         name = name + "_sources",
-        srcs = native.glob(["*." + kind for kind in SOURCES]),
+        srcs = native.glob(["*." + kind for kind in SOURCES], exclude = [name + end for end in NOT_TIMED]),
         visibility = ["//kernels/runtime:__pkg__"],
     )
     native.genrule(
@@ -84,12 +115,23 @@ def op_library(name, srcs = [], deps = [], triton = False, triton_data = [], cud
         srcs = native.glob(["*.py"]),
         visibility = ["//tests:__subpackages__"],
     )
+    library(
+        name = name + "_shape",
+        visibility = ["//kernels:users"],
+        deps = ["//kernels/runtime:op_shape"] + shape_deps,
+    )
+    library(
+        name = name + "_proof",
+        visibility = ["//kernels:__pkg__"],
+        deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof", "@wheels//:libtorch"],
+    )
     native.cc_library(
         name = name,
         srcs = [name + ".cc", name + "_formula.h"] + srcs,
         hdrs = [name + ".h"],
         visibility = ["//kernels:users"],
         deps = [
+            ":" + name + "_shape",
             "//kernels/runtime:aot_inductor_runtime",
             "//kernels/runtime:kernel_table",
             "//kernels/runtime:torchscript_runtime",

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The rooms of the source tree, bottom to top, and the other rooms that each may include."""
 
-# A room may list only rooms above it in this table, so there is no circle. "kernels/<op>" means the folder of any op.
+# A room may list only rooms above it in this table, so there is no circle. "kernels/<op>" means the folder of any op, and
+# "kernels/<op> proof" the files in it that only tests and tools link.
 MAY_INCLUDE = {
     "base": "",
     "configs": "base",
     "kernels/runtime": "",
+    "kernels/proof": "kernels/runtime",
     "kernels/cuda": "kernels/runtime",
     "kernels/activation": "kernels/runtime kernels/cuda",
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
     "kernels/<op>": "kernels/runtime kernels/cuda kernels/activation kernels/norms",
-    "kernels": "kernels/runtime kernels/activation kernels/<op>",
-    "kernels/proof": "kernels kernels/runtime kernels/activation kernels/<op>",
+    "kernels/<op> proof": "kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",
+    "kernels": "kernels/runtime kernels/proof kernels/activation kernels/<op>",
     "modules/config": "base configs kernels/runtime kernels/activation kernels/<op>",
     "modules": "base configs kernels/runtime kernels/activation kernels/<op> modules/config",
     "modules/graph": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules",
@@ -27,7 +29,7 @@ MAY_INCLUDE = {
     "trainer/data/graphs": "base configs modules/config trainer/data",
     "trainer/config": "base configs modules/config sharding/config trainer/checkpoint trainer/data/images trainer/data/graphs",
     "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
-    "trainer/levels": "base configs kernels kernels/proof modules/config trainer/data/graphs trainer/config",
+    "trainer/levels": "base configs kernels kernels/runtime kernels/activation kernels/<op> modules/config trainer/data/graphs trainer/config",
     "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
@@ -36,7 +38,7 @@ MAY_INCLUDE = {
                      "trainer/memory trainer/tasks trainer/report",
     "trainer/trace": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report trainer/model",
-    "trainer/profile": "base configs modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
+    "trainer/profile": "base configs kernels/<op> modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
 }
 # These rooms are at the top. Each may include everything except the ones after it.
 TOP = ("trainer", "tools", "tests")
@@ -45,6 +47,8 @@ TOP = ("trainer", "tools", "tests")
 def room_of(path):
     """Returns the room of a file or of an include."""
     folder = path.rpartition("/")[0]
+    if folder.startswith("kernels/") and path.endswith(("_proof.cc", "_test.cc")):
+        return "kernels/<op> proof"
     if folder in MAY_INCLUDE or folder in TOP:
         return folder
     if folder.startswith("kernels/"):

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation_formula.h"
+#include "kernels/activation/activation_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -108,12 +109,16 @@ constinit const KernelTable<ActivationOp> ActivationOp::kKernels = {
 
 namespace {
 
+ActivationShape shape_of(const Tensor& x, Activation kind) {
+  return {.rows = row_count(x), .width = row_width(x), .kind = kind};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, Activation kind, Level level) {
-    const CallScope scope(ActivationOp::kName, level);
+    const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
     context->save_for_backward({x});
     context->saved_data["kind"] = static_cast<int64_t>(kind);
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -121,9 +126,9 @@ struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(ActivationOp::kName, level, kBackward);
     const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
     const Tensor x = context->get_saved_variables()[0];
+    const CallScope scope(ActivationOp::kName, level, kBackward, x, [&] { return shape_of(x, kind); });
     return {ActivationOp::kKernels.slot(level).backward(gradients[0], x, kind), Tensor(), Tensor()};
   }
 };
@@ -136,7 +141,7 @@ Tensor activation(const Tensor& x, Activation kind, Level level) {
   require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
           ", expected a floating point type");
   if (kernel.backward != nullptr) return ActivationFunction::apply(x, kind, level);
-  const CallScope scope(ActivationOp::kName, level);
+  const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
   return kernel.forward(x, kind);
 }
 

@@ -37,4 +37,6 @@ ActivationOp::Backward activation_backward_cuda;
 ActivationOp::Forward activation_forward_aten;
 ActivationOp::Backward activation_backward_aten;
 
+using ActivationOps = OpList<ActivationOp>;
+
 }  // namespace strata::kernels

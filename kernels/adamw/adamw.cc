@@ -7,6 +7,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "kernels/adamw/adamw_formula.h"
+#include "kernels/adamw/adamw_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -69,6 +70,12 @@ constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
 
 namespace {
 
+AdamwShape shape_of(const Tensor& master, const Tensor& gradient, const Tensor& compute_copy) {
+  return {.elements = master.numel(),
+          .gradient_bytes = static_cast<double>(gradient.element_size()),
+          .copy_bytes = compute_copy.defined() ? static_cast<double>(compute_copy.element_size()) : 0};
+}
+
 void check(const Tensor& master, const Tensor& first_moment, const Tensor& second_moment, const Tensor& gradient,
            const Tensor& compute_copy, const AdamwScalars& scalars, Level level) {
   constexpr auto op = AdamwOp::kName;
@@ -96,7 +103,7 @@ void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Te
   const Kernel<AdamwOp>& kernel = AdamwOp::kKernels.at(level, master.device());
   check(master, first_moment, second_moment, gradient, compute_copy, scalars, level);
   const at::NoGradGuard no_grad;
-  const CallScope scope(AdamwOp::kName, level);
+  const CallScope scope(AdamwOp::kName, level, master, [&] { return shape_of(master, gradient, compute_copy); });
   kernel.forward(master, first_moment, second_moment, gradient, compute_copy, scalars, options);
 }
 

@@ -48,4 +48,6 @@ struct AdamwOp {
 AdamwOp::Forward adamw_forward_cuda;
 AdamwOp::Forward adamw_forward_triton;
 
+using AdamwOps = OpList<AdamwOp>;
+
 }  // namespace strata::kernels

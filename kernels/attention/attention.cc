@@ -2,6 +2,7 @@
 // B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
@@ -19,6 +20,7 @@
 #include <span>
 
 #include "kernels/attention/attention_formula.h"
+#include "kernels/attention/attention_shape.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
@@ -194,12 +196,22 @@ constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
 
 namespace {
 
+AttentionShape shape_of(const Tensor& qkv, const Shape& shape) {
+  return {.batch = qkv.size(0),
+          .positions = qkv.size(1),
+          .heads = shape.heads,
+          .key_value_heads = shape.key_value_heads,
+          .head_width = qkv.size(2) / (shape.heads + 2 * shape.key_value_heads),
+          .causal = shape.mask.causal,
+          .deterministic = at::globalContext().deterministicAlgorithms()};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Shape& shape, Level level) {
-    const CallScope scope(AttentionOp::kName, level);
+    const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });
     const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
     context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets});
     context->saved_data["heads"] = shape.heads;
@@ -211,12 +223,12 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(AttentionOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2];
     const Shape shape = {context->saved_data["heads"].toInt(),
                          context->saved_data["key_value_heads"].toInt(),
                          {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(), saved[3]}};
+    const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, shape); });
     return {AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape), Tensor(), Tensor()};
   }
 };
@@ -262,7 +274,7 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
   const Shape shape = {heads, key_value_heads, mask};
   const bool traced = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv));
   if (!traced) return AttentionFunction::apply(qkv, shape, level);
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
   // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
   // made contiguous.
   return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, shape).y;

@@ -55,4 +55,6 @@ AttentionOp::Backward attention_backward_triton;
 AttentionOp::Forward attention_forward_cuda;
 AttentionOp::Backward attention_backward_cuda;
 
+using AttentionOps = OpList<AttentionOp>;
+
 }  // namespace strata::kernels

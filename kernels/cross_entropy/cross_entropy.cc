@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cross_entropy/cross_entropy_formula.h"
+#include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -84,13 +85,16 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
 
 namespace {
 
+// Of the logits, or of their gradient.
+CrossEntropyShape shape_of(const Tensor& logits) { return {.rows = logits.size(0), .classes = logits.size(1)}; }
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Tensor& scale,
                         const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
-    const CallScope scope(CrossEntropyOp::kName, level);
+    const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
     const auto [loss, gradient] =
         CrossEntropyOp::kKernels.slot(level).forward(logits, targets, scale, rule, with_gradient);
     context->save_for_backward({gradient});
@@ -99,8 +103,8 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(CrossEntropyOp::kName, level, kBackward);
     const Tensor gradient = context->get_saved_variables()[0];
+    const CallScope scope(CrossEntropyOp::kName, level, kBackward, gradient, [&] { return shape_of(gradient); });
     return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient),
             Tensor(),
             Tensor(),
@@ -136,7 +140,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& 
   if (kernel.backward != nullptr) {
     return CrossEntropyFunction::apply(logits, targets, scale, rule, with_gradient, level);
   }
-  const CallScope scope(CrossEntropyOp::kName, level);
+  const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
   return kernel.forward(logits, targets, scale, rule, with_gradient).loss;
 }
 

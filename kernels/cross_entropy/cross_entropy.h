@@ -45,4 +45,6 @@ CrossEntropyOp::Backward cross_entropy_backward_cuda;
 CrossEntropyOp::Forward cross_entropy_forward_triton;
 CrossEntropyOp::Backward cross_entropy_backward_triton;
 
+using CrossEntropyOps = OpList<CrossEntropyOp>;
+
 }  // namespace strata::kernels

@@ -10,6 +10,7 @@
 
 #include "kernels/dropout/dropout_formula.h"
 #include "kernels/dropout/dropout_loops.h"
+#include "kernels/dropout/dropout_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -105,6 +106,10 @@ constinit const KernelTable<AddDropoutOp> AddDropoutOp::kKernels = {
 
 namespace {
 
+DropoutShape shape_of(const Tensor& x, bool adds) {
+  return {.rows = row_count(x), .width = row_width(x), .adds = adds};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -125,13 +130,14 @@ DropoutOp::Mask saved_mask(AutogradContext* context) {
 
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::Mask& mask, Level level) {
-    const CallScope scope(DropoutOp::kName, level);
+    const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
     save(context, mask, level);
     return DropoutOp::kKernels.slot(level).forward(x, mask);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Level level = saved_level(context);
-    const CallScope scope(DropoutOp::kName, level, kBackward);
+    const CallScope scope(DropoutOp::kName, level, kBackward, gradients[0],
+                          [&] { return shape_of(gradients[0], /*adds=*/false); });
     return {DropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context)), Tensor(), Tensor()};
   }
 };
@@ -139,13 +145,14 @@ struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
 struct AddDropoutFunction : torch::autograd::Function<AddDropoutFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask,
                         Level level) {
-    const CallScope scope(AddDropoutOp::kName, level);
+    const CallScope scope(AddDropoutOp::kName, level, x, [&] { return shape_of(x, /*adds=*/true); });
     save(context, mask, level);
     return AddDropoutOp::kKernels.slot(level).forward(residual, x, mask);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Level level = saved_level(context);
-    const CallScope scope(AddDropoutOp::kName, level, kBackward);
+    const CallScope scope(AddDropoutOp::kName, level, kBackward, gradients[0],
+                          [&] { return shape_of(gradients[0], /*adds=*/true); });
     const Tensor grad_x = AddDropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context));
     return {gradients[0], grad_x, Tensor(), Tensor()};
   }
@@ -167,7 +174,7 @@ Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t s
   check(op, x, probability, key, level);
   const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
   if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, x, [&] { return shape_of(x, /*adds=*/false); });
   return kernel.forward(x, mask);
 }
 
@@ -179,7 +186,7 @@ Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, 
   check(op, x, probability, key, level);
   const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
   if (kernel.backward != nullptr) return AddDropoutFunction::apply(residual, x, mask, level);
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, x, [&] { return shape_of(x, /*adds=*/true); });
   return kernel.forward(residual, x, mask);
 }
 

@@ -54,4 +54,6 @@ struct AddDropoutOp {
 AddDropoutOp::Forward add_dropout_forward_triton;
 AddDropoutOp::Forward add_dropout_forward_cuda;
 
+using DropoutOps = OpList<DropoutOp, AddDropoutOp>;
+
 }  // namespace strata::kernels

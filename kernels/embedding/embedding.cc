@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/embedding/embedding_formula.h"
+#include "kernels/embedding/embedding_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -79,21 +80,25 @@ constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
 
 namespace {
 
+EmbeddingShape shape_of(const Tensor& indices, const Tensor& weight) {
+  return {.rows = indices.numel(), .width = weight.size(1), .vocabulary = weight.size(0)};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& indices, const Tensor& weight, Level level) {
-    const CallScope scope(EmbeddingOp::kName, level);
+    const CallScope scope(EmbeddingOp::kName, level, weight, [&] { return shape_of(indices, weight); });
     context->save_for_backward({indices, weight});
     context->saved_data["level"] = static_cast<int64_t>(level);
     return EmbeddingOp::kKernels.slot(level).forward(indices, weight);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(EmbeddingOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &indices = saved[0], &weight = saved[1];
+    const CallScope scope(EmbeddingOp::kName, level, kBackward, weight, [&] { return shape_of(indices, weight); });
     return {Tensor(),
             EmbeddingOp::kKernels.slot(level).backward(gradients[0], indices, weight.size(0),
                                                        claim_weight_gradient(weight)),
@@ -111,7 +116,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
   require(weight.is_floating_point() && weight.dim() == 2, op, level, "weight is ", weight.scalar_type(), " ",
           weight.sizes(), ", expected floating point [V, D]");
   if (kernel.backward != nullptr) return EmbeddingFunction::apply(indices, weight, level);
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, weight, [&] { return shape_of(indices, weight); });
   return kernel.forward(indices, deliver_weight_gradient(weight));
 }
 

@@ -29,4 +29,6 @@ EmbeddingOp::Backward embedding_backward_cuda;
 EmbeddingOp::Forward embedding_forward_triton;
 EmbeddingOp::Backward embedding_backward_triton;
 
+using EmbeddingOps = OpList<EmbeddingOp>;
+
 }  // namespace strata::kernels

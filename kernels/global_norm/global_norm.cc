@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/global_norm/global_norm_formula.h"
+#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -58,7 +59,11 @@ Tensor global_norm(const std::vector<Tensor>& gradients, Level level) {
   for (const Tensor& gradient : gradients)
     require_same_kind(op, level, "gradient 0", gradients[0], "another", gradient);
   const at::NoGradGuard no_grad;
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, gradients[0], [&] {
+    int64_t elements = 0;
+    for (const Tensor& gradient : gradients) elements += gradient.numel();
+    return GlobalNormShape{.elements = elements};
+  });
   return kernel.forward(gradients);
 }
 

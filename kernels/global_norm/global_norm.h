@@ -28,4 +28,6 @@ struct GlobalNormOp {
 GlobalNormOp::Forward global_norm_forward_cuda;
 GlobalNormOp::Forward global_norm_forward_triton;
 
+using GlobalNormOps = OpList<GlobalNormOp>;
+
 }  // namespace strata::kernels

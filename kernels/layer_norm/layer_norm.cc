@@ -11,7 +11,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <type_traits>
+
 #include "kernels/layer_norm/layer_norm_formula.h"
+#include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -183,6 +186,15 @@ constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels =
 
 namespace {
 
+template <class Op>
+LayerNormShape shape_of(const Tensor& x, const Tensor& bias) {
+  return {.rows = row_count(x),
+          .width = row_width(x),
+          .bias = bias.defined(),
+          .adds = std::is_same_v<Op, AddLayerNormOp>,
+          .gelu_tanh = std::is_same_v<Op, LayerNormGeluTanhOp>};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -191,8 +203,8 @@ template <class Op>
 struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& given_bias, double eps, Level level) {
-    const CallScope scope(Op::kName, level);
     const Tensor bias = given_bias.value_or(Tensor());
+    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
     const auto [y, mean, rstd] = Op::kKernels.slot(level).forward(x, weight, bias, eps);
     context->save_for_backward({x, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -200,9 +212,9 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(Op::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
+    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x, bias); });
     const auto gradient = Op::kKernels.slot(level).backward(
         gradients[0], x, weight, bias, mean, rstd, {claim_weight_gradient(weight), claim_weight_gradient(bias)});
     return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
@@ -212,8 +224,9 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
 struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
                                const Tensor& weight, const std::optional<Tensor>& given_bias, double eps, Level level) {
-    const CallScope scope(AddLayerNormOp::kName, level);
     const Tensor bias = given_bias.value_or(Tensor());
+    const CallScope scope(AddLayerNormOp::kName, level, residual,
+                          [&] { return shape_of<AddLayerNormOp>(residual, bias); });
     const auto [y, sum, mean, rstd] = AddLayerNormOp::kKernels.slot(level).forward(residual, branch, weight, bias, eps);
     context->save_for_backward({sum, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -222,9 +235,10 @@ struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(AddLayerNormOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &sum = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
+    const CallScope scope(AddLayerNormOp::kName, level, kBackward, sum,
+                          [&] { return shape_of<AddLayerNormOp>(sum, bias); });
     if (!gradients[0].defined()) {  // y was not used
       return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor(), Tensor()};
     }
@@ -247,7 +261,7 @@ Tensor normed(const Tensor& x, const Tensor& weight, const Tensor& bias, double 
   const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
   check(Op::kName, x, weight, bias, level);
   if (kernel.backward != nullptr) return LayerNormFunction<Op>::apply(x, weight, if_defined(bias), eps, level);
-  const CallScope scope(Op::kName, level);
+  const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
 }
 
@@ -271,7 +285,7 @@ NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Ten
     const variable_list outputs = AddLayerNormFunction::apply(residual, branch, weight, if_defined(bias), eps, level);
     return {outputs[0], outputs[1]};
   }
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, residual, [&] { return shape_of<AddLayerNormOp>(residual, bias); });
   const auto output =
       kernel.forward(residual, branch, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps);
   return {output.y, output.sum};

@@ -82,4 +82,6 @@ LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_triton;
 LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_cuda;
 LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_cuda;
 
+using LayerNormOps = OpList<LayerNormOp, AddLayerNormOp, LayerNormGeluTanhOp>;
+
 }  // namespace strata::kernels

@@ -12,6 +12,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear_formula.h"
+#include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -149,6 +150,14 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
 
 namespace {
 
+LinearShape shape_of(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  return {.rows = row_count(x),
+          .inputs = weight.size(1),
+          .outputs = weight.size(0),
+          .activation = activation,
+          .bias = bias.defined()};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -157,8 +166,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                                const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
                                Level level) {
-    const CallScope scope(LinearOp::kName, level);
     const Tensor bias = given_bias.value_or(Tensor());
+    const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });
     const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
@@ -170,10 +179,10 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(LinearOp::kName, level, kBackward);
     const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
+    const CallScope scope(LinearOp::kName, level, kBackward, x, [&] { return shape_of(x, weight, bias, activation); });
     const LinearOp::GradientTargets targets = {context->needs_input_grad(0), claim_weight_gradient(weight),
                                                claim_weight_gradient(bias)};
     LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
@@ -202,7 +211,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   if (kernel.backward != nullptr) {
     return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
   }
-  const CallScope scope(LinearOp::kName, level);
+  const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });
   return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
 }
 

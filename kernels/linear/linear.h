@@ -50,4 +50,6 @@ LinearOp::Backward linear_backward_triton;
 LinearOp::Forward linear_forward_cuda;
 LinearOp::Backward linear_backward_cuda;
 
+using LinearOps = OpList<LinearOp>;
+
 }  // namespace strata::kernels

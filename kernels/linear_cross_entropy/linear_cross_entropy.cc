@@ -11,6 +11,7 @@
 
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_formula.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
@@ -99,13 +100,18 @@ constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels
 
 namespace {
 
+// `hidden` or its gradient.
+LinearCrossEntropyShape shape_of(const Tensor& hidden, const Tensor& weight) {
+  return {.rows = hidden.size(0), .inputs = weight.size(1), .classes = weight.size(0)};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropyFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                         const Tensor& scale, const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
-    const CallScope scope(LinearCrossEntropyOp::kName, level);
+    const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
     const auto [loss, hidden_gradient, weight_gradient] =
         LinearCrossEntropyOp::kKernels.slot(level).forward(hidden, weight, targets, scale, rule, with_gradient);
     context->save_for_backward({weight, hidden_gradient, weight_gradient});
@@ -114,9 +120,10 @@ struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropy
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &weight = saved[0], &hidden_gradient = saved[1], &weight_gradient = saved[2];
+    const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward, weight,
+                          [&] { return shape_of(hidden_gradient, weight); });
     const auto gradient = LinearCrossEntropyOp::kKernels.slot(level).backward(
         gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(), claim_weight_gradient(weight));
     return {gradient.hidden, gradient.weight, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
@@ -151,7 +158,7 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   if (kernel.backward != nullptr) {
     return LinearCrossEntropyFunction::apply(hidden, weight, targets, scale, rule, with_gradient, level);
   }
-  const CallScope scope(LinearCrossEntropyOp::kName, level);
+  const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
   return kernel.forward(hidden, deliver_weight_gradient(weight), targets, scale, rule, with_gradient).loss;
 }
 

@@ -41,4 +41,6 @@ struct LinearCrossEntropyOp {
 LinearCrossEntropyOp::Forward linear_cross_entropy_forward_cuda;
 LinearCrossEntropyOp::Backward linear_cross_entropy_backward_cuda;
 
+using LinearCrossEntropyOps = OpList<LinearCrossEntropyOp>;
+
 }  // namespace strata::kernels

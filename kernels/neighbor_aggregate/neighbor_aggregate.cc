@@ -8,6 +8,7 @@
 
 #include "kernels/neighbor_aggregate/neighbor_aggregate_aten.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_formula.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
@@ -103,6 +104,24 @@ void save(AutogradContext* context, const NeighborGraph& graph, Level level) {
 
 Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
 
+NeighborAggregateShape shape_of(const Tensor& rows, const NeighborGraph& graph, const Tensor& edge_weight,
+                                Reduction reduction) {
+  return {.targets = graph.targets,
+          .width = rows.size(1),
+          .edges = graph.edges(),
+          .sources = graph.sources,
+          .reduction = reduction,
+          .weighted = edge_weight.defined()};
+}
+
+NeighborAttentionShape shape_of(const Tensor& x, const NeighborGraph& graph) {
+  return {.targets = graph.targets,
+          .heads = x.size(1),
+          .head_width = x.size(2),
+          .edges = graph.edges(),
+          .sources = graph.sources};
+}
+
 NeighborGraph saved_graph(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<SavedGraph>(context->saved_data["graph"].toCapsule())->graph;
 }
@@ -110,8 +129,9 @@ NeighborGraph saved_graph(AutogradContext* context) {
 struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const NeighborGraph& graph,
                         const std::optional<Tensor>& given_weight, Reduction reduction, Level level) {
-    const CallScope scope(NeighborAggregateOp::kName, level);
     const Tensor edge_weight = given_weight.value_or(Tensor());
+    const CallScope scope(NeighborAggregateOp::kName, level, x,
+                          [&] { return shape_of(x, graph, edge_weight, reduction); });
     const auto [y, largest] = NeighborAggregateOp::kKernels.slot(level).forward(x, graph, edge_weight, reduction);
     // Only the gradient of edge_weight needs the values of x. A leaf x is saved because claim_weight_gradient() needs
     // it.
@@ -123,9 +143,12 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Level level = saved_level(context);
-    const CallScope scope(NeighborAggregateOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &edge_weight = saved[1], &largest = saved[2];
+    const CallScope scope(NeighborAggregateOp::kName, level, kBackward, gradients[0], [&] {
+      const auto reduction = static_cast<Reduction>(context->saved_data["reduction"].toInt());
+      return shape_of(gradients[0], saved_graph(context), edge_weight, reduction);
+    });
     const NeighborAggregateOp::Wanted wanted = {context->needs_input_grad(0),
                                                 edge_weight.defined() && context->needs_input_grad(1)};
     const WeightGradient into = wanted.x ? claim_weight_gradient(x) : WeightGradient();
@@ -139,7 +162,7 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
 struct NeighborAttentionFunction : torch::autograd::Function<NeighborAttentionFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& score_source,
                         const Tensor& score_target, const NeighborGraph& graph, double negative_slope, Level level) {
-    const CallScope scope(NeighborAttentionOp::kName, level);
+    const CallScope scope(NeighborAttentionOp::kName, level, x, [&] { return shape_of(x, graph); });
     const auto [y, logsumexp] =
         NeighborAttentionOp::kKernels.slot(level).forward(x, score_source, score_target, graph, negative_slope);
     context->save_for_backward({x, score_source, score_target, y, logsumexp});
@@ -149,8 +172,9 @@ struct NeighborAttentionFunction : torch::autograd::Function<NeighborAttentionFu
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Level level = saved_level(context);
-    const CallScope scope(NeighborAttentionOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
+    const CallScope scope(NeighborAttentionOp::kName, level, kBackward, saved[0],
+                          [&] { return shape_of(saved[0], saved_graph(context)); });
     const auto gradient = NeighborAttentionOp::kKernels.slot(level).backward(
         gradients[0], saved[0], saved[1], saved[2], saved_graph(context),
         context->saved_data["negative_slope"].toDouble(), saved[3], saved[4]);
@@ -186,7 +210,7 @@ Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const 
   if (kernel.backward != nullptr) {
     return NeighborAggregateFunction::apply(x_SF, graph, if_defined(edge_weight_E), reduction, level);
   }
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, x_SF, [&] { return shape_of(x_SF, graph, edge_weight_E, reduction); });
   return kernel.forward(deliver_weight_gradient(x_SF), graph, edge_weight_E, reduction).y;
 }
 
@@ -203,7 +227,7 @@ Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, co
   if (kernel.backward != nullptr) {
     return NeighborAttentionFunction::apply(x_SHF, score_source_SH, score_target_TH, graph, negative_slope, level);
   }
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, x_SHF, [&] { return shape_of(x_SHF, graph); });
   return kernel.forward(x_SHF, score_source_SH, score_target_TH, graph, negative_slope).y;
 }
 

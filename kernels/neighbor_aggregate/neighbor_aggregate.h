@@ -77,4 +77,6 @@ NeighborAggregateOp::Backward neighbor_aggregate_backward_cuda;
 NeighborAttentionOp::Forward neighbor_attention_forward_cuda;
 NeighborAttentionOp::Backward neighbor_attention_backward_cuda;
 
+using NeighborAggregateOps = OpList<NeighborAggregateOp, NeighborAttentionOp>;
+
 }  // namespace strata::kernels

@@ -4,49 +4,16 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace strata::kernels {
 namespace {
-
-// c covers another order of the same sums; k is a handful of roundings, more for long sums. LibTorch's attention in
-// fp32 on GPUs is off by 10.1 roundings. neighbor_attention is off by 18, because the weights of a hub's 550 edges
-// share the rounding of one logarithm.
-constexpr std::array kTolerances = {
-    Tolerance{"linear", 4, 4},
-    Tolerance{"layer_norm", 4, 8},
-    Tolerance{"add_layer_norm", 4, 8},
-    Tolerance{"rms_norm", 4, 8},
-    Tolerance{"add_rms_norm", 4, 8},
-    Tolerance{"activation", 4, 4},
-    Tolerance{"swiglu", 4, 4},
-    Tolerance{"rotary", 4, 2},
-    Tolerance{"attention", 4, 12},
-    Tolerance{"embedding", 2, 4},
-    Tolerance{"dropout", 2, 2},
-    Tolerance{"cross_entropy", 4, 8},
-    Tolerance{"adamw", 4, 4},
-    Tolerance{"global_norm", 2, 2},
-    Tolerance{"linear_cross_entropy", 4, 8},
-    Tolerance{"add_dropout", 2, 2},
-    Tolerance{"neighbor_aggregate", 4, 16, 2},
-    Tolerance{"neighbor_attention", 4, 24, 4},
-    Tolerance{"layer_norm_gelu_tanh", 4, 8},
-};
 
 // exp, the sum of the row, its logarithm, the subtractions and autograd's products round once each. Level torchscript
 // needed 3.5 roundings on an Intel Xeon with AVX-512, and other processors round differently.
 constexpr double kRoundingsOfOperands = 8;
 
 }  // namespace
-
-Tolerance tolerance(std::string_view op) {
-  const auto* found =
-      std::find_if(kTolerances.begin(), kTolerances.end(), [&](const auto& row) { return row.op == op; });
-  TORCH_CHECK(found != kTolerances.end(), "no tolerance for op ", op);
-  return *found;
-}
 
 double epsilon(at::ScalarType dtype) {
   switch (dtype) {

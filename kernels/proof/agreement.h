@@ -8,18 +8,18 @@
 
 namespace strata::kernels {
 
+// The tolerance of one op: c covers another order of the same sums; k is a handful of roundings, more for long sums.
 // The allowed error is the largest of three bounds: c * error of aten in the same dtype, and k * eps * largest value of
 // the reference. The third bound is a few roundings of the operands if the result is a difference.
 struct Tolerance {
   std::string_view op;
-  double c, k;
+  double c = 0, k = 0;
   double k_of_16_bits = k;  // for types that are summed in a wider type, for sums of any length
+  // True if errors are compared with the largest value of all results, because differences may cancel to 0.
+  bool of_all_results = false;
 
   double k_of(at::ScalarType dtype) const { return at::elementSize(dtype) == 2 ? k_of_16_bits : k; }
 };
-
-// Throws for an op that is not in the table.
-Tolerance tolerance(std::string_view op);
 
 // Returns the distance from 1 to the next number of a floating point type.
 double epsilon(at::ScalarType dtype);

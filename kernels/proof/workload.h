@@ -7,8 +7,9 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/proof/op_shape.h"
+#include "kernels/proof/agreement.h"
 #include "kernels/runtime/level.h"
+#include "kernels/runtime/op_shape.h"
 
 namespace strata::kernels {
 
@@ -22,15 +23,18 @@ struct Inputs {
 
 struct Workload {
   OpShape shape;
-  at::ScalarType dtype;
-  Inputs inputs;
+  at::ScalarType dtype = at::kFloat;
+  Tolerance tolerance = {};
+  Inputs inputs = {};
   // Numbers of leaves, constants and results that are split along dimension 0, counted from the first. The others are
   // whole. Whole results and gradients are sums over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
+  int64_t row_elements = 1;  // elements of the largest tensor that the formula computes for one such row
   bool differentiable = true;
-  bool overwrites = false;   // the op may overwrite its leaves
-  bool timed_whole = false;  // forward and backward are timed together: some levels compute gradients in the forward
-  std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run;
+  bool overwrites = false;     // the op may overwrite its leaves
+  bool timed_whole = false;    // forward and backward are timed together: some levels compute gradients in the forward
+  bool deterministic = false;  // run with at::globalContext().deterministicAlgorithms()
+  std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run = {};
 
   // For ops whose backward overwrites the gradient if nothing else holds it. In a model nothing does, but a caller who
   // repeats the same backward does. The functions return whether a level has such a backward, and run it.
@@ -38,18 +42,15 @@ struct Workload {
   std::function<void(Tensor gradient, const Inputs& inputs, Level level)> backward_in_place = {};
 };
 
-// Makes random inputs, the same in every run on the same device.
-Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device);
-
 // Returns a copy of the inputs. Its leaves require gradients if the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
-// In its scope, ops use deterministic algorithms if the shape asks for it, and an op without one throws. Level
+// In its scope, ops use deterministic algorithms if the workload asks for it, and an op without one throws. Level
 // torchscript only warns, because LibTorch refuses its products without CUBLAS_WORKSPACE_CONFIG. New tensors are not
 // filled with NaN.
 class DeterministicScope {
  public:
-  DeterministicScope(const OpShape& shape, Level level);
+  DeterministicScope(const Workload& workload, Level level);
   ~DeterministicScope();
   DeterministicScope(const DeterministicScope&) = delete;
   DeterministicScope& operator=(const DeterministicScope&) = delete;

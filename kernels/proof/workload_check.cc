@@ -21,7 +21,7 @@ struct Results {
 
 // Evaluates the op and its gradients. Fills `result_gradients` if it is empty.
 Results evaluate(const Workload& workload, const Inputs& inputs, std::vector<Tensor>& result_gradients, Level level) {
-  const DeterministicScope scope(workload.shape, level);
+  const DeterministicScope scope(workload, level);
   const std::vector<Tensor> values = workload.run(inputs, level);
   Results results;
   for (const Tensor& value : values) results.values.push_back(value.detach());
@@ -92,16 +92,7 @@ int64_t rows_of_workload(const Workload& workload) {
 }
 
 int64_t rows_of_part(const Workload& workload, int64_t rows, int64_t elements) {
-  const OpShape& s = workload.shape;
-  // The scores of attention, positions^2 per head, are larger than its inputs. A row of attention and rotary is a
-  // sequence.
-  const int64_t sequence = s.positions * (s.heads + 2 * s.key_value_heads) * s.width;
-  const int64_t scores = s.op == "attention" ? s.positions * s.positions * s.heads : 0;
-  // The messages of a row's edges are larger than the row.
-  const int64_t messages = s.edges / std::max<int64_t>(s.rows, 1) * s.width * std::max<int64_t>(s.heads, 1);
-  const int64_t row = s.positions > 0 ? std::max(sequence, scores) : std::max({s.width, s.outputs, messages});
-  if (s.rows == 1 && s.outputs == 0) return std::min(rows, elements);  // one flat piece
-  return std::clamp<int64_t>(elements / std::max<int64_t>(row, 1), 1, std::max<int64_t>(rows, 1));
+  return std::clamp<int64_t>(elements / std::max<int64_t>(workload.row_elements, 1), 1, std::max<int64_t>(rows, 1));
 }
 
 // LibTorch on CPUs adds the rows of a weight's gradient one after another. The rounding of n terms of random signs is
@@ -140,7 +131,7 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
 }
 
 Verdict verdict(const Workload& workload, Level level, const std::vector<Deviation>& aten) {
-  const Tolerance allowed = tolerance(workload.shape.op);
+  const Tolerance& allowed = workload.tolerance;
   Verdict verdict;
   std::vector<Deviation> found;
   try {

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rms_norm/rms_norm_formula.h"
+#include "kernels/rms_norm/rms_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -136,12 +137,16 @@ constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
 
 namespace {
 
+RmsNormShape shape_of(const Tensor& x, bool adds) {
+  return {.rows = row_count(x), .width = row_width(x), .adds = adds};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps, Level level) {
-    const CallScope scope(RmsNormOp::kName, level);
+    const CallScope scope(RmsNormOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
     const auto [y, rstd] = RmsNormOp::kKernels.slot(level).forward(x, weight, eps);
     context->save_for_backward({x, weight, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -149,9 +154,9 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(RmsNormOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
+    const CallScope scope(RmsNormOp::kName, level, kBackward, x, [&] { return shape_of(x, /*adds=*/false); });
     const auto gradient =
         RmsNormOp::kKernels.slot(level).backward(gradients[0], x, weight, rstd, claim_weight_gradient(weight));
     return {gradient.x, gradient.weight, Tensor(), Tensor()};
@@ -161,7 +166,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 struct AddRmsNormFunction : torch::autograd::Function<AddRmsNormFunction> {
   static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
                                const Tensor& weight, double eps, Level level) {
-    const CallScope scope(AddRmsNormOp::kName, level);
+    const CallScope scope(AddRmsNormOp::kName, level, residual, [&] { return shape_of(residual, /*adds=*/true); });
     const auto [y, sum, rstd] = AddRmsNormOp::kKernels.slot(level).forward(residual, branch, weight, eps);
     context->save_for_backward({sum, weight, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
@@ -170,9 +175,9 @@ struct AddRmsNormFunction : torch::autograd::Function<AddRmsNormFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(AddRmsNormOp::kName, level, kBackward);
     const variable_list saved = context->get_saved_variables();
     const Tensor &sum = saved[0], &weight = saved[1], &rstd = saved[2];
+    const CallScope scope(AddRmsNormOp::kName, level, kBackward, sum, [&] { return shape_of(sum, /*adds=*/true); });
     if (!gradients[0].defined()) return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor()};  // y was not used
     const auto gradient = AddRmsNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, rstd,
                                                                       claim_weight_gradient(weight));
@@ -192,7 +197,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Level level) 
   const Kernel<RmsNormOp>& kernel = RmsNormOp::kKernels.at(level, x.device());
   check(RmsNormOp::kName, x, weight, level);
   if (kernel.backward != nullptr) return RmsNormFunction::apply(x, weight, eps, level);
-  const CallScope scope(RmsNormOp::kName, level);
+  const CallScope scope(RmsNormOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
   return kernel.forward(x, deliver_weight_gradient(weight), eps).y;
 }
 
@@ -205,7 +210,7 @@ NormedSum add_rms_norm(const Tensor& residual, const Tensor& branch, const Tenso
     const variable_list outputs = AddRmsNormFunction::apply(residual, branch, weight, eps, level);
     return {outputs[0], outputs[1]};
   }
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, residual, [&] { return shape_of(residual, /*adds=*/true); });
   const auto output = kernel.forward(residual, branch, deliver_weight_gradient(weight), eps);
   return {output.y, output.sum};
 }

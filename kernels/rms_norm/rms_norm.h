@@ -60,4 +60,6 @@ AddRmsNormOp::Backward add_rms_norm_backward_triton;
 AddRmsNormOp::Forward add_rms_norm_forward_cuda;
 AddRmsNormOp::Backward add_rms_norm_backward_cuda;
 
+using RmsNormOps = OpList<RmsNormOp, AddRmsNormOp>;
+
 }  // namespace strata::kernels

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rotary/rotary_formula.h"
+#include "kernels/rotary/rotary_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -75,6 +76,14 @@ constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
 
 namespace {
 
+RotaryShape shape_of(const Tensor& qkv, int64_t heads, int64_t key_value_heads) {
+  return {.batch = qkv.size(0),
+          .positions = qkv.size(1),
+          .heads = heads,
+          .key_value_heads = key_value_heads,
+          .head_width = qkv.size(2) / (heads + 2 * key_value_heads)};
+}
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -87,7 +96,7 @@ bool is_ours_alone(const Tensor& gradient) {
 struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& cosine, const Tensor& sine,
                         int64_t heads, int64_t key_value_heads, Level level) {
-    const CallScope scope(RotaryOp::kName, level);
+    const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
     context->save_for_backward({cosine, sine});
     context->saved_data["heads"] = heads;
     context->saved_data["key_value_heads"] = key_value_heads;
@@ -99,7 +108,10 @@ struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
   // The list is passed by reference, because a copy would hold another reference to every gradient.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(RotaryOp::kName, level, kBackward);
+    const CallScope scope(RotaryOp::kName, level, kBackward, gradients[0], [&] {
+      return shape_of(gradients[0], context->saved_data["heads"].toInt(),
+                      context->saved_data["key_value_heads"].toInt());
+    });
     const variable_list saved = context->get_saved_variables();
     const Tensor own = is_ours_alone(gradients[0]) ? gradients[0] : gradients[0].clone(at::MemoryFormat::Contiguous);
     const Tensor gradient = RotaryOp::kKernels.slot(level).backward(
@@ -130,7 +142,7 @@ Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t head
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
   check(qkv, cosine, sine, heads, key_value_heads, level);
   if (kernel.backward != nullptr) return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
-  const CallScope scope(RotaryOp::kName, level);
+  const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
   return kernel.forward(std::move(qkv), cosine, sine, heads, key_value_heads);
 }
 

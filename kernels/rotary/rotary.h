@@ -37,4 +37,6 @@ RotaryOp::Backward rotary_backward_triton;
 RotaryOp::Forward rotary_forward_cuda;
 RotaryOp::Backward rotary_backward_cuda;
 
+using RotaryOps = OpList<RotaryOp>;
+
 }  // namespace strata::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// CallScope and require: how one call of an op appears in the profiler, and how its arguments are checked.
+// CallScope and require: how one call of an op appears to the profiler and to an observer, and how its arguments are
+// checked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,23 +11,37 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/level.h"
 
 namespace strata::kernels {
 
+inline constexpr std::string_view kBackward = "/backward";
+
 // Records one forward ("rms_norm/aten") or backward ("rms_norm/aten/backward") with at::RecordFunction for the
-// profiler.
+// profiler, and reports it with its shape to a CallObserver. `shape` is a function, called only if there is an
+// observer.
 class CallScope {
  public:
-  CallScope(std::string_view op, Level level, std::string_view suffix = "") : record_(at::RecordScope::USER_SCOPE) {
+  template <class Shape>
+  CallScope(std::string_view op, Level level, const at::Tensor& elements, const Shape& shape)
+      : CallScope(op, level, /*suffix=*/"", elements, shape) {}
+  template <class Shape>
+  CallScope(std::string_view op, Level level, std::string_view suffix, const at::Tensor& elements, const Shape& shape)
+      : record_(at::RecordScope::USER_SCOPE) {
     if (record_.isActive()) record_.before(std::string(op).append("/").append(name(level)).append(suffix));
+    if (calls_are_observed()) report_call(op, shape(), level, suffix == kBackward, elements.scalar_type());
   }
 
  private:
   at::RecordFunction record_;
 };
 
-inline constexpr std::string_view kBackward = "/backward";
+// Width and number of the rows of a tensor, along its last dimension. A scalar is one row of one element.
+inline int64_t row_width(const at::Tensor& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(-1); }
+inline int64_t row_count(const at::Tensor& tensor) {
+  return tensor.numel() == 0 ? 0 : tensor.numel() / row_width(tensor);
+}
 
 // Checks an argument. The ValueError begins with "rms_norm/aten: " and says what was given and what is expected.
 template <class... Parts>

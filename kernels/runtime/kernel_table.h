@@ -83,6 +83,15 @@ const Kernel<Op>& traced_package() {
   }
 }
 
+// All ops of one folder, declared by its header, for example as RmsNormOps. The list of folders is in kernels/op.bzl.
+template <class... Ops>
+struct OpList {
+  template <class Visit>
+  static void each_table(Visit& visit) {
+    (visit(Ops::kKernels), ...);
+  }
+};
+
 // The slots have no default values, so a table that leaves one out does not compile.
 template <class Op>
 struct KernelTable {

@@ -11,6 +11,7 @@
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/swiglu/swiglu_formula.h"
+#include "kernels/swiglu/swiglu_shape.h"
 
 namespace strata::kernels {
 namespace {
@@ -77,20 +78,22 @@ constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
 
 namespace {
 
+SwigluShape shape_of(const Tensor& gate_up) { return {.rows = row_count(gate_up), .width = gate_up.size(-1) / 2}; }
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& gate_up, Level level) {
-    const CallScope scope(SwigluOp::kName, level);
+    const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up); });
     context->save_for_backward({gate_up});
     context->saved_data["level"] = static_cast<int64_t>(level);
     return SwigluOp::kKernels.slot(level).forward(gate_up);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const CallScope scope(SwigluOp::kName, level, kBackward);
     const Tensor gate_up = context->get_saved_variables()[0];
+    const CallScope scope(SwigluOp::kName, level, kBackward, gate_up, [&] { return shape_of(gate_up); });
     return {SwigluOp::kKernels.slot(level).backward(gradients[0], gate_up), Tensor()};
   }
 };
@@ -103,7 +106,7 @@ Tensor swiglu(const Tensor& gate_up, Level level) {
   require(gate_up.is_floating_point() && gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0, op, level, "gate_up is ",
           gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
   if (kernel.backward != nullptr) return SwigluFunction::apply(gate_up, level);
-  const CallScope scope(op, level);
+  const CallScope scope(op, level, gate_up, [&] { return shape_of(gate_up); });
   return kernel.forward(gate_up);
 }
 

@@ -29,4 +29,6 @@ SwigluOp::Backward swiglu_backward_triton;
 SwigluOp::Forward swiglu_forward_cuda;
 SwigluOp::Backward swiglu_backward_cuda;
 
+using SwigluOps = OpList<SwigluOp>;
+
 }  // namespace strata::kernels

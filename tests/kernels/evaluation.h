@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/kernels/op_cases.h"
+#include "kernels/proof/op_case.h"
 
 namespace strata::kernels {
 

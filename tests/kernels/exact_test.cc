@@ -4,8 +4,8 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
+#include "kernels/op_proofs.h"
 #include "tests/kernels/evaluation.h"
-#include "tests/kernels/op_cases.h"
 
 namespace strata::kernels {
 namespace {

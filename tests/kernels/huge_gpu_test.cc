@@ -5,8 +5,17 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
+#include "kernels/activation/activation_shape.h"
+#include "kernels/adamw/adamw_shape.h"
+#include "kernels/cross_entropy/cross_entropy_shape.h"
+#include "kernels/dropout/dropout_shape.h"
+#include "kernels/embedding/embedding_shape.h"
+#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/levels.h"
+#include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
+#include "kernels/rms_norm/rms_norm_shape.h"
+#include "kernels/swiglu/swiglu_shape.h"
 
 namespace strata::kernels {
 namespace {
@@ -16,14 +25,14 @@ static_assert(kRows * kWidth > int64_t{1} << 31);
 
 std::vector<OpShape> huge_shapes() {
   return {
-      {.op = "activation", .rows = kRows, .width = kWidth, .activation = Activation::gelu_tanh},
-      {.op = "swiglu", .rows = kRows, .width = kWidth / 2},
-      {.op = "dropout", .rows = kRows, .width = kWidth},
-      {.op = "rms_norm", .rows = kRows, .width = kWidth},
-      {.op = "embedding", .rows = kRows, .width = kWidth, .outputs = 1000},
-      {.op = "cross_entropy", .rows = 42'700, .width = 50'304},
-      {.op = "adamw", .rows = 1, .width = kRows * kWidth},
-      {.op = "global_norm", .rows = 1, .width = kRows * kWidth},
+      ActivationShape{.rows = kRows, .width = kWidth, .kind = Activation::gelu_tanh},
+      SwigluShape{.rows = kRows, .width = kWidth / 2},
+      DropoutShape{.rows = kRows, .width = kWidth},
+      RmsNormShape{.rows = kRows, .width = kWidth},
+      EmbeddingShape{.rows = kRows, .width = kWidth, .vocabulary = 1000},
+      CrossEntropyShape{.rows = 42'700, .classes = 50'304},
+      AdamwShape{.elements = kRows * kWidth},
+      GlobalNormShape{.elements = kRows * kWidth},
   };
 }
 
@@ -39,17 +48,17 @@ TEST_P(HugeOnGpu, LevelsAgree) {
   const Workload workload = make_workload(GetParam(), at::kBFloat16, at::Device(at::kCUDA, 0));
   const auto aten = deviations(workload, Level::aten);
   for (const LevelRow& row : level_matrix()) {
-    if (row.op != GetParam().op || row.device != c10::kCUDA || !row.forward) continue;
+    if (row.op != GetParam().op() || row.device != c10::kCUDA || !row.forward) continue;
     const Verdict found = verdict(workload, row.level, aten);
     EXPECT_TRUE(found.agreed) << name(row.level) << ": " << found.words;
-    std::printf("%s %s %s: error %.3f of what is allowed\n", GetParam().op.c_str(), text(GetParam()).c_str(),
-                std::string(name(row.level)).c_str(), found.share);
+    std::printf("%s %s %s: error %.3f of what is allowed\n", std::string(GetParam().op()).c_str(),
+                GetParam().text().c_str(), std::string(name(row.level)).c_str(), found.share);
     c10::cuda::CUDACachingAllocator::emptyCache();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, HugeOnGpu, testing::ValuesIn(huge_shapes()),
-                         [](const auto& info) { return info.param.op; });
+                         [](const auto& info) { return std::string(info.param.op()); });
 
 }  // namespace
 }  // namespace strata::kernels

@@ -13,9 +13,9 @@
 #include <string>
 
 #include "kernels/levels.h"
+#include "kernels/op_proofs.h"
 #include "kernels/proof/agreement.h"
 #include "tests/kernels/evaluation.h"
-#include "tests/kernels/op_cases.h"
 #include "tests/kernels/test_device.h"
 
 namespace strata::kernels {
@@ -44,7 +44,7 @@ std::vector<Run> runs() {
   std::vector<Run> all;
   for (size_t i = 0; i < cases().size(); ++i) {
     for (size_t level = 0; level < kLevelNames.size(); ++level) {
-      if (!exists[{cases()[i].op, Level(level)}]) continue;
+      if (!exists[{cases()[i].op(), Level(level)}]) continue;
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) all.push_back({i, Level(level), dtype});
     }
   }
@@ -73,7 +73,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   // Returns the values of the level. Returns nothing if the level refuses the case with its own message; the test is
   // then skipped.
   std::optional<std::vector<Value>> values_of_level(const Setting& setting) const {
-    const std::string slot = op_case().op + "/" + std::string(name(GetParam().level));
+    const std::string slot = op_case().op() + "/" + std::string(name(GetParam().level));
     ++slots()[slot].asked;
     try {
       return evaluate(op_case(), GetParam().level, setting);
@@ -101,10 +101,9 @@ class LevelsAgree : public testing::TestWithParam<Run> {
                                     {.only_leaf = setting.only_leaf, .only_output = setting.only_output});
     const auto aten = GetParam().level == Level::aten ? *values : evaluate(op_case(), Level::aten, setting);
     ASSERT_EQ(values->size(), reference.size());
-    const Tolerance allowed = tolerance(op_case().op);
-    // Gradients of softmax scores are differences that may cancel to 0, so their error is compared with all results.
+    const Tolerance& allowed = tolerance_of(op_case().op());
     double shared_scale = 0.0;
-    if (op_case().op == "neighbor_attention") {
+    if (allowed.of_all_results) {
       for (const auto& result : reference) shared_scale = std::max(shared_scale, largest(result.value));
     }
     for (size_t i = 0; i < values->size(); ++i) {
@@ -147,7 +146,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
 TEST(OpCases, AreThereForEveryOpAndForNothingElse) {
   std::set<std::string> ops, with_cases;
   for (const LevelRow& row : level_matrix()) ops.emplace(row.op);
-  for (const OpCase& op_case : cases()) with_cases.insert(op_case.op);
+  for (const OpCase& op_case : cases()) with_cases.insert(op_case.op());
   EXPECT_EQ(ops, with_cases);
 }
 
@@ -185,11 +184,10 @@ TEST_P(LevelsAgree, WhenWeightGradientsAreRouted) {
   expect_agreement({.layout = Layout::unaligned, .routing = {true, true, at::kBFloat16}});
 }
 
-// Every op is deterministic on the CPU and on GPUs. The backward of attention at levels aten and cuda is so only in
-// deterministic mode.
+// Every op is deterministic on the CPU and on GPUs. Some ops are so at levels aten and cuda only in deterministic mode.
 TEST_P(LevelsAgree, WithThemselvesBitForBit) {
   const Level level = GetParam().level;
-  const bool asked = op_case().op == "attention" && (level == Level::aten || level == Level::cuda);
+  const bool asked = proof_of(op_case().op()).deterministic_if_asked && (level == Level::aten || level == Level::cuda);
   at::globalContext().setDeterministicAlgorithms(asked, /*warn_only=*/false);
   const Setting setting = {.dtype = GetParam().dtype, .device = test_device()};
   const auto once = values_of_level(setting);

@@ -36,8 +36,8 @@ int64_t allowed(const OpCase& op_case, Level level) {
   static const std::set<std::string> sorted = {"embedding", "neighbor_aggregate", "neighbor_attention"};
   const bool is_large = op_case.name.find("_large_") == std::string::npos && op_case.leaves[0].numel() > 100'000;
   int64_t bytes = is_large ? kLargeBlocks : 0;
-  if (products.count(op_case.op) > 0) bytes += kProductWorkspace;
-  if (sorted.count(op_case.op) > 0 && level != Level::cuda) bytes += kProductWorkspace;
+  if (products.count(op_case.op()) > 0) bytes += kProductWorkspace;
+  if (sorted.count(op_case.op()) > 0 && level != Level::cuda) bytes += kProductWorkspace;
   return bytes;
 }
 

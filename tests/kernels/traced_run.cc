@@ -4,7 +4,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -13,15 +12,18 @@
 #include <utility>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_shape.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/linear_shape.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
+#include "kernels/op_proofs.h"
+#include "kernels/proof/random_inputs.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
-
-using Leaves = std::vector<Tensor>;
 
 std::string text(const std::string& name, const Tensor& tensor) {
   std::ostringstream text;
@@ -37,32 +39,33 @@ std::string text(const std::string& name, const Tensor& tensor) {
 // Sizes of a small model, on which blocks and tiles are full, and a head whose rows do not fit into one chunk.
 std::vector<OpCase> large_cases() {
   std::vector<OpCase> cases;
-  cases.push_back({"linear",
-                   "linear_gelu_tanh_bias_4x300x256",
-                   {at::randn({4, 300, 256}), at::randn({512, 256}), at::randn({512})},
-                   2,
-                   [](const Leaves& leaves, Level level) -> Leaves {
-                     return {linear(leaves[0], leaves[1], leaves[2], Activation::gelu_tanh, level)};
-                   }});
+  cases.push_back(
+      {LinearShape{.rows = 1200, .inputs = 256, .outputs = 512, .activation = Activation::gelu_tanh, .bias = true},
+       "linear_gelu_tanh_bias_4x300x256",
+       {at::randn({4, 300, 256}), at::randn({512, 256}), at::randn({512})},
+       2,
+       [](const Leaves& leaves, Level level) -> Leaves {
+         return {linear(leaves[0], leaves[1], leaves[2], Activation::gelu_tanh, level)};
+       }});
   for (const int64_t key_value_heads : {2, 8}) {
-    cases.push_back({"attention",
-                     "attention_causal_2x800x8x" + std::to_string(key_value_heads) + "x64",
-                     {at::randn({2, 800, (8 + 2 * key_value_heads) * 64})},
-                     0,
-                     [key_value_heads](const Leaves& leaves, Level level) -> Leaves {
-                       return {attention(leaves[0], 8, key_value_heads, {.causal = true}, level)};
-                     }});
+    cases.push_back(
+        {AttentionShape{.batch = 2, .positions = 800, .heads = 8, .key_value_heads = key_value_heads, .head_width = 64},
+         "attention_causal_2x800x8x" + std::to_string(key_value_heads) + "x64",
+         {at::randn({2, 800, (8 + 2 * key_value_heads) * 64})},
+         0,
+         [key_value_heads](const Leaves& leaves, Level level) -> Leaves {
+           return {attention(leaves[0], 8, key_value_heads, {.causal = true}, level)};
+         }});
   }
   const Tensor targets = at::randint(0, 50257, {700}, at::kLong);
-  cases.push_back({"linear_cross_entropy",
+  cases.push_back({LinearCrossEntropyShape{.rows = 700, .inputs = 32, .classes = 50257},
                    "linear_cross_entropy_700x50257",
                    {at::randn({700, 32}), at::randn({50257, 32})},
                    1,
                    [targets](const Leaves& leaves, Level level) -> Leaves {
                      const auto device = leaves[0].device();
-                     const Tensor scale = at::scalar_tensor(0.125, at::kFloat).to(device);
-                     const Tensor there = targets.to(device, at::kLong, /*non_blocking=*/false, /*copy=*/true);
-                     return {linear_cross_entropy(leaves[0], leaves[1], there, scale, -100, 0.0, level)};
+                     return {linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets),
+                                                  number(0.125, device), -100, 0.0, level)};
                    }});
   return cases;
 }
@@ -125,7 +128,7 @@ std::vector<TracedRun> traced_runs(const std::vector<Level>& levels, const std::
   std::vector<TracedRun> all;
   for (size_t i = 0; i < traced_cases().size(); ++i) {
     for (const Level level : levels) {
-      if (exist.count({traced_cases()[i].op, level}) == 0) continue;
+      if (exist.count({traced_cases()[i].op(), level}) == 0) continue;
       for (const auto dtype : {at::kFloat, at::kBFloat16}) all.push_back({i, level, dtype});
     }
   }

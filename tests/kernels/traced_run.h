@@ -5,11 +5,12 @@
 #include <c10/core/Device.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "tests/kernels/op_cases.h"
+#include "kernels/proof/op_case.h"
 
 namespace strata::kernels {
 

@@ -27,8 +27,8 @@ constexpr int64_t kNumbers = 64;
 
 // At level torchscript attention casts to fp32 first.
 bool multiplies_16_bits(const OpCase& op_case, Level level, at::ScalarType dtype) {
-  const bool multiplies = op_case.op == "linear" || op_case.op == "linear_cross_entropy" ||
-                          (op_case.op == "attention" && level == Level::aten);
+  const bool multiplies = op_case.op() == "linear" || op_case.op() == "linear_cross_entropy" ||
+                          (op_case.op() == "attention" && level == Level::aten);
   return multiplies && dtype != at::kFloat;
 }
 
@@ -72,7 +72,7 @@ TEST_P(AsIfOnGpu, HasTheShapesOfAten) {
     traced = traced_run(op_case, level, dtype, c10::kCUDA);
   } catch (const c10::ValueError& error) {
     const std::string sentence = error.what_without_backtrace();
-    if (sentence.rfind(op_case.op + "/" + std::string(name(level)) + ": ", 0) != 0) throw;
+    if (sentence.rfind(op_case.op() + "/" + std::string(name(level)) + ": ", 0) != 0) throw;
     GTEST_SKIP() << "refused: " << sentence;
   }
   EXPECT_EQ(shapes(traced), shapes(real_run(op_case, Level::aten, dtype)));

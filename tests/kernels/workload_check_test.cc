@@ -6,39 +6,28 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
+#include <string>
+
+#include "kernels/adamw/adamw_shape.h"
+#include "kernels/attention/attention_shape.h"
+#include "kernels/layer_norm/layer_norm_shape.h"
+#include "kernels/linear/linear_shape.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
+#include "kernels/op_proofs.h"
+#include "kernels/rms_norm/rms_norm_shape.h"
+#include "kernels/swiglu/swiglu_shape.h"
 
 namespace strata::kernels {
 namespace {
 
-std::vector<OpShape> one_of_each() {
-  return {
-      {.op = "linear", .rows = 40, .width = 33, .outputs = 24, .activation = Activation::gelu_tanh, .bias = true},
-      {.op = "layer_norm", .rows = 40, .width = 33, .bias = true},
-      {.op = "add_layer_norm", .rows = 40, .width = 33},
-      {.op = "rms_norm", .rows = 40, .width = 33},
-      {.op = "add_rms_norm", .rows = 40, .width = 33},
-      {.op = "layer_norm_gelu_tanh", .rows = 40, .width = 33, .bias = true},
-      {.op = "activation", .rows = 40, .width = 33, .activation = Activation::silu},
-      {.op = "swiglu", .rows = 40, .width = 33},
-      {.op = "rotary", .rows = 36, .width = 8, .positions = 12, .heads = 4, .key_value_heads = 2},
-      {.op = "attention",
-       .rows = 36,
-       .width = 8,
-       .positions = 12,
-       .heads = 4,
-       .key_value_heads = 2,
-       .deterministic = true},
-      {.op = "embedding", .rows = 40, .width = 16, .outputs = 23},
-      {.op = "dropout", .rows = 40, .width = 33},
-      {.op = "add_dropout", .rows = 40, .width = 33},
-      {.op = "cross_entropy", .rows = 40, .width = 33},
-      {.op = "linear_cross_entropy", .rows = 40, .width = 33, .outputs = 24},
-      {.op = "adamw", .rows = 1, .width = 1000},
-      {.op = "global_norm", .rows = 1, .width = 1000},
-      {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
-      {.op = "neighbor_aggregate", .rows = 40, .width = 33, .edges = 150, .sources = 57, .weighted = true},
-      {.op = "neighbor_attention", .rows = 40, .width = 8, .heads = 2, .edges = 150, .sources = 57},
-  };
+std::vector<OpShape> small_shapes() {
+  std::vector<OpShape> shapes;
+  for (const OpProof& proof : op_proofs()) {
+    shapes.insert(shapes.end(), proof.small_shapes.begin(), proof.small_shapes.end());
+  }
+  return shapes;
 }
 
 class WorkloadCheck : public testing::TestWithParam<OpShape> {};
@@ -83,51 +72,67 @@ TEST_P(WorkloadCheck, DoesNotAgreeWithWhatIsWrong) {
 }
 
 TEST(WorkloadCheck, AllowsLibTorchToSumLongColumnsRowByRow) {
-  const OpShape tall{.op = "layer_norm", .rows = 100'000, .width = 8, .bias = true};
+  const LayerNormShape tall{.rows = 100'000, .width = 8, .bias = true};
   const Verdict found = verdict(make_workload(tall, at::kFloat, at::kCPU), Level::aten, {});
   EXPECT_TRUE(found.agreed) << found.words;
 }
 
 TEST(WorkloadCheck, SaysHowALevelRefuses) {
-  const Workload workload = make_workload({.op = "swiglu", .rows = 4, .width = 8}, at::kFloat, at::kCPU);
+  const Workload workload = make_workload(SwigluShape{.rows = 4, .width = 8}, at::kFloat, at::kCPU);
   const Verdict found = verdict(workload, Level::cuda, {});
   EXPECT_FALSE(found.agreed);
   EXPECT_EQ(found.words.substr(0, 39), "swiglu has no kernel at level cuda on c") << found.words;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, WorkloadCheck, testing::ValuesIn(one_of_each()),
-                         [](const auto& info) { return info.param.op + (info.param.weighted ? "_weighted" : ""); });
+INSTANTIATE_TEST_SUITE_P(Ops, WorkloadCheck, testing::ValuesIn(small_shapes()), [](const auto& info) {
+  return std::string(info.param.op()) + "_" + std::to_string(info.index);
+});
+
+// An op without shapes would be neither proved at full size nor timed.
+TEST(OpProofs, HaveShapesOfEveryOp) {
+  const auto ops_of = [](const std::vector<OpShape>& shapes) {
+    std::set<std::string> ops;
+    for (const OpShape& shape : shapes) ops.emplace(shape.op());
+    return ops;
+  };
+  for (const OpProof& proof : op_proofs()) {
+    std::set<std::string> ops;
+    for (const Tolerance& tolerance : proof.tolerances) ops.emplace(tolerance.op);
+    EXPECT_EQ(ops_of(proof.small_shapes), ops);
+    EXPECT_EQ(ops_of(proof.gpu_shapes), ops);
+    EXPECT_EQ(ops_of(proof.cpu_shapes), ops);
+  }
+}
 
 TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
-  const OpShape norm{.op = "rms_norm", .rows = 16384, .width = 4096};
-  EXPECT_EQ(text(norm), "16384x4096");
-  EXPECT_EQ(forward_work(norm, 2).bytes, 2.0 * 16384 * 4096 * 2 + 4096 * 2 + 16384 * 4);
-  EXPECT_EQ(backward_work(norm, 2).bytes, 3.0 * 16384 * 4096 * 2 + 2 * 4096 * 2 + 16384 * 4);
-  const OpShape swiglu{.op = "swiglu", .rows = 10, .width = 100};
-  EXPECT_EQ(forward_work(swiglu, 2).bytes, 3.0 * 10 * 100 * 2);
-  EXPECT_EQ(backward_work(swiglu, 2).bytes, 5.0 * 10 * 100 * 2);
-  const OpShape linear{.op = "linear", .rows = 64, .width = 8, .outputs = 16};
-  EXPECT_EQ(forward_work(linear, 2).flops, 2.0 * 64 * 8 * 16);
-  EXPECT_EQ(backward_work(linear, 2).flops, 4.0 * 64 * 8 * 16);
-  const OpShape attention{.op = "attention", .rows = 8, .width = 4, .positions = 4, .heads = 2, .key_value_heads = 1};
-  EXPECT_EQ(text(attention), "2x4 positions, 2/1 heads of 4, causal");
-  EXPECT_EQ(forward_work(attention, 2).flops, 4.0 * 2 * (1 + 2 + 3 + 4) * 2 * 4);
-  EXPECT_EQ(backward_work(attention, 2).flops, 2.5 * forward_work(attention, 2).flops);
-  const OpShape head{.op = "linear_cross_entropy", .rows = 64, .width = 8, .outputs = 16};
-  EXPECT_EQ(text(head), "64x8->16");
-  EXPECT_EQ(forward_work(head, 2).flops, 6.0 * 64 * 8 * 16);
-  const OpShape graph{.op = "neighbor_aggregate", .rows = 10, .width = 8, .edges = 40, .reduction = Reduction::max};
-  EXPECT_EQ(text(graph), "10x8, 40 edges max");
-  EXPECT_EQ(forward_work(graph, 2).bytes, 2.0 * 10 * 8 * 2 + 40 * 4 + 10 * 8 + 10 * 8 * 4);
-  EXPECT_EQ(forward_work(graph, 2).flops, 2.0 * 40 * 8);
-  const OpShape sparse{
-      .op = "neighbor_aggregate", .rows = 10, .width = 8, .edges = 40, .sources = 30, .weighted = true};
-  EXPECT_EQ(text(sparse), "10x8 from 30, 40 weighted edges sum");
-  EXPECT_EQ(forward_work(sparse, 2).bytes, (10.0 + 30) * 8 * 2 + 40 * (4 + 4) + 10 * 8);
-  const OpShape heads{.op = "neighbor_attention", .rows = 10, .width = 8, .heads = 2, .edges = 40, .sources = 30};
-  EXPECT_EQ(text(heads), "10x2x8 from 30, 40 edges");
-  EXPECT_EQ(forward_work(heads, 2).bytes, (10.0 + 30) * 16 * 2 + 40 * 4 + 10 * 8 + (2 * 10 + 30) * 2 * 4);
-  EXPECT_EQ(forward_work({.op = "adamw", .rows = 1, .width = 10}, 2).bytes, 280);
+  const RmsNormShape norm{.rows = 16384, .width = 4096};
+  EXPECT_EQ(norm.text(), "16384x4096");
+  EXPECT_EQ(norm.forward_work(2).bytes, 2.0 * 16384 * 4096 * 2 + 4096 * 2 + 16384 * 4);
+  EXPECT_EQ(norm.backward_work(2).bytes, 3.0 * 16384 * 4096 * 2 + 2 * 4096 * 2 + 16384 * 4);
+  const SwigluShape swiglu{.rows = 10, .width = 100};
+  EXPECT_EQ(swiglu.forward_work(2).bytes, 3.0 * 10 * 100 * 2);
+  EXPECT_EQ(swiglu.backward_work(2).bytes, 5.0 * 10 * 100 * 2);
+  const LinearShape linear{.rows = 64, .inputs = 8, .outputs = 16};
+  EXPECT_EQ(linear.forward_work(2).flops, 2.0 * 64 * 8 * 16);
+  EXPECT_EQ(linear.backward_work(2).flops, 4.0 * 64 * 8 * 16);
+  const AttentionShape attention{.batch = 2, .positions = 4, .heads = 2, .key_value_heads = 1, .head_width = 4};
+  EXPECT_EQ(attention.text(), "2x4 positions, 2/1 heads of 4, causal");
+  EXPECT_EQ(attention.forward_work(2).flops, 4.0 * 2 * (1 + 2 + 3 + 4) * 2 * 4);
+  EXPECT_EQ(attention.backward_work(2).flops, 2.5 * attention.forward_work(2).flops);
+  const LinearCrossEntropyShape head{.rows = 64, .inputs = 8, .classes = 16};
+  EXPECT_EQ(head.text(), "64x8->16");
+  EXPECT_EQ(head.forward_work(2).flops, 6.0 * 64 * 8 * 16);
+  const NeighborAggregateShape graph{.targets = 10, .width = 8, .edges = 40, .reduction = Reduction::max};
+  EXPECT_EQ(graph.text(), "10x8, 40 edges max");
+  EXPECT_EQ(graph.forward_work(2).bytes, 2.0 * 10 * 8 * 2 + 40 * 4 + 10 * 8 + 10 * 8 * 4);
+  EXPECT_EQ(graph.forward_work(2).flops, 2.0 * 40 * 8);
+  const NeighborAggregateShape sparse{.targets = 10, .width = 8, .edges = 40, .sources = 30, .weighted = true};
+  EXPECT_EQ(sparse.text(), "10x8 from 30, 40 weighted edges sum");
+  EXPECT_EQ(sparse.forward_work(2).bytes, (10.0 + 30) * 8 * 2 + 40 * (4 + 4) + 10 * 8);
+  const NeighborAttentionShape heads{.targets = 10, .heads = 2, .head_width = 8, .edges = 40, .sources = 30};
+  EXPECT_EQ(heads.text(), "10x2x8 from 30, 40 edges");
+  EXPECT_EQ(heads.forward_work(2).bytes, (10.0 + 30) * 16 * 2 + 40 * 4 + 10 * 8 + (2 * 10 + 30) * 2 * 4);
+  EXPECT_EQ(AdamwShape{.elements = 10}.forward_work(2).bytes, 280);
   EXPECT_EQ(adamw_work(10, /*gradient=*/4, /*compute_copy=*/0).bytes, 280);
 }
 

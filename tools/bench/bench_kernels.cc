@@ -13,10 +13,10 @@
 #include "base/append_text.h"
 #include "base/errors.h"
 #include "base/run_program.h"
+#include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
-#include "tools/bench/shapes.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/task_powers.h"
@@ -42,11 +42,15 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
 
 ExitCode bench(const Options& options) {
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
-  std::vector<kernels::OpShape> shapes = device.is_cuda() ? common_shapes() : small_shapes();
+  std::vector<kernels::OpShape> shapes;
   std::vector<std::string> dtypes = options.dtypes;
-  if (!options.config.empty()) {
+  if (options.config.empty()) {
+    for (const kernels::OpProof& proof : kernels::op_proofs()) {
+      const std::vector<kernels::OpShape>& common = device.is_cuda() ? proof.gpu_shapes : proof.cpu_shapes;
+      shapes.insert(shapes.end(), common.begin(), common.end());
+    }
+  } else {
     const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
-    shapes.clear();
     for (const trainer::UsedShape& used : trainer::used_shapes(config, graph_sizes(config)))
       shapes.push_back(used.shape);
     if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
@@ -66,8 +70,8 @@ ExitCode bench(const Options& options) {
     std::printf("%s, torch %s: copy %.0f GB/s, %s GEMM %.2f TFLOP/s\n", origin.device.c_str(), origin.torch.c_str(),
                 1e-9 * origin.roofline.bytes_per_second, name.c_str(), 1e-12 * origin.roofline.flops_per_second);
     for (const kernels::OpShape& shape : shapes) {
-      if (!wanted(options.ops, shape.op)) continue;
-      std::vector<kernels::Level> levels = levels_of(shape.op, device);
+      if (!wanted(options.ops, shape.op())) continue;
+      std::vector<kernels::Level> levels = levels_of(shape.op(), device);
       std::erase_if(levels, [&](kernels::Level level) { return !wanted(options.levels, kernels::name(level)); });
       measure(shape, dtype, device, levels, [&](const Measurement& measurement) {
         all_agreed = all_agreed && measurement.timing;

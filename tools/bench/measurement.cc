@@ -2,12 +2,13 @@
 #include "tools/bench/measurement.h"
 
 #include "kernels/levels.h"
+#include "kernels/op_proofs.h"
 
 namespace strata::tools {
 
 using kernels::Level;
 
-std::vector<Level> levels_of(const std::string& op, at::Device device) {
+std::vector<Level> levels_of(std::string_view op, at::Device device) {
   std::vector<Level> levels;
   for (const kernels::LevelRow& row : kernels::level_matrix()) {
     if (row.op == op && row.device == device.type() && row.forward) levels.push_back(row.level);
@@ -49,7 +50,7 @@ std::string short_name(at::ScalarType dtype) {
 }
 
 std::string title(const kernels::OpShape& shape, at::ScalarType dtype) {
-  return shape.op + " " + short_name(dtype) + " " + kernels::text(shape);
+  return std::string(shape.op()) + " " + short_name(dtype) + " " + shape.text();
 }
 
 }  // namespace strata::tools

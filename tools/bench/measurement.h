@@ -6,11 +6,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "kernels/proof/op_shape.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/level.h"
+#include "kernels/runtime/op_shape.h"
 #include "tools/bench/timer.h"
 
 namespace strata::tools {
@@ -24,7 +25,7 @@ struct Measurement {
 };
 
 // Returns the levels at which `op` has a kernel on `device`.
-std::vector<kernels::Level> levels_of(const std::string& op, at::Device device);
+std::vector<kernels::Level> levels_of(std::string_view op, at::Device device);
 
 // Makes one measurement for each of `levels` and passes it to `done` immediately.
 void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device device,

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,8 +75,8 @@ struct Choice {
 // of the uses is excluded.
 class Totals {
  public:
-  void add(const PlanRow& row, int64_t uses) {
-    auto& [sum, possible] = totals_[std::string(trainer::kernels_key(row.op))][row.level];
+  void add(std::string_view key, const PlanRow& row, int64_t uses) {
+    auto& [sum, possible] = totals_[std::string(key)][row.level];
     possible = possible && row.forward;
     if (row.forward) sum += static_cast<double>(uses) * (*row.forward + row.backward.value_or(0));
   }
@@ -106,7 +107,7 @@ class Totals {
 };
 
 PlanRow plan_row(const Measurement& measurement, int64_t uses) {
-  PlanRow row{measurement.shape.op, text(measurement.shape), measurement.level, uses};
+  PlanRow row{std::string(measurement.shape.op()), measurement.shape.text(), measurement.level, uses};
   row.error = measurement.verdict.share;
   row.not_timed = measurement.verdict.words;
   if (!measurement.timing) return row;
@@ -135,7 +136,7 @@ class Stopwatch {
     if (const auto found = std::find_if(timed_.begin(), timed_.end(), same); found != timed_.end())
       return found->second;
     std::vector<PlanRow>& rows = timed_.emplace_back(used.shape, std::vector<PlanRow>()).second;
-    measure(used.shape, dtype_, device_, levels_of(used.shape.op, device_), [&](const Measurement& measurement) {
+    measure(used.shape, dtype_, device_, levels_of(used.shape.op(), device_), [&](const Measurement& measurement) {
       for (const Row& row : rows_of(measurement, roofline_)) std::fprintf(stderr, "%s\n", line_of(row).c_str());
       rows.push_back(plan_row(measurement, used.uses()));
     });
@@ -162,7 +163,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   for (const std::vector<UsedShape>& way : ways_to_compute(config)) {
     Totals totals;
     for (const UsedShape& used : way) {
-      for (const PlanRow& row : stopwatch.rows(used)) totals.add(row, used.uses());
+      for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.uses());
     }
     const Choice best = totals.best();
     if (!best.impossible.empty()) {

@@ -27,16 +27,16 @@ Row timed(Row row, const char* direction, double seconds, const kernels::Work& w
 
 std::vector<Row> rows_of(const Measurement& measurement, const Roofline& roofline) {
   const auto& [shape, dtype, level, verdict, timing] = measurement;
-  Row row{shape.op, text(shape), short_name(dtype), std::string(name(level)), "forward"};
+  Row row{std::string(shape.op()), shape.text(), short_name(dtype), std::string(name(level)), "forward"};
   row.error = verdict.share;
   if (!timing) {
     row.refused = verdict.words;
     return {row};
   }
   const auto element = static_cast<double>(c10::elementSize(dtype));
-  std::vector<Row> rows = {timed(row, "forward", timing->forward, forward_work(shape, element), roofline)};
+  std::vector<Row> rows = {timed(row, "forward", timing->forward, shape.forward_work(element), roofline)};
   if (timing->backward) {
-    rows.push_back(timed(row, "backward", *timing->backward, backward_work(shape, element), roofline));
+    rows.push_back(timed(row, "backward", *timing->backward, shape.backward_work(element), roofline));
   }
   return rows;
 }

@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/proof/op_shape.h"
+#include "kernels/runtime/op_shape.h"
 
 namespace strata::tools {
 

@@ -99,7 +99,7 @@ int64_t cache_bytes(at::Device device) {
 }
 
 Timing time_workload(const Workload& workload, Level level) {
-  const kernels::DeterministicScope scope(workload.shape, level);
+  const kernels::DeterministicScope scope(workload, level);
   const at::Device device = workload.inputs.leaves[0].device();
   const std::vector<Inputs> inputs = rotating_inputs(workload);
   const size_t sets = inputs.size();

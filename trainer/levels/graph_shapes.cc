@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/levels/graph_shapes.h"
 
+#include "kernels/activation/activation_shape.h"
+#include "kernels/cross_entropy/cross_entropy_shape.h"
+#include "kernels/dropout/dropout_shape.h"
+#include "kernels/layer_norm/layer_norm_shape.h"
+#include "kernels/linear/linear_shape.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "modules/config/graph_products.h"
 #include "modules/config/module_name.h"
 #include "trainer/config/graph_data.h"
@@ -9,6 +15,13 @@ namespace strata::trainer {
 namespace {
 
 using kernels::Activation;
+using kernels::ActivationShape;
+using kernels::CrossEntropyShape;
+using kernels::DropoutShape;
+using kernels::LayerNormShape;
+using kernels::LinearShape;
+using kernels::NeighborAggregateShape;
+using kernels::NeighborAttentionShape;
 using kernels::OpShape;
 using kernels::Reduction;
 
@@ -34,7 +47,7 @@ class GraphShapes {
     const int64_t nodes = graph_.of_layer(model_.layers - 1).rows;
     if (model_.has_pooling()) add_pooling(nodes);
     const int64_t items = model_.has_pooling() ? graph_.pooling.rows : nodes;
-    shapes_.outside({.op = "cross_entropy", .rows = items, .width = model_.classes});
+    shapes_.outside(CrossEntropyShape{.rows = items, .classes = model_.classes});
   }
 
  private:
@@ -48,17 +61,12 @@ class GraphShapes {
 
   void add_norm_and_relu(int64_t layer, bool adds) {
     if (!model_.starts_with_relu(layer)) return;
-    const auto add = [&](const char* op, Activation activation = Activation::none, bool bias = false) {
-      shapes_.in_layers({.op = op,
-                         .rows = graph_.inputs_of_layer(layer),
-                         .width = model_.inputs_of(layer),
-                         .activation = activation,
-                         .bias = bias},
-                        1);
-    };
-    if (model_.norm) add(adds ? "add_layer_norm" : "layer_norm", Activation::none, /*bias=*/true);
-    if (model_.dropout > 0) add("dropout");
-    add("activation", Activation::relu);
+    const int64_t rows = graph_.inputs_of_layer(layer), width = model_.inputs_of(layer);
+    if (model_.norm) {
+      shapes_.in_layers(LayerNormShape{.rows = rows, .width = width, .bias = true, .adds = adds}, 1);
+    }
+    if (model_.dropout > 0) shapes_.in_layers(DropoutShape{.rows = rows, .width = width}, 1);
+    shapes_.in_layers(activation(rows, width, Activation::relu), 1);
   }
 
   void add_convolution(int64_t layer) {
@@ -122,27 +130,25 @@ class GraphShapes {
 
   static OpShape linear(int64_t rows, int64_t inputs, int64_t outputs, Activation activation = Activation::none,
                         bool bias = true) {
-    return {.op = "linear", .rows = rows, .width = inputs, .outputs = outputs, .activation = activation, .bias = bias};
+    return LinearShape{.rows = rows, .inputs = inputs, .outputs = outputs, .activation = activation, .bias = bias};
   }
   static OpShape activation(int64_t rows, int64_t width, Activation kind) {
-    return {.op = "activation", .rows = rows, .width = width, .activation = kind};
+    return ActivationShape{.rows = rows, .width = width, .kind = kind};
   }
   static OpShape aggregate(const MatrixSize& matrix, int64_t width, Reduction reduction) {
-    return {.op = "neighbor_aggregate",
-            .rows = matrix.rows,
-            .width = width,
-            .edges = matrix.entries,
-            .sources = matrix.columns,
-            .reduction = reduction,
-            .weighted = matrix.weighted};
+    return NeighborAggregateShape{.targets = matrix.rows,
+                                  .width = width,
+                                  .edges = matrix.entries,
+                                  .sources = matrix.columns,
+                                  .reduction = reduction,
+                                  .weighted = matrix.weighted};
   }
   static OpShape attention(const MatrixSize& matrix, int64_t heads, int64_t width) {
-    return {.op = "neighbor_attention",
-            .rows = matrix.rows,
-            .width = width,
-            .heads = heads,
-            .edges = matrix.entries,
-            .sources = matrix.columns};
+    return NeighborAttentionShape{.targets = matrix.rows,
+                                  .heads = heads,
+                                  .head_width = width,
+                                  .edges = matrix.entries,
+                                  .sources = matrix.columns};
   }
 
   const modules::GraphNetworkConfig& model_;

@@ -81,7 +81,7 @@ std::string command_for_plan(const LoadedConfig& loaded) {
 // The keys of `kernels:` that choose what the model computes.
 std::set<std::string> used_keys(const TrainerConfig& config) {
   std::set<std::string> keys;
-  for (const std::string& op : used_ops(config)) keys.emplace(kernels_key(op));
+  for (const auto& [op, key] : used_ops(config)) keys.insert(key);
   return keys;
 }
 

@@ -3,9 +3,11 @@
 
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "kernels/levels.h"
@@ -39,8 +41,8 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
-  const auto look_at = [&](const std::string& op, const std::string& module) {
-    const auto [path, level] = chosen(loaded.config.kernels, module, kernels_key(op));
+  const auto look_at = [&](const std::string& op, std::string_view key, const std::string& module) {
+    const auto [path, level] = chosen(loaded.config.kernels, module, key);
     if (!seen.emplace(path, op).second || refused.contains(path)) return;
     try {
       kernels::require_level(path, op, level, device);
@@ -49,11 +51,11 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
     }
   };
-  const std::set<std::string> ops = used_ops(loaded.config);
+  const std::map<std::string, std::string> ops = used_ops(loaded.config);
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) {
-      for (const std::string& op : ops) {
-        if (kernels_key(op) == key) look_at(op, module.name);
+      for (const auto& [op, key_of_op] : ops) {
+        if (key_of_op == key) look_at(op, key, module.name);
       }
     }
   }

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "kernels/proof/op_shape.h"
+#include "kernels/runtime/op_shape.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/data/graphs/graph_sizes.h"
 
@@ -29,10 +28,8 @@ std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes
 // The same with these as one op or two, whatever `kernels.linear_cross_entropy` says.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, const GraphSizes& graph, bool head_and_loss_are_one);
 
-// The names of all ops, also of a model whose shapes are not known before its data are read.
-std::set<std::string> used_ops(const TrainerConfig& config);
-
-// The key of `kernels:` that chooses the level of an op: rms_norm for add_rms_norm, activation for swiglu.
-std::string_view kernels_key(std::string_view op);
+// The names of all ops and the key of `kernels:` that chooses the level of each, also of a model whose shapes are not
+// known before its data are read.
+std::map<std::string, std::string> used_ops(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/adamw/adamw_shape.h"
 #include "modules/config/parameter_table.h"
 #include "trainer/levels/used_shapes.h"
 #include "trainer/memory/slot_plan.h"
@@ -65,12 +66,12 @@ WorkOfCalls work_of_calls(const TrainerConfig& config, const GraphSizes& graph) 
   Means means;
   const auto table = std::visit([](const auto& model) { return modules::parameter_table(model); }, config.model.type);
   for (const UsedShape& used : used_shapes(config, graph)) {
-    const std::string& op = used.shape.op;
+    const std::string op(used.shape.op());
     if (is_of_optimizer(op)) continue;
     for (const auto& [in_layer, uses] : {std::pair{true, used.in_layers}, std::pair{false, used.outside}}) {
       const double element = element_bytes(table, config.precision, in_layer);
-      means.add({op, in_layer, false}, forward_work(used.shape, element), uses);
-      means.add({op, in_layer, true}, backward_work(used.shape, element), uses);
+      means.add({op, in_layer, false}, used.shape.forward_work(element), uses);
+      means.add({op, in_layer, true}, used.shape.backward_work(element), uses);
     }
   }
   const BufferRules rules = buffer_rules(config);

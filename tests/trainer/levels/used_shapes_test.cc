@@ -75,7 +75,7 @@ Counts calls_of(const TrainerConfig& config, Task& task) {
 
 Counts planned(const TrainerConfig& config, const GraphSizes& sizes) {
   Counts counts;
-  for (const UsedShape& used : used_shapes(config, sizes)) counts[used.shape.op] += used.uses();
+  for (const UsedShape& used : used_shapes(config, sizes)) counts[std::string(used.shape.op())] += used.uses();
   counts.erase("adamw");
   counts.erase("global_norm");
   return counts;
@@ -109,7 +109,7 @@ TEST(GraphShapes, HaveTheSizesOfThatGraph) {
   ASSERT_EQ(sizes.layers.size(), 1u);
   std::vector<std::string> sums;
   for (const UsedShape& used : used_shapes(config, sizes)) {
-    if (used.shape.op == "neighbor_aggregate") sums.push_back(text(used.shape));
+    if (used.shape.op() == "neighbor_aggregate") sums.push_back(used.shape.text());
   }
   const std::string entries = std::to_string(sizes.features.entries), edges = std::to_string(sizes.layers[0].entries);
   EXPECT_EQ(sums, (std::vector<std::string>{"60x12 from 16, " + entries + " weighted edges sum",

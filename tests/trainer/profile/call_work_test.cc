@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/adamw/adamw_shape.h"
 #include "trainer/levels/used_shapes.h"
 
 namespace strata::trainer::profile {
@@ -114,7 +115,8 @@ TEST(UsedShapes, OfTheOptimizerAreShards) {
   config.sharding.shard_ranks = 2;
   double elements = 0;
   for (const UsedShape& used : used_shapes(config, {})) {
-    if (used.shape.op == "adamw") elements += static_cast<double>(used.shape.width * used.uses());
+    const auto* updates = used.shape.as<kernels::AdamwShape>();
+    if (updates) elements += static_cast<double>(updates->elements * used.uses());
   }
   EXPECT_DOUBLE_EQ(elements, (kOutside + 2 * kLayer) / 2);
 }
@@ -122,8 +124,8 @@ TEST(UsedShapes, OfTheOptimizerAreShards) {
 TEST(UsedShapes, EveryLayerIsCounted) {
   int64_t linears = 0, norms = 0;
   for (const UsedShape& used : used_shapes(small_config(), {})) {
-    if (used.shape.op == "linear") linears += used.uses();
-    if (used.shape.op.find("layer_norm") != std::string::npos) norms += used.uses();
+    if (used.shape.op() == "linear") linears += used.uses();
+    if (used.shape.op().find("layer_norm") != std::string::npos) norms += used.uses();
   }
   EXPECT_EQ(linears, 2 * 4 + 1);
   EXPECT_EQ(norms, 2 * 2 + 1);

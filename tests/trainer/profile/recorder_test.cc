@@ -7,6 +7,7 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/call.h"
 #include "trainer/profile/profiler.h"
 
@@ -14,7 +15,7 @@ namespace strata::trainer::profile {
 namespace {
 
 at::Tensor layer(const at::Tensor& x, const at::Tensor& weight) {
-  const kernels::CallScope scope("linear", kernels::Level::aten);
+  const kernels::CallScope scope("linear", kernels::Level::aten, x, [] { return kernels::LinearShape{}; });
   return at::gelu(at::mm(x, weight));
 }
 

@@ -3,7 +3,6 @@
 #include "trainer/tasks/declared_model.h"
 
 #include <ATen/ops/full.h>
-#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/runtime/call_observer.h"
 #include "modules/model_sources.h"
 #include "sharding/communication/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
@@ -109,26 +109,18 @@ std::vector<std::pair<std::string, TrainerConfig>> configurations() {
 
 using Calls = std::map<std::string, std::map<std::string, int64_t>>;  // level, key of `kernels:`
 
-Calls& called() {
-  static Calls calls;
-  return calls;
-}
-
-// Forward calls have names such as "linear/aten".
-std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& call) {
-  const std::string name = call.name();
-  const size_t slash = name.find('/');
-  if (slash != std::string::npos && name.find('/', slash + 1) == std::string::npos) {
-    ++called()[name.substr(slash + 1)][std::string(kernels_key(name.substr(0, slash)))];
+// Counts forward calls.
+struct Counter : kernels::CallObserver {
+  void call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType) override {
+    if (!backward) ++calls[std::string(name(level))][std::string(shape.key())];
   }
-  return nullptr;
-}
+  Calls calls;
+};
 
 // Returns the calls in a loss, and in the work before the first one.
 Calls calls_of(const TrainerConfig& config) {
-  called().clear();
-  const at::CallbackHandle handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}));
+  Counter counter;
+  const kernels::ObservedCalls observed(counter);
   sharding::LocalCommunicator alone(at::kCPU);
   const auto task = make_task(config);
   share_samples(*task, alone);
@@ -140,10 +132,9 @@ Calls calls_of(const TrainerConfig& config) {
   }
   modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
   task->build_model(modules::Scope(source, config.kernels), at::kCPU);
-  if (!shares_samples(config.model, config.data)) called().clear();
+  if (!shares_samples(config.model, config.data)) counter.calls.clear();
   task->loss(task->training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
-  at::removeCallback(handle);
-  return called();
+  return counter.calls;
 }
 
 // Returns the configuration with an entry that sets this op of this module to torchscript, and nothing else.
@@ -189,7 +180,7 @@ TEST(DeclaredModel, HaveTheOpsOfWhichShapesAreKnown) {
     for (const modules::Module& module : declared_model(config).modules) {
       for (const std::string_view op : module.ops) of_modules.emplace(op);
     }
-    for (const std::string& op : used_ops(config)) of_shapes.emplace(kernels_key(op));
+    for (const auto& [op, key] : used_ops(config)) of_shapes.insert(key);
     EXPECT_EQ(of_modules, of_shapes) << name;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The cases on which the levels of every op must agree: inputs in fp64 and a call of the op at a level.
+// OpCase: one small call of an op on which all levels must agree, with inputs in fp64.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "kernels/runtime/level.h"
+#include "kernels/runtime/op_shape.h"
 
 namespace strata::kernels {
 
 using at::Tensor;
 
 struct OpCase {
-  std::string op;
-  std::string name;  // op and shape, as a test's name
+  OpShape shape;     // shape that the call reports to a CallObserver
+  std::string name;  // op and sizes, as a test's name
   // Tensors that gradients are computed for, fp64 on the CPU; the weights come last. They are never changed.
   std::vector<Tensor> leaves;
   size_t weights = 0;  // number of weights among the last leaves; their gradients can be routed
@@ -25,10 +26,10 @@ struct OpCase {
   bool differentiable = true;
   size_t outputs = 1;
   // The largest operand of the difference that a result is: for each output, then for the gradient of each leaf.
-  // Empty where no difference may cancel.
+  // Empty if no difference may cancel.
   std::vector<double> operands = {};
-};
 
-std::vector<OpCase> op_cases();
+  std::string op() const { return std::string(shape.op()); }
+};
 
 }  // namespace strata::kernels

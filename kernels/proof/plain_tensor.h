@@ -11,7 +11,11 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/runtime/level.h"
+
 namespace strata::kernels {
+
+inline constexpr Level kFormula = Level::torchscript;
 
 using Plain = std::vector<double>;
 

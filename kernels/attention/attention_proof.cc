@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_shape.h"
+#include "kernels/proof/op_proof.h"
+#include "kernels/proof/random_inputs.h"
+
+namespace strata::kernels {
+namespace {
+
+AttentionShape shape_of(std::array<int64_t, 5> sizes, bool causal) {
+  const auto [batch, positions, heads, key_value_heads, head_width] = sizes;
+  return {batch, positions, heads, key_value_heads, head_width, causal};
+}
+
+OpCase attention_case(const std::string& name, const std::array<int64_t, 5>& sizes, const AttentionMask& mask) {
+  const AttentionShape s = shape_of(sizes, mask.causal);
+  return {s,
+          name,
+          {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
+          0,
+          [s, mask](const Leaves& leaves, Level level) -> Leaves {
+            AttentionMask here = mask;
+            if (mask.document_offsets.defined())
+              here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
+            return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
+          }};
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> cases;
+  for (const std::array<int64_t, 5>& sizes : std::initializer_list<std::array<int64_t, 5>>{{2, 5, 4, 4, 8},
+                                                                                           {1, 70, 6, 2, 16},
+                                                                                           {2, 1, 4, 1, 2},
+                                                                                           {0, 4, 2, 2, 4},
+                                                                                           {1, 33, 3, 3, 10},
+                                                                                           {2, 40, 4, 2, 64},
+                                                                                           {1, 130, 2, 1, 128}}) {
+    for (const bool causal : {false, true}) {
+      const std::string mask = causal ? "attention_causal_" : "attention_full_";
+      cases.push_back(attention_case(mask + size_name(sizes), sizes, {.causal = causal}));
+    }
+  }
+  const auto offsets = [](std::vector<int32_t> values) {
+    return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
+        .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
+  };
+  // The widths and lengths are those that cuDNN supports, with full and partial tiles, and rows of one document or
+  // many.
+  cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
+  cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
+  cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, {.causal = true}));
+  cases.push_back(attention_case("attention_window_2x150x4x2x32", {2, 150, 4, 2, 32}, {.causal = true, .window = 20}));
+  cases.push_back(attention_case("attention_window_1x7x2x1x10", {1, 7, 2, 1, 10}, {.causal = true, .window = 1}));
+  cases.push_back(attention_case("attention_documents_full_2x70x4x2x16", {2, 70, 4, 2, 16},
+                                 {.document_offsets = offsets({0, 30, 70, 71, 71, 140})}));
+  cases.push_back(attention_case("attention_documents_causal_1x260x4x4x64", {1, 260, 4, 4, 64},
+                                 {.causal = true, .document_offsets = offsets({0, 130, 131, 260})}));
+  cases.push_back(attention_case("attention_documents_window_2x96x6x2x64", {2, 96, 6, 2, 64},
+                                 {.causal = true, .window = 9, .document_offsets = offsets({0, 5, 96, 160, 192})}));
+  return cases;
+}
+
+// Parts are sequences. The scores, positions^2 per head, are larger than the inputs.
+Workload workload(const OpShape& shape, const at::TensorOptions& options) {
+  const AttentionShape& s = *shape.as<AttentionShape>();
+  const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;
+  Workload w{shape};
+  w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
+  w.deterministic = s.deterministic;
+  w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
+  w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in, Level level) -> Leaves {
+    return {attention(in.leaves[0], heads, shared, {.causal = causal}, level)};
+  };
+  return w;
+}
+
+}  // namespace
+
+OpProof attention_proof() {
+  OpProof proof = {
+      // LibTorch's attention in fp32 on GPUs is off by 10.1 roundings.
+      .tolerances = {{"attention", 4, 12}},
+      .cases = cases,
+      .workload = workload,
+      .small_shapes = {AttentionShape{
+          .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true}},
+      .gpu_shapes = {},
+      .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, /*causal=*/true)},
+      .deterministic_if_asked = true,  // in the backward
+  };
+  for (AttentionShape shape :
+       {shape_of({64, 1024, 12, 12, 64}, /*causal=*/true), shape_of({8, 4096, 32, 8, 64}, /*causal=*/true),
+        shape_of({2, 8192, 32, 8, 128}, /*causal=*/true)}) {
+    proof.gpu_shapes.push_back(shape);
+    shape.deterministic = true;
+    proof.gpu_shapes.push_back(shape);
+  }
+  return proof;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// AttentionShape: the sizes of attention.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/op_shape.h"
+
+namespace strata::kernels {
+
+struct AttentionShape {
+  int64_t batch, positions, heads, key_value_heads, head_width;
+  bool causal = true;
+  bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
+
+  bool operator==(const AttentionShape&) const = default;
+  std::string_view op() const { return "attention"; }
+  std::string text() const {
+    return sizes_text({batch, positions}) + " positions, " + std::to_string(heads) +
+           (key_value_heads == heads ? "" : "/" + std::to_string(key_value_heads)) + " heads of " +
+           std::to_string(head_width) + (causal ? ", causal" : ", full") + (deterministic ? ", deterministic" : "");
+  }
+  Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
+  // The backward has five products of this size, the forward two.
+  Work backward_work(double element_bytes) const {
+    return {(2 * qkv() + 2 * y()) * element_bytes + statistics(), 2.5 * flops()};
+  }
+
+ private:
+  int64_t rows() const { return batch * positions; }
+  double qkv() const { return double(rows() * head_width * (heads + 2 * key_value_heads)); }
+  double y() const { return double(rows() * head_width * heads); }
+  double statistics() const { return double(rows() * heads) * kStatisticBytes; }
+  // A causal position attends to itself and to the positions before it.
+  double flops() const {
+    const double seen = causal ? double(positions + 1) / 2 : double(positions);
+    return 4 * double(rows()) * seen * double(heads * head_width);
+  }
+};
+
+}  // namespace strata::kernels

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// DropoutShape: the sizes of dropout and add_dropout.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/op_shape.h"
+
+namespace strata::kernels {
+
+struct DropoutShape {
+  int64_t rows, width;
+  bool adds = false;  // the result is added to the residual: add_dropout
+
+  bool operator==(const DropoutShape&) const = default;
+  std::string_view op() const { return adds ? "add_dropout" : "dropout"; }
+  std::string_view key() const { return "dropout"; }
+  std::string text() const { return sizes_text({rows, width}); }
+  Work forward_work(double element_bytes) const {
+    return {(adds ? 3 : 2) * double(rows) * double(width) * element_bytes, 0};
+  }
+  // The gradient of the residual is that of y.
+  Work backward_work(double element_bytes) const { return {2 * double(rows) * double(width) * element_bytes, 0}; }
+};
+
+}  // namespace strata::kernels

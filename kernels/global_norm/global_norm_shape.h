@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// GlobalNormShape: the elements whose squares one call of global_norm adds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/runtime/op_shape.h"
+
+namespace strata::kernels {
+
+struct GlobalNormShape {
+  int64_t elements;
+
+  bool operator==(const GlobalNormShape&) const = default;
+  std::string_view op() const { return "global_norm"; }
+  std::string text() const { return std::to_string(elements); }
+  Work forward_work(double element_bytes) const { return {double(elements) * element_bytes, 0}; }
+  Work backward_work(double) const { return {}; }
+};
+
+}  // namespace strata::kernels

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
+#include "kernels/proof/loss_inputs.h"
+#include "kernels/proof/op_proof.h"
+#include "kernels/proof/random_inputs.h"
+
+namespace strata::kernels {
+namespace {
+
+OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden, const Tensor& weight,
+                                 const Tensor& targets, double smoothing) {
+  const LinearCrossEntropyShape shape{.rows = hidden.size(0), .inputs = hidden.size(1), .classes = weight.size(0)};
+  OpCase result{shape,
+                "linear_cross_entropy_" + loss_case_name(prefix, shape.rows, shape.classes, smoothing),
+                {hidden, weight},
+                1,
+                [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+                  const auto device = leaves[0].device();
+                  const Tensor loss = linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets),
+                                                           number(kLossScale, device), kIgnored, smoothing, level);
+                  // Logits are rounded to the type of the inputs, so the loss is not more exact.
+                  return {loss.to(leaves[0].scalar_type())};
+                }};
+  // A gradient of linear_cross_entropy is a sum of differences as cross_entropy's times weights or inputs. A sum of n
+  // terms, added one after another, is off by about sqrt(n) / 4 roundings. Up to sqrt(n) roundings are allowed, and at
+  // least 8.
+  const auto of_sum = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
+  result.operands = {kLossScale, kLossScale * largest(weight) * of_sum(weight.size(0)),
+                     kLossScale * largest(hidden) * of_sum(hidden.size(0))};
+  return result;
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> cases;
+  for (const auto& [rows, classes] : kLossSizes) {
+    for (const double smoothing : {0.0, kSmoothing}) {
+      const int64_t width = rows == 1 ? 7 : 24;  // rows of gradients are not whole vectors
+      const Tensor hidden = random({rows, width}), weight = random({classes, width}).mul_(0.5);
+      cases.push_back(linear_cross_entropy_case("", hidden, weight, loss_targets(rows, classes), smoothing));
+      if (rows == 0) continue;
+      // These are logits of some hundreds, whose exp overflows. The products are integers below 2^8, times 8, so no
+      // type rounds them.
+      const Tensor integers = at::randint(-2, 3, {rows, 24}, at::kDouble);
+      const Tensor eights = at::randint(-2, 3, {classes, 24}, at::kDouble).mul_(8.0);
+      const Tensor targets = likely_targets(integers.matmul(eights.t()));
+      cases.push_back(linear_cross_entropy_case("large_", integers, eights, targets, smoothing));
+    }
+  }
+  return cases;
+}
+
+Workload workload(const OpShape& shape, const at::TensorOptions& options) {
+  const LinearCrossEntropyShape& s = *shape.as<LinearCrossEntropyShape>();
+  Workload w{shape};
+  w.split_constants = 1;
+  w.split_results = 0;
+  w.row_elements = std::max(s.inputs, s.classes);
+  w.timed_whole = true;
+  w.inputs.leaves = {random({s.rows, s.inputs}, options),
+                     random({s.classes, s.inputs}, options).div_(std::sqrt(double(s.inputs)))};
+  w.inputs.constants = {random_indices(s.rows, s.classes, options),
+                        number(1.0 / double(std::max<int64_t>(s.rows, 1)), options)};
+  w.run = [](const Inputs& in, Level level) -> Leaves {
+    const Tensor loss = linear_cross_entropy(in.leaves[0], in.leaves[1], in.constants[0], in.constants[1], kIgnored,
+                                             /*label_smoothing=*/0, level);
+    // Logits are rounded to the type of the inputs, so the loss is not more exact.
+    return {loss.to(in.leaves[0].scalar_type())};
+  };
+  return w;
+}
+
+}  // namespace
+
+OpProof linear_cross_entropy_proof() {
+  return {
+      .tolerances = {{"linear_cross_entropy", 4, 8}},
+      .cases = cases,
+      .workload = workload,
+      .small_shapes = {LinearCrossEntropyShape{.rows = 40, .inputs = 33, .classes = 24}},
+      .gpu_shapes = {LinearCrossEntropyShape{.rows = 65536, .inputs = 768, .classes = 50304},
+                     LinearCrossEntropyShape{.rows = 16384, .inputs = 4096, .classes = 128256}},
+      .cpu_shapes = {LinearCrossEntropyShape{.rows = 512, .inputs = 256, .classes = 4096}},
+  };
+}
+
+}  // namespace strata::kernels

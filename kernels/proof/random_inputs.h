@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Random inputs, copies of inputs and sizes that the proofs of several ops share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace strata::kernels {
+
+using Leaves = std::vector<at::Tensor>;
+using Sizes = std::vector<int64_t>;
+
+inline constexpr double kNormEpsilon = 1e-5;
+
+// Returns random numbers, by default fp64 on the CPU, as cases have them.
+inline at::Tensor random(at::IntArrayRef sizes, const at::TensorOptions& options = at::kDouble) {
+  return at::randn(sizes, options);
+}
+// Returns numbers around 1, as weights of norms are.
+inline at::Tensor random_weight(int64_t width, const at::TensorOptions& options = at::kDouble) {
+  return random({width}, options).mul_(0.2).add_(1.0);
+}
+inline at::Tensor random_indices(int64_t count, int64_t end, const at::TensorOptions& options) {
+  return at::randint(0, end, {count}, options.dtype(at::kLong));
+}
+inline at::Tensor number(double value, const at::TensorOptions& options) {
+  return at::full({}, value, options.dtype(at::kFloat));
+}
+
+// Returns a copy of what a case holds, on the CPU too, so that a call takes the same memory on every device.
+inline at::Tensor copied_to(c10::Device device, const at::Tensor& tensor) {
+  return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+}
+
+// Returns the sizes as the names of cases have them: "2x3x8".
+inline std::string size_name(at::IntArrayRef sizes) {
+  std::string result;
+  for (const int64_t size : sizes) result += (result.empty() ? "" : "x") + std::to_string(size);
+  return result;
+}
+
+// Small, odd, one row, no row, narrow, and wide. Width 1 is left out, because gradients of norms are then only
+// rounding.
+inline std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
+
+// Returns the number of rows, which are as long as the last dimension.
+inline int64_t rows_of(at::IntArrayRef sizes) { return c10::multiply_integers(sizes.slice(0, sizes.size() - 1)); }
+
+}  // namespace strata::kernels

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The lists of ops that are not generated from OP_NAMES in kernels/op.bzl: what one lacks is said with its file and line."""
+import os
+import re
+import unittest
+
+import menu_test
+import sources
+
+OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
+# Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
+STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
+OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
+KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
+
+
+def ops_and_keys(text):
+    """op -> key, of the text of a shape header."""
+    found = {}
+    for struct in STRUCT.findall(text):
+        ops, key = re.findall(r'"(\w+)"', OP.search(struct).group(1)), KEY.search(struct)
+        found.update({op: key.group(1) if key else op for op in ops})
+    return found
+
+
+def place(path, text, pattern):
+    """path:line of the first line that has the pattern."""
+    lines = text.split("\n")
+    return f"{path}:{next((i for i, line in enumerate(lines, 1) if re.search(pattern, line)), 1)}"
+
+
+def complaints(texts):
+    """What is missing in which list. `texts` are those of the four files, of BUILD files and of shape headers, by path."""
+    listed = menu_test.op_names(texts[OP_LIST])
+    folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
+    for op in sorted(folders - set(listed)):
+        yield f'{place(OP_LIST, texts[OP_LIST], "^OP_NAMES")}: OP_NAMES lacks "{op}", whose folder has an op_library'
+    for op in sorted(set(listed) - folders):
+        yield f'{place(OP_LIST, texts[OP_LIST], chr(34) + op + chr(34))}: OP_NAMES has "{op}", and kernels/{op}/BUILD has no op_library'
+    of_ops = {}
+    for op in sorted(folders):
+        header = f"kernels/{op}/{op}_shape.h"
+        found = ops_and_keys(texts.get(header, ""))
+        if not found:
+            yield f"{header}:1: no struct has the sizes of {op}"
+        of_ops.update(found)
+    of_config = set(re.findall(r'visit\("(\w+)"', texts[KEYS]))
+    for key in sorted(set(of_ops.values()) - of_config):
+        yield f"{place(KEYS, texts[KEYS], 'T linear')}: PerOp has no member {key}, which is the key of an op; each_of() visits all members"
+    for key in sorted(of_config - set(of_ops.values())):
+        yield f"{place(KEYS, texts[KEYS], key)}: PerOp has {key}, which is the key of no op"
+    for op in sorted(folders):
+        if f'#include "kernels/{op}/{op}.h"' not in texts[MENU]:
+            yield f"{place(MENU, texts[MENU], '^#include')}: the menu has no line and no include for {op}"
+    for op in sorted(of_ops):
+        if not re.search(rf"^\| {op} \|", texts[TABLE], re.MULTILINE):
+            yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
+
+
+def texts_of_the_checkout():
+    paths = [OP_LIST, KEYS, MENU, TABLE]
+    for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
+        paths += [path for path in (f"kernels/{op}/BUILD", f"kernels/{op}/{op}_shape.h") if os.path.exists(os.path.join(sources.root(), path))]
+    texts = {}
+    for path in paths:
+        with open(os.path.join(sources.root(), path), encoding="utf-8") as file:
+            texts[path] = file.read()
+    return texts
+
+
+class OpListTest(unittest.TestCase):
+    def setUp(self):
+        self.texts = texts_of_the_checkout()
+
+    def test_no_list_lacks_an_op(self):
+        self.assertEqual(list(complaints(self.texts)), [])
+
+    def test_keys(self):
+        self.assertEqual(ops_and_keys(self.texts["kernels/rms_norm/rms_norm_shape.h"]), {"rms_norm": "rms_norm", "add_rms_norm": "rms_norm"})
+        self.assertEqual(ops_and_keys(self.texts["kernels/swiglu/swiglu_shape.h"]), {"swiglu": "activation"})
+
+    def assert_complaint(self, words, path, old, new=""):
+        self.assertIn(old, self.texts[path])
+        found = list(complaints(self.texts | {path: self.texts[path].replace(old, new)}))
+        self.assertTrue(any(words in complaint for complaint in found), found)
+
+    def test_can_fail(self):
+        self.assert_complaint('OP_NAMES lacks "swiglu", whose folder', OP_LIST, '    "swiglu",\n')
+        self.assert_complaint('OP_NAMES has "swiglu", and kernels/swiglu/BUILD', "kernels/swiglu/BUILD", "op_library(")
+        self.assert_complaint("kernels_config.h:", KEYS, 'visit("rotary", self.rotary);')
+        self.assert_complaint("PerOp has rotary, which is the key of no op", "kernels/rotary/rotary_shape.h", '"rotary"', '"turned"')
+        self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
+        self.assert_complaint("no row for add_dropout", TABLE, "| add_dropout |")
+        self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
+
+
+if __name__ == "__main__":
+    unittest.main()
