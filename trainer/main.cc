@@ -42,7 +42,6 @@ void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
 
 // A run whose memory cannot be predicted starts all the same.
 std::string predicted_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
-  if (uses_torchscript(config)) return memory_table(config, groups, std::nullopt);
   try {
     return memory_table(config, groups, trace_step(config));
   } catch (const c10::Error& error) {

@@ -92,8 +92,7 @@ int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstr
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   const auto table = declared_model(config).groups;
-  const auto traced = [](const TrainerConfig& of) { return uses_torchscript(of) ? std::nullopt : trace_step(of); };
-  const std::optional<StepTrace> step = traced(config);
+  const std::optional<StepTrace> step = trace_step(config);
   bool by_trial = !step;
   int64_t bytes = step ? sum_of(peak_memory(config, table, *step)) : 0;
   const bool is_sure = !goes_on && static_cast<double>(bytes) >= kSure * static_cast<double>(budget);
@@ -109,7 +108,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
-    const std::optional<StepTrace> changed_step = traced(changed);
+    const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, table, *changed_step));
     return then < bytes ? std::optional(text_of(then)) : std::nullopt;

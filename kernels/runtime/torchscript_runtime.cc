@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/runtime/traced.h"
+
 namespace strata::kernels {
 namespace {
 
@@ -50,15 +52,23 @@ struct FormulaResolver : torch::jit::Resolver {
 }  // namespace
 
 Formula::Formula(std::string_view source, std::string_view function)
-    : unit_(std::make_shared<torch::jit::CompilationUnit>()) {
+    : source_(source), name_(function), real_(compile(source, function)) {}
+
+Formula::Compiled Formula::compile(std::string_view source, std::string_view name) {
   const size_t first = source.find("\ndef ");
-  TORCH_INTERNAL_ASSERT(first != std::string_view::npos, "formula ", function, ": no function in its source");
-  unit_->define(/*prefix=*/std::nullopt, std::string(source.substr(first + 1)), std::make_shared<FormulaResolver>(),
-                /*self=*/nullptr);
-  function_ = unit_->find_function(c10::QualifiedName(std::string(function)));
-  TORCH_INTERNAL_ASSERT(function_ != nullptr, "formula ", function, ": not in its source");
+  TORCH_INTERNAL_ASSERT(first != std::string_view::npos, "formula ", name, ": no function in its source");
+  auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  unit->define(/*prefix=*/std::nullopt, std::string(source.substr(first + 1)), std::make_shared<FormulaResolver>(),
+               /*self=*/nullptr);
+  torch::jit::Function* function = unit->find_function(c10::QualifiedName(std::string(name)));
+  TORCH_INTERNAL_ASSERT(function != nullptr, "formula ", name, ": not in its source");
+  return {std::move(unit), function};
 }
 
-at::IValue Formula::call(std::vector<at::IValue> arguments) const { return (*function_)(std::move(arguments)); }
+at::IValue Formula::call(std::vector<at::IValue> arguments) const {
+  if (!is_tracing()) return (*real_.function)(std::move(arguments));
+  std::call_once(compiles_traced_, [this] { traced_ = compile(source_, name_); });
+  return (*traced_.function)(std::move(arguments));
+}
 
 }  // namespace strata::kernels

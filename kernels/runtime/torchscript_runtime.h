@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +18,13 @@ namespace strata::kernels {
 
 // Compiles its function once, in the constructor. Each op holds its formulas as function-local statics, which C++
 // initializes once for all threads. Calls are thread-safe and differentiable.
+//
+// TorchScript optimizes a function for the calls that it has seen, which changes the last bits of later results. So
+// calls while a Tracing lives go to a second function, which is compiled at the first of them.
 class Formula {
  public:
-  // `source` is the whole text of the file. Everything before the first function (the imports that Python needs) is
-  // skipped.
+  // `source` is the whole text of the file, which lives as long as the formula. Everything before the first function
+  // (the imports that Python needs) is skipped.
   Formula(std::string_view source, std::string_view function);
 
   template <class... Arguments>
@@ -44,8 +48,16 @@ class Formula {
   }
   at::IValue call(std::vector<at::IValue> arguments) const;
 
-  std::shared_ptr<torch::jit::CompilationUnit> unit_;
-  torch::jit::Function* function_;
+  struct Compiled {
+    std::shared_ptr<torch::jit::CompilationUnit> unit;
+    torch::jit::Function* function = nullptr;
+  };
+  static Compiled compile(std::string_view source, std::string_view name);
+
+  std::string_view source_, name_;
+  Compiled real_;
+  mutable std::once_flag compiles_traced_;
+  mutable Compiled traced_;
 };
 
 }  // namespace strata::kernels

@@ -73,8 +73,7 @@ class Watch {
   StepTrace& trace_;
 };
 
-}  // namespace
-
+// True if an op of the run may be at level torchscript.
 bool uses_torchscript(const TrainerConfig& config) {
   const auto names = [](modules::OpLevels levels) {
     bool named = false;
@@ -86,6 +85,8 @@ bool uses_torchscript(const TrainerConfig& config) {
          std::ranges::any_of(kernels.layers, names, &modules::LayerKernels::levels) ||
          std::ranges::any_of(kernels.modules, names, &modules::ModuleKernels::levels);
 }
+
+}  // namespace
 
 StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   TrainerConfig config = given;
@@ -115,7 +116,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
 
   const int64_t standing = tracing.now();
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
-  // TorchScript profiles the first calls of a function and keeps other tensors then.
+  // TorchScript observes the first call of a function and keeps other tensors then.
   for (int round = 0; round < (uses_torchscript(config) ? 2 : 1); ++round) {
     tracing.forget_most();
     accumulate_gradients(

@@ -30,10 +30,6 @@ struct StepTrace {
 // for 768 x 768), cuBLASLt up to 32 MiB. The model of `task` is replaced.
 StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
 
-// True if an op of the run may be at level torchscript. TorchScript optimizes a function for the calls that it has
-// seen, traced ones too: a process that trained after such a trace had other last bits. Trace it in another process.
-bool uses_torchscript(const TrainerConfig& config);
-
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);
 
