@@ -25,13 +25,10 @@ OP_NAMES = [
 # Kinds of files that are hashed into the version of the kernels.
 SOURCES = ["h", "cc", "cu", "cuh", "py"]
 
-# Endings of the files of an op that change no measured time.
-NOT_TIMED = ["_shape.h", "_shape.cc", "_proof.cc", "_test.cc"]
+# Files that change no measured time.
+NOT_TIMED = ["*_shape.h", "*_shape.cc", "*_proof.cc", "*_test.cc", "norm_work.h", "plain_*.h", "op_shape.*", "call_observer.*"]
 
 OPS = ["//kernels/" + name for name in OP_NAMES]
-
-# The shapes of all ops, which need no LibTorch.
-SHAPES = ["//kernels/%s:%s_shape" % (name, name) for name in OP_NAMES]
 
 # The proofs and workloads of all ops, which only tests and tools use.
 PROOFS = ["//kernels/%s:%s_proof" % (name, name) for name in OP_NAMES]
@@ -40,7 +37,10 @@ PROOFS = ["//kernels/%s:%s_proof" % (name, name) for name in OP_NAMES]
 TESTS = ["//kernels/%s:%s_test.cc" % (name, name) for name in OP_NAMES]
 
 def header_of_ops(name, lines):
-    """Generates the header name.h. A line with <op> or <Op> is there for each op: linear_cross_entropy, LinearCrossEntropy."""
+    """Generates the header name.h.
+
+    A line with <op> or <Op> is there for each op: linear_cross_entropy, LinearCrossEntropy.
+    """
     text = ["#pragma once"]
     for line in lines:
         if "<op>" not in line and "<Op>" not in line:
@@ -51,11 +51,20 @@ def header_of_ops(name, lines):
             text.append(line.replace("<op>", op).replace("<Op>", camel))
     native.genrule(name = name, outs = [name + ".h"], cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(text))
 
-def op_library(name, srcs = [], deps = [], shape_deps = [], triton = False, triton_data = [], cuda = False, cuda_headers = [], **kwargs):
+def op_library(
+        name,
+        srcs = [],
+        deps = [],
+        shape_deps = [],
+        triton = False,
+        triton_data = [],
+        cuda = False,
+        cuda_headers = [],
+        **kwargs):
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
-    name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools link.
-    name_test.cc, the definition against plain loops, is a part of //tests/kernels:formula_test.
+    name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools
+    link. name_test.cc, the definition against plain loops, is a part of //tests/kernels:formula_test.
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
@@ -90,7 +99,7 @@ def op_library(name, srcs = [], deps = [], shape_deps = [], triton = False, trit
     native.exports_files([name + "_test.cc"], visibility = ["//tests/kernels:__pkg__"])
     native.filegroup(
         name = name + "_sources",
-        srcs = native.glob(["*." + kind for kind in SOURCES], exclude = [name + end for end in NOT_TIMED]),
+        srcs = native.glob(["*." + kind for kind in SOURCES], exclude = NOT_TIMED),
         visibility = ["//kernels/runtime:__pkg__"],
     )
     native.genrule(

@@ -17,7 +17,7 @@ std::pair<const OpProof*, const Tolerance*> find(std::string_view op) {
       if (tolerance.op == op) return {&proof, &tolerance};
     }
   }
-  TORCH_CHECK(false, "kernels/<op>/<op>_proof.cc of no folder has a tolerance for op ", op);
+  TORCH_CHECK(false, "no kernels/<op>/<op>_proof.cc has a tolerance for op ", op);
 }
 
 }  // namespace

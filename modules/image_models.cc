@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/errors.h"
+#include "modules/mixer.h"
 #include "modules/vision_transformer.h"
 
 namespace strata::modules {
@@ -11,6 +12,10 @@ namespace {
 
 std::unique_ptr<ImageModel> make(const VisionTransformerConfig& config, const Scope& scope) {
   return std::make_unique<VisionTransformer>(config, scope);
+}
+
+std::unique_ptr<ImageModel> make(const MixerConfig& config, const Scope& scope) {
+  return std::make_unique<Mixer>(config, scope);
 }
 
 }  // namespace

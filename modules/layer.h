@@ -31,8 +31,10 @@ inline Stream in_type(const Stream& stream, at::ScalarType type) {
 // Copies share the values.
 class StepContext {
  public:
-  Tensor dropout_key;     // int64 [1] on the device, made from run.seed and the step; undefined: no dropout
-  int64_t first_row = 0;  // global row (sequence x position) of this micro-batch, so that masks do not depend on ranks
+  Tensor dropout_key;  // int64 [1] on the device, made from run.seed and the step; undefined: no dropout
+  // Number of the first row (position, patch or node) of this micro-batch among those of all ranks. Dropout masks
+  // depend on it and so do not depend on the number of ranks.
+  int64_t first_row = 0;
 
   template <class Value>
   void put(std::shared_ptr<const Value> value) {

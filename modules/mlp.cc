@@ -2,7 +2,7 @@
 #include "modules/mlp.h"
 
 #include "kernels/swiglu/swiglu.h"
-#include "modules/made_again.h"
+#include "modules/rematerialize.h"
 
 namespace strata::modules {
 
@@ -20,16 +20,16 @@ Mlp::Mlp(const Scope& scope, const BlockConfig& config)
       activation_level_(gated_ ? scope.level("activation") : kernels::Level::aten) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
-  if (context.find<MakeCheapAgain>() == nullptr)
+  if (context.find<SelectiveRecompute>() == nullptr)
     return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
   if (!gated_) {
     const auto [y, pre_activation] = up_.with_pre_activation(x);
-    return use_without_keeping({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
-                               down_);
+    return use_rematerialized({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
+                              down_);
   }
   const auto activated = [level = activation_level_](const Tensor& gate_up) { return kernels::swiglu(gate_up, level); };
   const Tensor gate_up = up_(x);
-  return use_without_keeping({activated(gate_up), gate_up, activated}, down_);
+  return use_rematerialized({activated(gate_up), gate_up, activated}, down_);
 }
 
 }  // namespace strata::modules

@@ -22,7 +22,7 @@ class DeclaringSource : public ModelSource {
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) override;
 
-  // Groups are in the order of construction, which is the order of the flat buffers.
+  // Groups are in the order of construction.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   // A module comes before its parts.
   const std::vector<Module>& modules() const { return modules_; }

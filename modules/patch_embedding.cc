@@ -5,10 +5,10 @@
 
 namespace strata::modules {
 
-PatchEmbedding::PatchEmbedding(const Scope& scope, const VisionTransformerConfig& config)
-    : patch_(config.patch),
-      projection_(scope, {.outputs = config.width,
-                          .inputs = config.channels * config.patch * config.patch,
+PatchEmbedding::PatchEmbedding(const Scope& scope, const Sizes& sizes)
+    : patch_(sizes.patch),
+      projection_(scope, {.outputs = sizes.width,
+                          .inputs = sizes.channels * sizes.patch * sizes.patch,
                           .initialization = Initialization::by_inputs}) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The first layer of a vision transformer: cuts an image into square patches and projects each patch to a token.
+// The first layer of models on images: cuts an image into square patches and projects each patch to a token.
 #pragma once
 
-#include "modules/config/model_config.h"
 #include "modules/linear.h"
 #include "modules/scope.h"
 
@@ -12,7 +11,10 @@ namespace strata::modules {
 // patch_embed.proj.weight [D, C, P, P], flattened in this order.
 class PatchEmbedding {
  public:
-  PatchEmbedding(const Scope& scope, const VisionTransformerConfig& config);
+  struct Sizes {
+    int64_t channels, patch, width;  // patch: height and width of a patch in pixels
+  };
+  PatchEmbedding(const Scope& scope, const Sizes& sizes);
 
   Tensor operator()(const Tensor& images) const;  // [B, C, H, W] -> [B, patches, D], row by row of the image
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "modules/made_again.h"
+#include "modules/rematerialize.h"
 
 namespace strata::modules {
 namespace {
@@ -19,8 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // The layer and the context that backward needs, apart from saved tensors.
-struct Recipe : torch::CustomClassHolder {
-  Recipe(std::shared_ptr<const Layer> layer, StepContext context)
+struct LayerCall : torch::CustomClassHolder {
+  LayerCall(std::shared_ptr<const Layer> layer, StepContext context)
       : layer(std::move(layer)), context(std::move(context)) {}
   std::shared_ptr<const Layer> layer;
   StepContext context;
@@ -44,25 +44,25 @@ class Recompute : public torch::autograd::Function<Recompute> {
   // no backward.
   static variable_list forward(AutogradContext* context, const Tensor& residual,
                                const std::optional<Tensor>& given_branch, const Tensor& /*anchor*/,
-                               const c10::intrusive_ptr<Recipe>& recipe) {
+                               const c10::intrusive_ptr<LayerCall>& call) {
     const Tensor branch = given_branch.value_or(Tensor());
     context->save_for_backward({residual, branch});
-    context->saved_data["recipe"] = c10::IValue::make_capsule(recipe);
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["residual_needs_gradient"] = residual.requires_grad();
     context->saved_data["branch_needs_gradient"] = branch.defined() && branch.requires_grad();
-    const Stream output = (*recipe->layer)({residual, branch}, recipe->context);
+    const Stream output = (*call->layer)({residual, branch}, call->context);
     return defined({output.residual, output.branch});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto recipe = c10::static_intrusive_pointer_cast<Recipe>(context->saved_data["recipe"].toCapsule());
+    const auto call = c10::static_intrusive_pointer_cast<LayerCall>(context->saved_data["call"].toCapsule());
     const variable_list saved = context->get_saved_variables();
     const Stream input{as_input(saved[0], context->saved_data["residual_needs_gradient"].toBool()),
                        as_input(saved[1], context->saved_data["branch_needs_gradient"].toBool())};
     Stream output;
     {
       const c10::AutoGradMode enabled(true);
-      output = (*recipe->layer)(input, recipe->context);
+      output = (*call->layer)(input, call->context);
     }
     variable_list roots, root_gradients;
     const variable_list outputs = defined({output.residual, output.branch});
@@ -85,14 +85,14 @@ Layer recompute(Layer layer) {
     if (!c10::GradMode::is_enabled()) return (*shared)(stream, context);
     const Tensor anchor = at::zeros({0}, stream.residual.options()).requires_grad_(true);
     const variable_list output = Recompute::apply(stream.residual, optional(stream.branch), anchor,
-                                                  c10::make_intrusive<Recipe>(shared, context));
+                                                  c10::make_intrusive<LayerCall>(shared, context));
     return {output[0], output.size() > 1 ? output[1] : Tensor()};
   };
 }
 
 Layer recompute_selectively(Layer layer) {
-  return [layer = std::move(layer), word = std::make_shared<const MakeCheapAgain>()](const Stream& stream,
-                                                                                     const StepContext& context) {
+  return [layer = std::move(layer), word = std::make_shared<const SelectiveRecompute>()](const Stream& stream,
+                                                                                         const StepContext& context) {
     StepContext selective = context;
     selective.put(word);
     return layer(stream, selective);

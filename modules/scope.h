@@ -46,8 +46,8 @@ class Scope {
   // The scope of a part after the layers. All such parts are in the group `head`.
   Scope head(std::string_view part) const;
 
-  // Declares a parameter by its name in the module: {"weight", {outputs, inputs}, Initialization::normal}. The order of
-  // calls is the order of the parameters in the flat buffers of their group.
+  // Declares a parameter by its name in the module: {"weight", {outputs, inputs}, Initialization::normal}. The flat
+  // buffers of a group hold parameters with weight decay first, each kind in the order of these calls.
   Tensor parameter(Parameter parameter) const;
 
   // Returns the level of an op, by its key in `kernels:`. A constructor must ask only for ops that its module computes,

@@ -31,7 +31,7 @@ class Transformer {
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied
 
  private:
-  // The parameters lie in this order in the flat buffers of the root group. An untied head is a group of its own.
+  // The order in which parameters are declared. Each block is a group of its own, and so is an untied head.
   Tensor token_embedding_, position_embedding_;  // position undefined: rotary positions
   kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;

@@ -2,7 +2,7 @@
 #include "modules/transformer_block.h"
 
 #include "modules/config/module_name.h"
-#include "modules/made_again.h"
+#include "modules/rematerialize.h"
 
 namespace strata::modules {
 
@@ -16,9 +16,9 @@ TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const Bloc
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
-    if (context.find<MakeCheapAgain>() == nullptr) return use(normed.y);
+    if (context.find<SelectiveRecompute>() == nullptr) return use(normed.y);
     const auto again = [norm](const Tensor& sum) { return norm.of_sum(sum); };
-    return use_without_keeping({normed.y, normed.residual, again}, use);
+    return use_rematerialized({normed.y, normed.residual, again}, use);
   };
   const Norm::Output first = norm1_(stream);
   const auto attend = [&](const Tensor& x) { return attention_(x, context); };

@@ -22,7 +22,7 @@ class TransformerBlock {
   Stream operator()(const Stream& stream, const StepContext& context) const;
 
  private:
-  // The parameters lie in this order in the flat buffers of the block.
+  // The order in which the parameters of the block are declared.
   Norm norm1_;
   Attention attention_;
   ResidualBranch attention_branch_;

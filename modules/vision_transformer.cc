@@ -27,7 +27,8 @@ Tensor position(const VisionTransformerConfig& config, const Scope& scope) {
 
 VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, const Scope& scope)
     : tokens_(config.tokens()),
-      patch_embedding_(scope / "patch_embedding", config),
+      patch_embedding_(scope / "patch_embedding",
+                       {.channels = config.channels, .patch = config.patch, .width = config.width}),
       class_token_(class_token(config, scope / "class_token")),
       position_(position(config, scope / "position")),
       embedding_dropout_(scope / "patch_embedding", config.dropout, /*site=*/0),

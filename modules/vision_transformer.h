@@ -27,7 +27,7 @@ class VisionTransformer : public ImageModel {
 
  private:
   int64_t tokens_;
-  // The parameters lie in this order in the flat buffers of the root group. The head is a group of its own.
+  // The order in which parameters are declared. Each block is a group of its own, and so is the head.
   PatchEmbedding patch_embedding_;
   Tensor class_token_, position_;  // [D], undefined if pooling is the mean; [T, D]
   Dropout embedding_dropout_;

@@ -11,6 +11,8 @@ OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h"
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
 STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
+# Files of each folder, and what the text of one must have.
+FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
 
@@ -18,8 +20,8 @@ def ops_and_keys(text):
     """op -> key, of the text of a shape header."""
     found = {}
     for struct in STRUCT.findall(text):
-        ops, key = re.findall(r'"(\w+)"', OP.search(struct).group(1)), KEY.search(struct)
-        found.update({op: key.group(1) if key else op for op in ops})
+        ops, key = OP.search(struct), KEY.search(struct)
+        found.update({op: key.group(1) if key else op for op in re.findall(r'"(\w+)"', ops.group(1) if ops else "")})
     return found
 
 
@@ -30,7 +32,7 @@ def place(path, text, pattern):
 
 
 def complaints(texts):
-    """What is missing in which list. `texts` are those of the four files, of BUILD files and of shape headers, by path."""
+    """What is missing in which list. `texts` are those of the four lists and of the files in the folders of ops, by path."""
     listed = menu_test.op_names(texts[OP_LIST])
     folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
     for op in sorted(folders - set(listed)):
@@ -44,6 +46,12 @@ def complaints(texts):
         if not found:
             yield f"{header}:1: no struct has the sizes of {op}"
         of_ops.update(found)
+        for ending, pattern in FILES.items():
+            path = f"kernels/{op}/{op}{ending}"
+            if path not in texts:
+                yield f"{path}:1: the folder of an op lacks this file"
+            elif not re.search(pattern, texts[path], re.MULTILINE):
+                yield f"{path}:1: no test compares the definition with plain loops"
     of_config = set(re.findall(r'visit\("(\w+)"', texts[KEYS]))
     for key in sorted(set(of_ops.values()) - of_config):
         yield f"{place(KEYS, texts[KEYS], 'T linear')}: PerOp has no member {key}, which is the key of an op; each_of() visits all members"
@@ -60,7 +68,8 @@ def complaints(texts):
 def texts_of_the_checkout():
     paths = [OP_LIST, KEYS, MENU, TABLE]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
-        paths += [path for path in (f"kernels/{op}/BUILD", f"kernels/{op}/{op}_shape.h") if os.path.exists(os.path.join(sources.root(), path))]
+        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in FILES]
+        paths += [path for path in files if os.path.exists(os.path.join(sources.root(), path))]
     texts = {}
     for path in paths:
         with open(os.path.join(sources.root(), path), encoding="utf-8") as file:
@@ -92,6 +101,10 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
         self.assert_complaint("no row for add_dropout", TABLE, "| add_dropout |")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
+        self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
+        self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
+        self.texts.pop("kernels/rotary/rotary_proof.cc")
+        self.assertIn("kernels/rotary/rotary_proof.cc:1: the folder of an op lacks this file", list(complaints(self.texts)))
 
 
 if __name__ == "__main__":

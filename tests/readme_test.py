@@ -49,7 +49,7 @@ def lines_of(key, texts):
 
 def table_of_rooms(text):
     """Returns {room: rooms that it may include} as a page lists them."""
-    rows = re.findall(r"^\| `([\w/<>]+)` \| [^|]* \| ([^|]*) \|$", text.partition("| room |")[2].partition("\n\n")[0], re.MULTILINE)
+    rows = re.findall(r"^\| `([\w/<> ]+)` \| [^|]* \| ([^|]*) \|$", text.partition("| room |")[2].partition("\n\n")[0], re.MULTILINE)
     return {room: " ".join(re.findall(r"`([^`]+)`", known)) if known.startswith("`") else known for room, known in rows}
 
 

@@ -29,16 +29,16 @@ MAY_INCLUDE = {
     "trainer/data/graphs": "base configs modules/config trainer/data",
     "trainer/config": "base configs modules/config sharding/config trainer/checkpoint trainer/data/images trainer/data/graphs",
     "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
-    "trainer/levels": "base configs kernels kernels/runtime kernels/activation kernels/<op> modules/config trainer/data/graphs trainer/config",
+    "trainer/levels": "base configs kernels kernels/runtime modules/config trainer/config",
     "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
     "trainer/report": "base sharding/communication",
     "trainer/model": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",
-    "trainer/trace": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
+    "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report trainer/model",
-    "trainer/profile": "base configs kernels/<op> modules/config modules trainer/data/graphs trainer/config trainer/memory trainer/levels",
+    "trainer/profile": "base configs kernels/runtime modules/config modules",
 }
 # These rooms are at the top. Each may include everything except the ones after it.
 TOP = ("trainer", "tools", "tests")

@@ -13,7 +13,7 @@
 #include "base/errors.h"
 #include "base/quantile.h"
 #include "configs/range.h"
-#include "modules/config/flops.h"
+#include "modules/config/model_config.h"
 #include "sharding/bootstrap.h"
 #include "tools/random_data.h"
 #include "trainer/config/load_config.h"

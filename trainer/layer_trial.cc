@@ -28,7 +28,6 @@
 #include "trainer/model/sharded_model.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
-#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {

@@ -62,7 +62,7 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
 }
 
 int fail(ExitCode code, const std::string& message) {
-  sharding::tell_failure(sharding::failure_here(code, message));
+  sharding::print_failure(sharding::failure_here(code, message));
   return static_cast<int>(code);
 }
 
@@ -85,7 +85,9 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                       {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
     bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
-  check_levels(loaded, declared_model(loaded.config).modules, bootstrap.device().type());
+  const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
+  require_complete_plan(loaded, modules);
+  check_levels(loaded, modules, bootstrap.device().type());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

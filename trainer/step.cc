@@ -25,10 +25,8 @@
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/nonfinite_gradient.h"
-#include "trainer/profile/call_work.h"
 #include "trainer/strict_step.h"
 #include "trainer/tasks/declared_model.h"
-#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -79,7 +77,6 @@ std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const 
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
       .device = {bootstrap_.device_name(), rank, ranks, profile::peaks_of(bootstrap_.device_name()),
-                 profile::work_of_calls(config_, graph_sizes_of(*task_)),
                  /*one_group=*/config_.sharding.strategy != sharding::Strategy::hybrid},
       .gather = [&bootstrap = bootstrap_](const std::string& text) { return bootstrap.gather(text); },
       .tell = std::move(note)});

@@ -27,7 +27,7 @@
 
 namespace strata::trainer {
 
-// The only values that change from step to step. They are on the device.
+// The values that the host sets before each step. They are on the device.
 struct StepInputs {
   std::vector<MicroBatch> micro_batches;
   Tensor learning_rate;  // fp32, 0-dim

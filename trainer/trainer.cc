@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "modules/config/flops.h"
+#include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "trainer/evaluation.h"
 #include "trainer/initial_weights.h"
@@ -41,14 +41,14 @@ ExitCode Trainer::train() {
     const int64_t step = step_.number();
     const bool pauses =
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);
-    look_at_results(/*all=*/pauses);
-    if (stop_) look_at_results(/*all=*/true);
+    read_results(/*all=*/pauses);
+    if (stop_) read_results(/*all=*/true);
     const bool last = step == last_step_ || stop_;
     if (!last && due(step, config_.evaluation.every)) {
       const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
       evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
     }
-    if (last || pauses || due(step, config_.log.every)) tell_bad_samples();
+    if (last || pauses || due(step, config_.log.every)) report_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step, config_.checkpoint.every)) save();
     bootstrap_.end_step();
@@ -94,7 +94,7 @@ void Trainer::start() {
   if (resumed) metrics_->resumed(resumed->notes);
 }
 
-void Trainer::look_at_results(bool all) {
+void Trainer::read_results(bool all) {
   while (const std::optional<StepResult> result = step_.next_result(all)) look_at(*result);
 }
 
@@ -132,7 +132,7 @@ void Trainer::evaluate_samples(int64_t samples) {
   const auto [means, items] =
       evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
-  tell_bad_samples();  // throws if there are too many; the evaluation then does not count
+  report_bad_samples();  // throws if there are too many; the evaluation then does not count
   if (!metrics_) return;
   EvaluationRecord record{step_.number(), {{"validation_loss", means.at(0)}}};
   for (const auto& [name, value] : task.metrics(means)) record.values.emplace_back(name, value);
@@ -145,8 +145,8 @@ bool Trainer::last_step_is_evaluated() const {
   return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
 }
 
-void Trainer::tell_bad_samples() {
-  bad_samples_.tell_new_ones(
+void Trainer::report_bad_samples() {
+  bad_samples_.report_new(
       [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
 }
 

@@ -27,11 +27,11 @@ class Trainer {
 
  private:
   void start();
-  void look_at_results(bool all);
+  void read_results(bool all);
   void look_at(const StepResult& result);
   void evaluate_samples(int64_t samples);
   bool last_step_is_evaluated() const;
-  void tell_bad_samples();
+  void report_bad_samples();
   void save();
   void finish_save(bool wait);
 

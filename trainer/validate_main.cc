@@ -8,7 +8,7 @@
 
 #include "base/errors.h"
 #include "base/grouped_digits.h"
-#include "modules/config/flops.h"
+#include "modules/config/model_config.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"

@@ -13,7 +13,7 @@ std::vector<OpCase> cases() {
     for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
       cases.push_back(
           {ActivationShape{.rows = rows_of(sizes), .width = sizes.back(), .kind = kind},
-           "activation_" + std::string(name(kind)) + "_" + size_name(sizes),
+           "activation_" + std::string(name(kind)) + "_" + sizes_text(sizes),
            {random(sizes)},
            0,
            [kind](const Leaves& leaves, Level level) -> Leaves { return {activation(leaves[0], kind, level)}; }});

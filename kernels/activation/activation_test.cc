@@ -17,7 +17,7 @@ TEST(Formula, Activation) {
   for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
     Plain expected;
     for (const double value : x) expected.push_back(plain_activation(value, kind));
-    expect_equal(activation(tensor(x, {2, width}), kind, kFormula), expected);
+    expect_equal(activation(tensor(x, {2, width}), kind, kFormulaLevel), expected);
   }
 }
 

@@ -30,7 +30,7 @@ TEST(Formula, Adamw) {
     Tensor m = tensor(master, {size}), f = tensor(first, {size}), s = tensor(second, {size}), copy;
     const auto scalar = [](double value) { return at::full({}, value, at::kFloat); };
     adamw(m, f, s, tensor(gradient, {size}), copy, {scalar(rate), scalar(step), scalar(factor), scalar(skip)},
-          {0.9, 0.95, 1e-8, 0.1}, kFormula);
+          {0.9, 0.95, 1e-8, 0.1}, kFormulaLevel);
     expect_equal(m, skip == 0 ? new_master : master);
     expect_equal(f, skip == 0 ? new_first : first);
     expect_equal(s, skip == 0 ? new_second : second);

@@ -3,8 +3,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <array>
-#include <initializer_list>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_shape.h"
@@ -14,12 +12,12 @@
 namespace strata::kernels {
 namespace {
 
-AttentionShape shape_of(std::array<int64_t, 5> sizes, bool causal) {
-  const auto [batch, positions, heads, key_value_heads, head_width] = sizes;
-  return {batch, positions, heads, key_value_heads, head_width, causal};
+// `sizes` are explained at head_sizes().
+AttentionShape shape_of(const Sizes& sizes, bool causal) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], causal};
 }
 
-OpCase attention_case(const std::string& name, const std::array<int64_t, 5>& sizes, const AttentionMask& mask) {
+OpCase attention_case(const std::string& name, const Sizes& sizes, const AttentionMask& mask) {
   const AttentionShape s = shape_of(sizes, mask.causal);
   return {s,
           name,
@@ -35,16 +33,10 @@ OpCase attention_case(const std::string& name, const std::array<int64_t, 5>& siz
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
-  for (const std::array<int64_t, 5>& sizes : std::initializer_list<std::array<int64_t, 5>>{{2, 5, 4, 4, 8},
-                                                                                           {1, 70, 6, 2, 16},
-                                                                                           {2, 1, 4, 1, 2},
-                                                                                           {0, 4, 2, 2, 4},
-                                                                                           {1, 33, 3, 3, 10},
-                                                                                           {2, 40, 4, 2, 64},
-                                                                                           {1, 130, 2, 1, 128}}) {
+  for (const Sizes& sizes : head_sizes()) {
     for (const bool causal : {false, true}) {
       const std::string mask = causal ? "attention_causal_" : "attention_full_";
-      cases.push_back(attention_case(mask + size_name(sizes), sizes, {.causal = causal}));
+      cases.push_back(attention_case(mask + sizes_text(sizes), sizes, {.causal = causal}));
     }
   }
   const auto offsets = [](std::vector<int32_t> values) {

@@ -18,9 +18,8 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
   std::string_view op() const { return "attention"; }
   std::string text() const {
-    return sizes_text({batch, positions}) + " positions, " + std::to_string(heads) +
-           (key_value_heads == heads ? "" : "/" + std::to_string(key_value_heads)) + " heads of " +
-           std::to_string(head_width) + (causal ? ", causal" : ", full") + (deterministic ? ", deterministic" : "");
+    return heads_text(batch, positions, heads, key_value_heads, head_width) + (causal ? ", causal" : ", full") +
+           (deterministic ? ", deterministic" : "");
   }
   Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
   // The backward has five products of this size, the forward two.

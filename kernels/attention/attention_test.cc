@@ -59,8 +59,9 @@ TEST(Formula, Attention) {
       const Plain offsets(mask.document_offsets.begin(), mask.document_offsets.end());
       given.document_offsets = tensor(offsets, {static_cast<int64_t>(offsets.size())}).to(at::kInt);
     }
-    expect_equal(attention(tensor(qkv, {batch, positions, all_heads * width}), heads, key_value_heads, given, kFormula),
-                 expected);
+    expect_equal(
+        attention(tensor(qkv, {batch, positions, all_heads * width}), heads, key_value_heads, given, kFormulaLevel),
+        expected);
   }
 }
 

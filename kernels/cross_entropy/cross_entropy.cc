@@ -85,7 +85,7 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
 
 namespace {
 
-// Of the logits, or of their gradient.
+// `logits` may also be their gradient, which has the same sizes.
 CrossEntropyShape shape_of(const Tensor& logits) { return {.rows = logits.size(0), .classes = logits.size(1)}; }
 
 using torch::autograd::AutogradContext;

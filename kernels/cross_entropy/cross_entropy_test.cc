@@ -31,7 +31,7 @@ TEST(Formula, CrossEntropy) {
     }
     const Tensor scale = at::full({}, 0.5, at::kFloat);
     const Tensor target_tensor = tensor({2, -100, 0}, {rows}).to(at::kLong);
-    expect_equal(cross_entropy(tensor(logits, {rows, classes}), target_tensor, scale, -100, smoothing, kFormula),
+    expect_equal(cross_entropy(tensor(logits, {rows, classes}), target_tensor, scale, -100, smoothing, kFormulaLevel),
                  {loss});
   }
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ops/full.h>
+
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_shape.h"
 #include "kernels/proof/op_proof.h"
@@ -12,13 +14,13 @@ std::vector<OpCase> cases() {
   for (const Sizes& sizes : row_shapes()) {
     DropoutShape shape{.rows = rows_of(sizes), .width = sizes.back()};
     cases.push_back(
-        {shape, "dropout_" + size_name(sizes), {random(sizes)}, 0, [](const Leaves& leaves, Level level) -> Leaves {
+        {shape, "dropout_" + sizes_text(sizes), {random(sizes)}, 0, [](const Leaves& leaves, Level level) -> Leaves {
            const Tensor key = at::full({1}, 0x123456789abcdef, at::kLong).to(leaves[0].device());
            return {dropout(leaves[0], 0.3, key, /*site=*/5, /*first_row=*/(int64_t{1} << 32) - 1, level)};
          }});
     shape.adds = true;
     cases.push_back({shape,
-                     "add_dropout_" + size_name(sizes),
+                     "add_dropout_" + sizes_text(sizes),
                      {random(sizes), random(sizes)},
                      0,
                      [](const Leaves& leaves, Level level) -> Leaves {

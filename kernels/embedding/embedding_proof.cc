@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ops/randint.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +18,7 @@ std::vector<OpCase> cases() {
                                      std::pair{Sizes{3, 7}, 33}}) {
     const Tensor indices = at::randint(0, 19, sizes, at::kLong);  // of 23, so some rows of the weight are never used
     cases.push_back({EmbeddingShape{.rows = indices.numel(), .width = width, .vocabulary = 23},
-                     "embedding_" + size_name(sizes),
+                     "embedding_" + sizes_text(sizes),
                      {random({23, width})},
                      1,
                      [indices](const Leaves& leaves, Level level) -> Leaves {

@@ -13,7 +13,7 @@ namespace {
 TEST(Formula, Embedding) {
   const Plain weight = ramp(4 * 2);
   const Tensor indices = tensor({3, 0, 3}, {3}).to(at::kLong);
-  expect_equal(embedding(indices, tensor(weight, {4, 2}), kFormula),
+  expect_equal(embedding(indices, tensor(weight, {4, 2}), kFormulaLevel),
                {weight[6], weight[7], weight[0], weight[1], weight[6], weight[7]});
 }
 

@@ -15,7 +15,7 @@ TEST(Formula, GlobalNorm) {
   double sum = 0;
   for (const double value : a) sum += value * value;
   for (const double value : b) sum += value * value;
-  expect_equal(global_norm({tensor(a, {7}), tensor(b, {2, 2})}, kFormula), {sum});
+  expect_equal(global_norm({tensor(a, {7}), tensor(b, {2, 2})}, kFormulaLevel), {sum});
 }
 
 }  // namespace

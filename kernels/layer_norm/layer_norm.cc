@@ -237,11 +237,11 @@ struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const variable_list saved = context->get_saved_variables();
     const Tensor &sum = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
-    const CallScope scope(AddLayerNormOp::kName, level, kBackward, sum,
-                          [&] { return shape_of<AddLayerNormOp>(sum, bias); });
     if (!gradients[0].defined()) {  // y was not used
       return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor(), Tensor()};
     }
+    const CallScope scope(AddLayerNormOp::kName, level, kBackward, sum,
+                          [&] { return shape_of<AddLayerNormOp>(sum, bias); });
     const auto gradient =
         AddLayerNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, bias, mean, rstd,
                                                       {claim_weight_gradient(weight), claim_weight_gradient(bias)});

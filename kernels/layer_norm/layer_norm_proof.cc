@@ -15,7 +15,7 @@ std::vector<OpCase> cases() {
       LayerNormShape shape{.rows = rows_of(sizes), .width = sizes.back(), .bias = has_bias};
       Leaves leaves = {random(sizes), weight};
       if (has_bias) leaves.push_back(bias);
-      const std::string suffix = (has_bias ? "_bias_" : "_") + size_name(sizes);
+      const std::string suffix = (has_bias ? "_bias_" : "_") + sizes_text(sizes);
       cases.push_back(
           {shape, "layer_norm" + suffix, leaves, leaves.size() - 1, [](const Leaves& leaves, Level level) -> Leaves {
              const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();

@@ -29,10 +29,10 @@ TEST(Formula, LayerNorm) {
     }
   }
   const Tensor s = tensor(sum, {rows, width}), w = tensor(weight, {width}), shift = tensor(bias, {width});
-  expect_equal(layer_norm(s, w, shift, 0.01, kFormula), expected);
-  expect_equal(layer_norm_gelu_tanh(s, w, shift, 0.01, kFormula), activated);
+  expect_equal(layer_norm(s, w, shift, 0.01, kFormulaLevel), expected);
+  expect_equal(layer_norm_gelu_tanh(s, w, shift, 0.01, kFormulaLevel), activated);
   const NormedSum added =
-      add_layer_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, shift, 0.01, kFormula);
+      add_layer_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, shift, 0.01, kFormulaLevel);
   expect_equal(added.y, expected);
   expect_equal(added.sum, sum);
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ops/randint.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +31,7 @@ std::vector<OpCase> cases() {
         if (kind == Activation::relu) keep_off_zero(leaves);
         const LinearShape shape{
             .rows = rows_of(sizes), .inputs = in, .outputs = out, .activation = kind, .bias = has_bias};
-        cases.push_back({shape, "linear_" + std::string(name(kind)) + (has_bias ? "_bias_" : "_") + size_name(sizes),
+        cases.push_back({shape, "linear_" + std::string(name(kind)) + (has_bias ? "_bias_" : "_") + sizes_text(sizes),
                          leaves, leaves.size() - 1, [kind](const Leaves& leaves, Level level) -> Leaves {
                            return {linear(leaves[0], leaves[1], leaves.size() > 2 ? leaves[2] : Tensor(), kind, level)};
                          }});

@@ -23,7 +23,7 @@ TEST(Formula, Linear) {
         expected.push_back(plain_activation(sum, kind));
       }
     }
-    expect_equal(linear(tensor(x, {rows, in}), tensor(weight, {out, in}), tensor(bias, {out}), kind, kFormula),
+    expect_equal(linear(tensor(x, {rows, in}), tensor(weight, {out, in}), tensor(bias, {out}), kind, kFormulaLevel),
                  expected);
   }
 }

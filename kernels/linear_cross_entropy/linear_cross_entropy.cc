@@ -100,7 +100,7 @@ constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels
 
 namespace {
 
-// `hidden` or its gradient.
+// `hidden` may also be its gradient, which has the same sizes.
 LinearCrossEntropyShape shape_of(const Tensor& hidden, const Tensor& weight) {
   return {.rows = hidden.size(0), .inputs = weight.size(1), .classes = weight.size(0)};
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ops/randint.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -34,7 +34,7 @@ TEST(Formula, LinearCrossEntropy) {
   }
   expect_equal(linear_cross_entropy(tensor(hidden, {rows, width}), tensor(weight, {classes, width}),
                                     tensor({2, -100, 0}, {rows}).to(at::kLong), at::full({}, 0.5, at::kFloat), -100,
-                                    0.2, kFormula),
+                                    0.2, kFormulaLevel),
                {loss});
 }
 

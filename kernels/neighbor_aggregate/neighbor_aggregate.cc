@@ -107,19 +107,19 @@ Level saved_level(AutogradContext* context) { return static_cast<Level>(context-
 NeighborAggregateShape shape_of(const Tensor& rows, const NeighborGraph& graph, const Tensor& edge_weight,
                                 Reduction reduction) {
   return {.targets = graph.targets,
+          .sources = graph.sources,
           .width = rows.size(1),
           .edges = graph.edges(),
-          .sources = graph.sources,
           .reduction = reduction,
           .weighted = edge_weight.defined()};
 }
 
 NeighborAttentionShape shape_of(const Tensor& x, const NeighborGraph& graph) {
   return {.targets = graph.targets,
+          .sources = graph.sources,
           .heads = x.size(1),
           .head_width = x.size(2),
-          .edges = graph.edges(),
-          .sources = graph.sources};
+          .edges = graph.edges()};
 }
 
 NeighborGraph saved_graph(AutogradContext* context) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <ATen/ops/arange.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 
 #include <algorithm>
 
@@ -40,9 +41,9 @@ void add_aggregates(const GraphCase& s, const NeighborGraph& graph, const std::s
       // With edge weights, x is a weight: it is multiplied by a sparse matrix.
       const Leaves leaves = weighted ? Leaves{random({s.edges}), x} : Leaves{x};
       const NeighborAggregateShape shape{.targets = s.targets,
+                                         .sources = s.sources,
                                          .width = s.width,
                                          .edges = s.edges,
-                                         .sources = s.sources,
                                          .reduction = reduction,
                                          .weighted = weighted};
       cases.push_back({shape,
@@ -62,11 +63,11 @@ std::vector<OpCase> cases() {
                              GraphCase{200, 300, 1100, 40}, GraphCase{400, 350, 1100, 131}, GraphCase{6, 5, 9, 1},
                              GraphCase{5, 4, 0, 16}, GraphCase{3, 0, 0, 8}, GraphCase{25, 25, 100, 520}}) {
     const NeighborGraph graph = random_graph(s.sources, s.targets, s.edges);
-    const std::string suffix = size_name({s.sources, s.targets, s.edges, s.width});
+    const std::string suffix = sizes_text({s.sources, s.targets, s.edges, s.width});
     add_aggregates(s, graph, suffix, cases);
     const int64_t heads = s.width % 4 == 0 ? 4 : 1, width = s.width / heads;
     const NeighborAttentionShape shape{
-        .targets = s.targets, .heads = heads, .head_width = width, .edges = s.edges, .sources = s.sources};
+        .targets = s.targets, .sources = s.sources, .heads = heads, .head_width = width, .edges = s.edges};
     cases.push_back({shape,
                      "neighbor_attention_" + suffix,
                      {random({s.sources, heads, width}), random({s.sources, heads}), random({s.targets, heads})},
@@ -113,14 +114,13 @@ int64_t row_elements(int64_t targets, int64_t edges, int64_t heads, int64_t widt
 
 // Parts are ranges of targets; the constant holds their numbers.
 Workload aggregate_workload(const NeighborAggregateShape& s, const at::TensorOptions& options) {
-  const int64_t sources = s.sources > 0 ? s.sources : s.targets;
   Workload w{s};
   w.split_leaves = 0;
   w.split_constants = 1;
   w.row_elements = row_elements(s.targets, s.edges, /*heads=*/1, s.width);
-  w.inputs.leaves = {random({sources, s.width}, options)};
+  w.inputs.leaves = {random({s.sources, s.width}, options)};
   w.inputs.constants = {at::arange(s.targets, options.dtype(at::kLong))};
-  const NeighborGraph graph = skewed_graph(s.targets, sources, s.edges).to(options.device());
+  const NeighborGraph graph = skewed_graph(s.targets, s.sources, s.edges).to(options.device());
   const Tensor weights = s.weighted ? random({s.edges}, options.dtype(at::kFloat)) : Tensor();
   w.run = [graph, weights, reduction = s.reduction](const Inputs& in, Level level) -> Leaves {
     const int64_t targets = in.constants[0].size(0);
@@ -133,12 +133,11 @@ Workload aggregate_workload(const NeighborAggregateShape& s, const at::TensorOpt
 
 // Parts are ranges of targets; their scores are the first leaf.
 Workload attention_workload(const NeighborAttentionShape& s, const at::TensorOptions& options) {
-  const int64_t sources = s.sources > 0 ? s.sources : s.targets;
   Workload w{s};
   w.row_elements = row_elements(s.targets, s.edges, s.heads, s.head_width);
-  w.inputs.leaves = {random({s.targets, s.heads}, options), random({sources, s.heads}, options),
-                     random({sources, s.heads, s.head_width}, options)};
-  const NeighborGraph graph = skewed_graph(s.targets, sources, s.edges).to(options.device());
+  w.inputs.leaves = {random({s.targets, s.heads}, options), random({s.sources, s.heads}, options),
+                     random({s.sources, s.heads, s.head_width}, options)};
+  const NeighborGraph graph = skewed_graph(s.targets, s.sources, s.edges).to(options.device());
   w.run = [graph](const Inputs& in, Level level) -> Leaves {
     const NeighborGraph part = part_of(graph, in.first_row, in.leaves[0].size(0));
     return {neighbor_attention(in.leaves[2], in.leaves[1], in.leaves[0], part, /*negative_slope=*/0.2, level)};
@@ -155,7 +154,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 constexpr int64_t kArxivNodes = 169'343, kArxivEdges = 2'315'598;
 
 NeighborAggregateShape arxiv(Reduction reduction) {
-  return {.targets = kArxivNodes, .width = 256, .edges = kArxivEdges, .reduction = reduction};
+  return {.targets = kArxivNodes, .sources = kArxivNodes, .width = 256, .edges = kArxivEdges, .reduction = reduction};
 }
 
 }  // namespace
@@ -168,17 +167,20 @@ OpProof neighbor_aggregate_proof() {
       .tolerances = {{"neighbor_aggregate", 4, 16, 2}, {"neighbor_attention", 4, 24, 4, /*of_all_results=*/true}},
       .cases = cases,
       .workload = workload,
-      .small_shapes = {NeighborAggregateShape{.targets = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
+      .small_shapes = {NeighborAggregateShape{
+                           .targets = 40, .sources = 40, .width = 33, .edges = 150, .reduction = Reduction::mean},
                        NeighborAggregateShape{
-                           .targets = 40, .width = 33, .edges = 150, .sources = 57, .weighted = true},
-                       NeighborAttentionShape{.targets = 40, .heads = 2, .head_width = 8, .edges = 150, .sources = 57}},
-      .gpu_shapes = {arxiv(Reduction::sum), arxiv(Reduction::mean), arxiv(Reduction::max),
-                     // The size of the data set ogbn-products.
-                     NeighborAggregateShape{.targets = 2'449'029, .width = 256, .edges = 123'718'280},
+                           .targets = 40, .sources = 57, .width = 33, .edges = 150, .weighted = true},
+                       NeighborAttentionShape{.targets = 40, .sources = 57, .heads = 2, .head_width = 8, .edges = 150}},
+      .gpu_shapes =
+          {arxiv(Reduction::sum), arxiv(Reduction::mean), arxiv(Reduction::max),
+           // The size of the data set ogbn-products.
+           NeighborAggregateShape{.targets = 2'449'029, .sources = 2'449'029, .width = 256, .edges = 123'718'280},
+           NeighborAttentionShape{
+               .targets = kArxivNodes, .sources = kArxivNodes, .heads = 4, .head_width = 64, .edges = kArxivEdges}},
+      .cpu_shapes = {NeighborAggregateShape{.targets = 4096, .sources = 4096, .width = 128, .edges = 30'000},
                      NeighborAttentionShape{
-                         .targets = kArxivNodes, .heads = 4, .head_width = 64, .edges = kArxivEdges}},
-      .cpu_shapes = {NeighborAggregateShape{.targets = 4096, .width = 128, .edges = 30'000},
-                     NeighborAttentionShape{.targets = 2048, .heads = 4, .head_width = 16, .edges = 10'000}},
+                         .targets = 2048, .sources = 2048, .heads = 4, .head_width = 16, .edges = 10'000}},
   };
 }
 

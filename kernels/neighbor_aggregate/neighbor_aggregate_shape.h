@@ -11,22 +11,21 @@
 
 namespace strata::kernels {
 
-// Counts every row of x once, as if all of x stayed in the cache. An edge takes 4 bytes for its neighbor, a row 8 for
-// its end.
+// An edge takes 4 bytes for its neighbor, a target 8 for the end of its edges.
 inline double graph_bytes(int64_t targets, int64_t edges) { return 4 * double(edges) + 8 * double(targets); }
 
 struct NeighborAggregateShape {
-  int64_t targets, width, edges;
-  int64_t sources = 0;  // 0: as many as targets
+  int64_t targets, sources, width, edges;
   Reduction reduction = Reduction::sum;
   bool weighted = false;  // with edge weights
 
   bool operator==(const NeighborAggregateShape&) const = default;
   std::string_view op() const { return "neighbor_aggregate"; }
   std::string text() const;
-  // An edge takes 4 bytes for its weight. max stores the chosen edge in 4 bytes.
+  // Every row of x counts once, as if all of x stayed in the cache. An edge takes 4 bytes for its weight. max stores
+  // the chosen edge in 4 bytes.
   Work forward_work(double element_bytes) const {
-    const double rows = double(targets) + double(sources > 0 ? sources : targets);
+    const double rows = double(targets) + double(sources);
     const double taken = reduction == Reduction::max ? 4 * double(targets) * double(width) : 0;
     return {
         rows * double(width) * element_bytes + graph_bytes(targets, edges) + (weighted ? 4 * double(edges) : 0) + taken,
@@ -36,8 +35,7 @@ struct NeighborAggregateShape {
 };
 
 struct NeighborAttentionShape {
-  int64_t targets, heads, head_width, edges;
-  int64_t sources = 0;  // 0: as many as targets
+  int64_t targets, sources, heads, head_width, edges;
 
   bool operator==(const NeighborAttentionShape&) const = default;
   std::string_view op() const { return "neighbor_attention"; }
@@ -51,11 +49,10 @@ struct NeighborAttentionShape {
   }
 
  private:
-  double source_rows() const { return double(sources > 0 ? sources : targets); }
   double row() const { return double(heads) * double(head_width); }
-  double matrices(double element_bytes) const { return (double(targets) + source_rows()) * row() * element_bytes; }
+  double matrices(double element_bytes) const { return (double(targets) + double(sources)) * row() * element_bytes; }
   // Each head has two scores and a logsumexp in fp32.
-  double scores() const { return (2 * double(targets) + source_rows()) * double(heads) * kStatisticBytes; }
+  double scores() const { return (2 * double(targets) + double(sources)) * double(heads) * kStatisticBytes; }
   double sum() const { return 2 * double(edges) * row(); }
 };
 

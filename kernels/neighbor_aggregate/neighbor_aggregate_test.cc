@@ -39,9 +39,9 @@ TEST(Formula, NeighborAggregate) {
   }
   for (int64_t k = 0; k < width; ++k) largest[2 * width + k] = 0;
   const Tensor features = tensor(x, {4, width}), factors = tensor(weight, {5});
-  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::sum, kFormula), sum);
-  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::mean, kFormula), mean);
-  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::max, kFormula), largest);
+  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::sum, kFormulaLevel), sum);
+  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::mean, kFormulaLevel), mean);
+  expect_equal(neighbor_aggregate(features, edges.graph, factors, Reduction::max, kFormulaLevel), largest);
 }
 
 TEST(Formula, NeighborAttention) {
@@ -64,7 +64,7 @@ TEST(Formula, NeighborAttention) {
     }
   }
   expect_equal(neighbor_attention(tensor(x, {4, heads, width}), tensor(from, {4, heads}), tensor(to, {3, heads}),
-                                  edges.graph, 0.2, kFormula),
+                                  edges.graph, 0.2, kFormulaLevel),
                expected);
 }
 

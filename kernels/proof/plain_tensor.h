@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +14,7 @@
 
 namespace strata::kernels {
 
-inline constexpr Level kFormula = Level::torchscript;
+inline constexpr Level kFormulaLevel = Level::torchscript;
 
 using Plain = std::vector<double>;
 

@@ -6,9 +6,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <c10/util/accumulate.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace strata::kernels {
@@ -38,16 +38,16 @@ inline at::Tensor copied_to(c10::Device device, const at::Tensor& tensor) {
   return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
 
-// Returns the sizes as the names of cases have them: "2x3x8".
-inline std::string size_name(at::IntArrayRef sizes) {
-  std::string result;
-  for (const int64_t size : sizes) result += (result.empty() ? "" : "x") + std::to_string(size);
-  return result;
-}
-
 // Small, odd, one row, no row, narrow, and wide. Width 1 is left out, because gradients of norms are then only
 // rounding.
 inline std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
+
+// Batch, positions, heads, heads of keys and values, and width of a head: with and without groups of heads, one
+// position, no batch, and numbers that are no powers of two.
+inline std::vector<Sizes> head_sizes() {
+  return {{2, 5, 4, 4, 8},   {1, 70, 6, 2, 16}, {2, 1, 4, 1, 2},    {0, 4, 2, 2, 4},
+          {1, 33, 3, 3, 10}, {2, 40, 4, 2, 64}, {1, 130, 2, 1, 128}};
+}
 
 // Returns the number of rows, which are as long as the last dimension.
 inline int64_t rows_of(at::IntArrayRef sizes) { return c10::multiply_integers(sizes.slice(0, sizes.size() - 1)); }

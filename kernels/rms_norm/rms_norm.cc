@@ -177,8 +177,8 @@ struct AddRmsNormFunction : torch::autograd::Function<AddRmsNormFunction> {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const variable_list saved = context->get_saved_variables();
     const Tensor &sum = saved[0], &weight = saved[1], &rstd = saved[2];
-    const CallScope scope(AddRmsNormOp::kName, level, kBackward, sum, [&] { return shape_of(sum, /*adds=*/true); });
     if (!gradients[0].defined()) return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor()};  // y was not used
+    const CallScope scope(AddRmsNormOp::kName, level, kBackward, sum, [&] { return shape_of(sum, /*adds=*/true); });
     const auto gradient = AddRmsNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, rstd,
                                                                       claim_weight_gradient(weight));
     return {gradient.sum, gradient.sum, gradient.weight, Tensor(), Tensor()};

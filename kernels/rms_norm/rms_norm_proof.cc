@@ -13,7 +13,7 @@ std::vector<OpCase> cases() {
     const Tensor weight = random_weight(sizes.back());
     RmsNormShape shape{.rows = rows_of(sizes), .width = sizes.back()};
     cases.push_back({shape,
-                     "rms_norm_" + size_name(sizes),
+                     "rms_norm_" + sizes_text(sizes),
                      {random(sizes), weight},
                      1,
                      [](const Leaves& leaves, Level level) -> Leaves {
@@ -21,7 +21,7 @@ std::vector<OpCase> cases() {
                      }});
     shape.adds = true;
     cases.push_back({shape,
-                     "add_rms_norm_" + size_name(sizes),
+                     "add_rms_norm_" + sizes_text(sizes),
                      {random(sizes), random(sizes), weight},
                      1,
                      [](const Leaves& leaves, Level level) -> Leaves {

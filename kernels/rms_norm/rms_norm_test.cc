@@ -25,9 +25,9 @@ TEST(Formula, RmsNorm) {
     }
   }
   const Tensor w = tensor(weight, {width});
-  expect_equal(rms_norm(tensor(sum, {rows, width}), w, 0.01, kFormula), expected);
+  expect_equal(rms_norm(tensor(sum, {rows, width}), w, 0.01, kFormulaLevel), expected);
   const NormedSum added =
-      add_rms_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, 0.01, kFormula);
+      add_rms_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, 0.01, kFormulaLevel);
   expect_equal(added.y, expected);
   expect_equal(added.sum, sum);
 }

@@ -23,12 +23,11 @@ Tensor given_away(const Tensor& leaf) {
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
-  for (const RotaryShape& s : {RotaryShape{2, 5, 4, 4, 8}, RotaryShape{1, 70, 6, 2, 16}, RotaryShape{2, 1, 4, 1, 2},
-                               RotaryShape{0, 4, 2, 2, 4}, RotaryShape{1, 33, 3, 3, 10}, RotaryShape{2, 40, 4, 2, 64},
-                               RotaryShape{1, 130, 2, 1, 128}}) {
+  for (const Sizes& sizes : head_sizes()) {
+    const RotaryShape s{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
     const Tensor angle = at::rand({s.positions, s.head_width / 2}, at::kFloat).mul_(6.28);
     cases.push_back({s,
-                     "rotary_" + size_name({s.batch, s.positions, s.heads, s.key_value_heads, s.head_width}),
+                     "rotary_" + sizes_text(sizes),
                      {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
                      0,
                      [s, angle](const Leaves& leaves, Level level) -> Leaves {

@@ -15,11 +15,7 @@ struct RotaryShape {
 
   bool operator==(const RotaryShape&) const = default;
   std::string_view op() const { return "rotary"; }
-  std::string text() const {
-    return sizes_text({batch, positions}) + " positions, " + std::to_string(heads) +
-           (key_value_heads == heads ? "" : "/" + std::to_string(key_value_heads)) + " heads of " +
-           std::to_string(head_width);
-  }
+  std::string text() const { return heads_text(batch, positions, heads, key_value_heads, head_width); }
   // v is not rotated; there are two fp32 tables of half a head.
   Work forward_work(double element_bytes) const {
     const double turned = double(batch * positions * head_width) * double(heads + key_value_heads);

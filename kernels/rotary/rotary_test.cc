@@ -29,7 +29,7 @@ TEST(Formula, Rotary) {
     }
   }
   const Tensor c = tensor(cosine, {positions, half}).to(at::kFloat), s = tensor(sine, {positions, half}).to(at::kFloat);
-  expect_equal(rotary(tensor(qkv, {1, positions, all_heads * 2 * half}), c, s, heads, key_value_heads, kFormula),
+  expect_equal(rotary(tensor(qkv, {1, positions, all_heads * 2 * half}), c, s, heads, key_value_heads, kFormulaLevel),
                expected);
 }
 

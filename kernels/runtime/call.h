@@ -6,7 +6,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +20,13 @@ namespace strata::kernels {
 
 inline constexpr std::string_view kBackward = "/backward";
 
-// Records one forward ("rms_norm/aten") or backward ("rms_norm/aten/backward") with at::RecordFunction for the
-// profiler, and reports it with its shape to a CallObserver. `shape` is a function, called only if there is an
-// observer.
+// Returns the name of a call for the profiler: "rms_norm/aten", or "rms_norm/aten/backward" with kBackward as suffix.
+inline std::string scope_name(std::string_view op, Level level, std::string_view suffix) {
+  return std::string(op).append("/").append(name(level)).append(suffix);
+}
+
+// Records one forward or backward with at::RecordFunction for the profiler, and reports it with its shape to a
+// CallObserver. `shape` is a function, called only if there is an observer.
 class CallScope {
  public:
   template <class Shape>
@@ -29,7 +35,7 @@ class CallScope {
   template <class Shape>
   CallScope(std::string_view op, Level level, std::string_view suffix, const at::Tensor& elements, const Shape& shape)
       : record_(at::RecordScope::USER_SCOPE) {
-    if (record_.isActive()) record_.before(std::string(op).append("/").append(name(level)).append(suffix));
+    if (record_.isActive()) record_.before(scope_name(op, level, suffix));
     if (calls_are_observed()) report_call(op, shape(), level, suffix == kBackward, elements.scalar_type());
   }
 
@@ -37,10 +43,10 @@ class CallScope {
   at::RecordFunction record_;
 };
 
-// Width and number of the rows of a tensor, along its last dimension. A scalar is one row of one element.
+// Width and number of the rows of a tensor, which are along its last dimension. A scalar is one row of one element.
 inline int64_t row_width(const at::Tensor& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(-1); }
 inline int64_t row_count(const at::Tensor& tensor) {
-  return tensor.numel() == 0 ? 0 : tensor.numel() / row_width(tensor);
+  return tensor.dim() == 0 ? 1 : c10::multiply_integers(tensor.sizes().slice(0, tensor.dim() - 1));
 }
 
 // Checks an argument. The ValueError begins with "rms_norm/aten: " and says what was given and what is expected.

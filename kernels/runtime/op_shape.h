@@ -5,11 +5,11 @@
 
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace strata::kernels {
 
@@ -91,6 +91,8 @@ class OpShape {
 };
 
 // Returns the sizes as in "16384x4096".
-std::string sizes_text(std::initializer_list<int64_t> sizes);
+std::string sizes_text(const std::vector<int64_t>& sizes);
+// Returns "8x1024 positions, 12 heads of 64", with "12/4 heads" if 12 heads share 4 heads of keys and values.
+std::string heads_text(int64_t batch, int64_t positions, int64_t heads, int64_t key_value_heads, int64_t head_width);
 
 }  // namespace strata::kernels

@@ -2,11 +2,11 @@
 #include "kernels/runtime/weight_gradient.h"
 
 #include <ATen/ops/alias.h>
+#include <c10/core/TensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
-#include <unordered_map>
+#include <utility>
 
 namespace strata::kernels {
 namespace {
@@ -14,19 +14,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The weak pointer keeps the address of a freed weight from being reused by another tensor. It does not keep the
-// weight's storage.
-struct Route {
-  c10::weak_intrusive_ptr<c10::TensorImpl> weight;
-  WeightGradientTarget target;
+// The target lies in the metadata of the weight's own TensorImpl, which LibTorch has for backends. Detached tensors and
+// aliases, which copy the metadata, do not get it.
+struct Sink final : c10::BackendMeta {
+  explicit Sink(WeightGradientTarget given) : target(std::move(given)) {}
+  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override { return {}; }
+
+  const WeightGradientTarget target;
 };
-
-std::mutex mutex;
-
-std::unordered_map<const c10::TensorImpl*, Route>& routes() {
-  static auto* routes = new std::unordered_map<const c10::TensorImpl*, Route>;  // outlives every static tensor
-  return *routes;
-}
 
 struct Deliver : torch::autograd::Function<Deliver> {
   static Tensor forward(AutogradContext* context, const Tensor& weight) {
@@ -42,27 +37,15 @@ struct Deliver : torch::autograd::Function<Deliver> {
 }  // namespace
 
 void route_weight_gradient(const Tensor& weight, WeightGradientTarget target) {
-  const std::lock_guard lock(mutex);
-  routes().insert_or_assign(
-      weight.unsafeGetTensorImpl(),
-      Route{c10::weak_intrusive_ptr<c10::TensorImpl>(weight.getIntrusivePtr()), std::move(target)});
+  weight.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Sink>(std::move(target)));
 }
 
-void unroute_weight_gradient(const Tensor& weight) {
-  const std::lock_guard lock(mutex);
-  routes().erase(weight.unsafeGetTensorImpl());
-}
+void unroute_weight_gradient(const Tensor& weight) { weight.unsafeGetTensorImpl()->set_backend_meta({}); }
 
 WeightGradient claim_weight_gradient(const Tensor& weight) {
   if (!weight.defined()) return {};
-  WeightGradientTarget target;
-  {
-    const std::lock_guard lock(mutex);
-    const auto found = routes().find(weight.unsafeGetTensorImpl());
-    if (found == routes().end()) return {};
-    target = found->second.target;
-  }
-  return target();
+  const auto* sink = dynamic_cast<const Sink*>(weight.unsafeGetTensorImpl()->get_backend_meta());
+  return sink != nullptr ? sink->target() : WeightGradient{};
 }
 
 Tensor deliver_weight_gradient(const Tensor& weight) {

@@ -13,7 +13,7 @@ std::vector<OpCase> cases() {
     Sizes doubled = sizes;
     doubled.back() *= 2;
     cases.push_back({SwigluShape{.rows = rows_of(sizes), .width = sizes.back()},
-                     "swiglu_" + size_name(doubled),
+                     "swiglu_" + sizes_text(doubled),
                      {random(doubled)},
                      0,
                      [](const Leaves& leaves, Level level) -> Leaves { return {swiglu(leaves[0], level)}; }});

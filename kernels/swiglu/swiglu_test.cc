@@ -16,7 +16,7 @@ TEST(Formula, Swiglu) {
   const Plain x = ramp(2 * width);
   Plain expected;
   for (int64_t k = 0; k < width; ++k) expected.push_back(plain_activation(x[k], Activation::silu) * x[width + k]);
-  expect_equal(swiglu(tensor(x, {1, 2 * width}), kFormula), expected);
+  expect_equal(swiglu(tensor(x, {1, 2 * width}), kFormulaLevel), expected);
 }
 
 }  // namespace

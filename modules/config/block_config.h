@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sizes and options of a transformer block. Language models and vision transformers share it.
+// The sizes and options of a transformer block, of language models and vision transformers. Its parts read what they
+// need: an Mlp alone, as in a mixer, reads the widths, the activation and the initialization.
 #pragma once
 
 #include <cstdint>

@@ -22,4 +22,10 @@ void check(const GraphNetworkConfig& model, configs::Checks& checks) {
   }
 }
 
+double flops_per_item(const GraphNetworkConfig& model, const std::vector<ParameterGroup>& groups) {
+  const bool sparse = model.projection == InputProjection::sparse;
+  return 6 * (elements_of_matrices(groups, Role::layer) + elements_of_matrices(groups, Role::head) +
+              (sparse ? 0 : elements_of_matrices(groups, Role::root)));
+}
+
 }  // namespace strata::modules

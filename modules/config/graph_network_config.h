@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "modules/config/parameter_group.h"
 
 namespace strata::modules {
 
@@ -91,5 +93,7 @@ struct GraphNetworkConfig {
 };
 
 void check(const GraphNetworkConfig& model, configs::Checks& checks);
+// See model_config.h.
+double flops_per_item(const GraphNetworkConfig& model, const std::vector<ParameterGroup>& groups);
 
 }  // namespace strata::modules

@@ -56,4 +56,10 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "rotary_scaling"})) check_rotary_scaling(model, checks);
 }
 
+double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
+  const auto width = static_cast<double>(model.width);
+  const double matrices = elements_of_matrices(groups, Role::layer) + static_cast<double>(model.vocabulary) * width;
+  return 6 * matrices + 6 * static_cast<double>(model.sequence) * width * static_cast<double>(model.layers);
+}
+
 }  // namespace strata::modules

@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "modules/config/graph_network_config.h"
+#include "modules/config/mixer_config.h"
+#include "modules/config/parameter_group.h"
 #include "modules/config/vision_transformer_config.h"
 
 namespace strata::modules {
@@ -92,10 +95,10 @@ struct TransformerConfig {
   }
 };
 
-// Each alternative has kItem, items_per_sample() and layers, and a check() of its own.
+// Each alternative has kItem, items_per_sample() and layers, and a check() and flops_per_item() of its own.
 struct ModelConfig {
-  std::variant<TransformerConfig, VisionTransformerConfig, GraphNetworkConfig> type = {};
-  static constexpr std::array<const char*, 3> kTypes = {"transformer", "vision_transformer", "graph_network"};
+  std::variant<TransformerConfig, VisionTransformerConfig, MixerConfig, GraphNetworkConfig> type = {};
+  static constexpr std::array<const char*, 4> kTypes = {"transformer", "vision_transformer", "mixer", "graph_network"};
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -105,5 +108,18 @@ struct ModelConfig {
 
 // Checks rules between fields. `checks` must stand at the section of the model.
 void check(const TransformerConfig& model, configs::Checks& checks);
+
+// FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
+// `groups` are the parameters that the model declares. For each item (kItem):
+//   token  6 x (elements of matrices, the head included, the embeddings not) + 6 x sequence x width x layers, which
+//          counts causal attention half
+//   image  6 x products of its tokens with matrices, and 12 x tokens^2 x width x layers if every patch attends to every
+//          patch
+//   node   6 x elements of matrices; sums over neighbors and the projection of sparse features are not counted
+double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups);
+
+inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups) {
+  return std::visit([&](const auto& config) { return flops_per_item(config, groups); }, model.type);
+}
 
 }  // namespace strata::modules

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parameters that are gathered together, in the order of their flat buffer.
+// Parameters that are gathered together, in the order of their declaration.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,16 @@ inline int64_t parameter_count(const std::vector<ParameterGroup>& groups) {
   int64_t sum = 0;
   for (const ParameterGroup& group : groups) sum += group.elements();
   return sum;
+}
+
+// Returns the elements of all matrices in the groups of a role.
+inline double elements_of_matrices(const std::vector<ParameterGroup>& groups, Role role) {
+  int64_t sum = 0;
+  for (const ParameterGroup& group : groups) {
+    if (group.role != role) continue;
+    for (const Parameter& parameter : group.parameters) sum += parameter.shape.size() == 2 ? parameter.elements() : 0;
+  }
+  return static_cast<double>(sum);
 }
 
 }  // namespace strata::modules

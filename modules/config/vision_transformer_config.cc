@@ -45,4 +45,12 @@ void check(const VisionTransformerConfig& model, configs::Checks& checks) {
   }
 }
 
+double flops_per_item(const VisionTransformerConfig& model, const std::vector<ParameterGroup>& groups) {
+  const auto tokens = static_cast<double>(model.tokens()), width = static_cast<double>(model.width);
+  const double embedding = static_cast<double>(model.patches() * model.channels * model.patch * model.patch) * width;
+  const double head = static_cast<double>(model.classes) * width;
+  const double matrices = tokens * elements_of_matrices(groups, Role::layer) + embedding + head;
+  return 6 * matrices + 12 * tokens * tokens * width * static_cast<double>(model.layers);
+}
+
 }  // namespace strata::modules

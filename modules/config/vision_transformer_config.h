@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "modules/config/image_sizes.h"
+#include "modules/config/parameter_group.h"
 
 namespace strata::modules {
 
@@ -95,5 +97,7 @@ struct VisionTransformerConfig {
 };
 
 void check(const VisionTransformerConfig& model, configs::Checks& checks);
+// See model_config.h.
+double flops_per_item(const VisionTransformerConfig& model, const std::vector<ParameterGroup>& groups);
 
 }  // namespace strata::modules

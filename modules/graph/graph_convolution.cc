@@ -14,8 +14,8 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
+#include "kernels/runtime/traced.h"
 #include "kernels/runtime/weight_gradient.h"
-#include "modules/config/graph_products.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of one head
 
@@ -28,12 +28,47 @@ using kernels::Activation;
 using kernels::deliver_weight_gradient;
 using kernels::Reduction;
 
+Reduction reduction_of(const GraphNetworkConfig& config) {
+  if (config.convolution != GraphConvolutionKind::sage) return Reduction::sum;
+  return config.reduction == SageReduction::mean ? Reduction::mean : Reduction::max;
+}
+
+// True if the product comes before the sum over neighbors, because outputs are narrower than inputs. The sum must be a
+// linear function of the neighbors, which gin and max are not.
+bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
+  const bool is_linear = config.convolution != GraphConvolutionKind::gin && reduction_of(config) != Reduction::max;
+  return is_linear && config.outputs_of(layer) < config.inputs_of(layer);
+}
+
+// The part of a layer that sums over neighbors or attends to them. Empty: the layer itself.
+const char* part_that_aggregates(GraphConvolutionKind convolution) {
+  if (convolution == GraphConvolutionKind::gin) return "";
+  return convolution == GraphConvolutionKind::gat ? "attention" : "neighbor";
+}
+
+// True if the layer multiplies what was aggregated before the first step. `gathered_once`: the features were aggregated
+// once, because the graph is the same in every step. gat multiplies first and aggregates afterwards, so it never does.
+bool takes_gathered_features(const GraphNetworkConfig& config, int64_t layer, bool gathered_once) {
+  return gathered_once && !config.is_activated(layer) && config.convolution != GraphConvolutionKind::gat;
+}
+
+// Width of one head of gat. The outputs of heads are concatenated; in the layer that gives classes they are averaged.
+int64_t outputs_of_head(const GraphNetworkConfig& config, int64_t layer) {
+  return config.gives_classes(layer) ? config.outputs_of(layer) : config.outputs_of(layer) / config.heads;
+}
+
+// Rounds the outputs up to whole vectors of 16 bytes, in which GPUs read rows.
+int64_t width_in_vectors(int64_t outputs, int64_t element_bytes) {
+  const int64_t width = 16 / element_bytes;
+  return (outputs + width - 1) / width * width;
+}
+
 // Pads the outputs of a weight or bias with zeros to vectors of 16 bytes, in which GPUs read rows. Without it, the sum
 // of 47 values of 16 bits over a graph takes three times as long as that of 48.
 Tensor in_vectors(const Tensor& weight) {
   const int64_t lacks = width_in_vectors(weight.size(0), weight.element_size()) - weight.size(0);
   const Tensor delivered = deliver_weight_gradient(weight);
-  if (lacks == 0 || weight.is_cpu()) return delivered;
+  if (lacks == 0 || kernels::on_cpu(weight)) return delivered;
   std::vector<int64_t> padding(static_cast<size_t>(2 * weight.dim()), 0);
   padding.back() = lacks;
   return at::constant_pad_nd(delivered, padding);

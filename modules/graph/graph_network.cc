@@ -13,8 +13,8 @@
 #include "modules/config/module_name.h"
 #include "modules/dropout.h"
 #include "modules/graph/graph_convolution.h"
-#include "modules/made_again.h"
 #include "modules/norm.h"
+#include "modules/rematerialize.h"
 
 namespace strata::modules {
 namespace {
@@ -41,11 +41,11 @@ class GraphLayer {
     if (!starts_with_relu_) return {convolve(sum), {}};
     const Tensor active = activated(normed, context);
     Tensor result;
-    if (context.find<MakeCheapAgain>() != nullptr) {
+    if (context.find<SelectiveRecompute>() != nullptr) {
       const auto again = [*this, context](const Tensor& source) {
         return activated(norm_ ? norm_->of_sum(source) : source, context);
       };
-      result = use_without_keeping({active, sum, again}, convolve);
+      result = use_rematerialized({active, sum, again}, convolve);
     } else {
       result = convolve(active);
     }
@@ -71,7 +71,7 @@ class GraphLayer {
   }
 
   bool starts_with_relu_, adds_input_;
-  // The parameters lie in this order in the layer's flat buffers.
+  // The order in which the parameters of the layer are declared, and initialized.
   std::optional<Norm> norm_;
   Dropout dropout_;
   kernels::Level activation_level_;

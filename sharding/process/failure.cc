@@ -172,7 +172,7 @@ bool report_failure(const Failure& failure) {
   return report_failure(path.substr(0, path.rfind('/')), failure);
 }
 
-void tell_failure(const Failure& failure) {
+void print_failure(const Failure& failure) {
   if (!report_failure(failure)) {
     if (failure.rank > 0 && !has_report()) std::this_thread::sleep_for(kBeforeOthersSpeak);
     if (has_report()) return;

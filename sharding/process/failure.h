@@ -37,7 +37,7 @@ void set_position(int64_t step, const char* phase);
 Failure failure_here(ExitCode code, const std::string& message, const std::string& hint = "");
 bool report_failure(const Failure& failure);
 // Reports the failure and prints it to stderr, unless another rank has already reported a failure.
-void tell_failure(const Failure& failure);
+void print_failure(const Failure& failure);
 
 // Installs handlers: SIGSEGV, SIGABRT, SIGFPE, SIGBUS and SIGILL print rank, step, phase and a backtrace and write
 // error.json before they end the process as usual. SIGXFSZ is ignored, so that a write beyond the limit returns EFBIG.

@@ -269,5 +269,22 @@ TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
   }
 }
 
+// A level is checked for the key of `kernels:`, which is the name of one of the ops that it covers.
+TEST(LevelMatrix, OpsOfOneKeyHaveTheSameLevels) {
+  using Levels = std::set<std::pair<Level, c10::DeviceType>>;
+  std::map<std::string, Levels> levels;
+  for (const LevelRow& row : level_matrix()) {
+    if (row.forward) levels[std::string(row.op)].emplace(row.level, row.device);
+  }
+  std::set<std::string> ops;
+  for (const OpProof& proof : op_proofs()) {
+    for (const OpShape& shape : proof.small_shapes) {
+      ops.emplace(shape.op());
+      EXPECT_EQ(levels.at(std::string(shape.op())), levels.at(std::string(shape.key()))) << shape.op();
+    }
+  }
+  EXPECT_EQ(ops.size(), levels.size());
+}
+
 }  // namespace
 }  // namespace strata::kernels

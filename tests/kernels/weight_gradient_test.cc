@@ -60,17 +60,15 @@ TEST_P(WeightGradients, FollowAStorageThatMoves) {
 INSTANTIATE_TEST_SUITE_P(Levels, WeightGradients, testing::Values(Level::aten, Level::torchscript),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-TEST(WeightGradientRegistry, ForgetsADeadWeight) {
-  Tensor weight = at::randn({2});
+TEST(WeightGradientTarget, IsOfTheWeightAlone) {
+  const Tensor weight = at::randn({2}).requires_grad_();
   route_weight_gradient(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
-  const auto* address = weight.unsafeGetTensorImpl();
-  weight.reset();
-  for (int i = 0; i < 100; ++i) {  // the registry's weak reference keeps the address from being reused
-    const Tensor other = at::randn({2});
-    EXPECT_NE(other.unsafeGetTensorImpl(), address);
+  EXPECT_TRUE(claim_weight_gradient(weight).into.defined());
+  for (const Tensor& other : {weight.detach(), weight.view({2}), weight.clone(), Tensor()}) {
     EXPECT_FALSE(claim_weight_gradient(other).into.defined());
   }
-  EXPECT_FALSE(claim_weight_gradient({}).into.defined());
+  unroute_weight_gradient(weight);
+  EXPECT_FALSE(claim_weight_gradient(weight).into.defined());
 }
 
 }  // namespace

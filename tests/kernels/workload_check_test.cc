@@ -122,18 +122,19 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   const LinearCrossEntropyShape head{.rows = 64, .inputs = 8, .classes = 16};
   EXPECT_EQ(head.text(), "64x8->16");
   EXPECT_EQ(head.forward_work(2).flops, 6.0 * 64 * 8 * 16);
-  const NeighborAggregateShape graph{.targets = 10, .width = 8, .edges = 40, .reduction = Reduction::max};
+  const NeighborAggregateShape graph{
+      .targets = 10, .sources = 10, .width = 8, .edges = 40, .reduction = Reduction::max};
   EXPECT_EQ(graph.text(), "10x8, 40 edges max");
   EXPECT_EQ(graph.forward_work(2).bytes, 2.0 * 10 * 8 * 2 + 40 * 4 + 10 * 8 + 10 * 8 * 4);
   EXPECT_EQ(graph.forward_work(2).flops, 2.0 * 40 * 8);
-  const NeighborAggregateShape sparse{.targets = 10, .width = 8, .edges = 40, .sources = 30, .weighted = true};
+  const NeighborAggregateShape sparse{.targets = 10, .sources = 30, .width = 8, .edges = 40, .weighted = true};
   EXPECT_EQ(sparse.text(), "10x8 from 30, 40 weighted edges sum");
   EXPECT_EQ(sparse.forward_work(2).bytes, (10.0 + 30) * 8 * 2 + 40 * (4 + 4) + 10 * 8);
-  const NeighborAttentionShape heads{.targets = 10, .heads = 2, .head_width = 8, .edges = 40, .sources = 30};
+  const NeighborAttentionShape heads{.targets = 10, .sources = 30, .heads = 2, .head_width = 8, .edges = 40};
   EXPECT_EQ(heads.text(), "10x2x8 from 30, 40 edges");
   EXPECT_EQ(heads.forward_work(2).bytes, (10.0 + 30) * 16 * 2 + 40 * 4 + 10 * 8 + (2 * 10 + 30) * 2 * 4);
   EXPECT_EQ(AdamwShape{.elements = 10}.forward_work(2).bytes, 280);
-  EXPECT_EQ(adamw_work(10, /*gradient=*/4, /*compute_copy=*/0).bytes, 280);
+  EXPECT_EQ(adamw_work(10, /*gradient_bytes=*/4, /*copy_bytes=*/0).bytes, 280);
 }
 
 }  // namespace

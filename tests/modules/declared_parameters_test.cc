@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "modules/config/flops.h"
+#include "modules/config/model_config.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::modules {
@@ -51,6 +51,29 @@ TransformerConfig quickstart() {
 
 VisionTransformerConfig vision(int64_t layers, int64_t width, int64_t heads) {
   return {.layers = layers, .width = width, .heads = heads, .image_size = 224, .patch = 16, .classes = 1000};
+}
+
+MixerConfig mixer(int64_t layers, int64_t width) {
+  return {.layers = layers, .width = width, .image_size = 224, .patch = 16, .classes = 1000};
+}
+
+TEST(DeclaredParameters, CountsOfMixersAreThoseOfTimm) {
+  EXPECT_EQ(parameter_count(groups_of(mixer(8, 512))), 18'528'264);   // mixer_s16_224
+  EXPECT_EQ(parameter_count(groups_of(mixer(12, 768))), 59'880'472);  // mixer_b16_224
+}
+
+// The paper has no FLOPs. By hand: 4 patches of 2 x 2 pixels, width 8, MLPs over 4 -> 3 -> 4 patches and 8 -> 16 -> 8
+// channels in one block.
+TEST(DeclaredParameters, FlopsOfAMixer) {
+  const MixerConfig small = {.layers = 1,
+                             .width = 8,
+                             .token_width = 3,
+                             .feed_forward = 16,
+                             .image_size = 4,
+                             .patch = 2,
+                             .channels = 1,
+                             .classes = 5};
+  EXPECT_EQ(flops_of(small), 6.0 * (4 * 4 * 8 + 8 * 2 * 4 * 3 + 4 * 2 * 8 * 16 + 8 * 5));
 }
 
 TEST(DeclaredParameters, CountsAreThoseOfTimm) {

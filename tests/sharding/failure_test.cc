@@ -95,7 +95,7 @@ TEST_F(FailureTest, EveryRankSaysWhatNoReportHoldsAndFollowersSayNothing) {
   const auto said_by = [](int rank) {
     set_report_rank(rank);
     testing::internal::CaptureStderr();
-    tell_failure(failure_here(ExitCode::data, "plan.yaml: cannot be opened"));
+    print_failure(failure_here(ExitCode::data, "plan.yaml: cannot be opened"));
     return testing::internal::GetCapturedStderr();
   };
   set_position(0, "start");

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "modules/image_models.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
-#include "modules/vision_transformer.h"
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/weights_folder.h"
 #include "trainer/config/load_config.h"
@@ -59,14 +59,15 @@ Results run(const modules::TransformerConfig& config, const trainer::TrainerConf
   return {model.logits(hidden), ids.narrow(1, 1, config.sequence).reshape({-1})};
 }
 
-Results run(const modules::VisionTransformerConfig& config, const trainer::TrainerConfig& all,
-            const Parameters& parameters, const std::string& images_path) {
+template <modules::TakesImages Model>
+Results run(const Model& config, const trainer::TrainerConfig& all, const Parameters& parameters,
+            const std::string& images_path) {
   modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
-  const modules::VisionTransformer model(config, modules::Scope(source, all.kernels));
-  const int64_t side = config.image_size;
-  const Tensor images = read_rows(images_path, config.channels * side * side, at::kFloat);
-  return {model(images.view({-1, config.channels, side, side}), {}),
-          at::arange(images.size(0), at::kLong).remainder(config.classes)};
+  const auto model = modules::make_image_model(all.model, modules::Scope(source, all.kernels));
+  const modules::ImageSizes sizes = config.image_sizes();
+  const Tensor images = read_rows(images_path, sizes.channels * sizes.size * sizes.size, at::kFloat);
+  return {(*model)(images.view({-1, sizes.channels, sizes.size, sizes.size}), {}),
+          at::arange(images.size(0), at::kLong).remainder(sizes.classes)};
 }
 
 template <class Model>

@@ -191,8 +191,10 @@ TEST(ShardedGradients, OfBothFamiliesAndAnUntiedHead) {
   expect_close(on_all_ranks({"model.tied=false"}), on_one_rank({"model.tied=false"}), kRounding);
 }
 
-TEST(ShardedGradients, OfVisionTransformers) {
-  expect_close(on_all_ranks(vision({"model.pooling=mean"})), on_one_rank(vision({"model.pooling=mean"})), kRounding);
+TEST(ShardedGradients, OfModelsOfImages) {
+  const std::string mixer = "{type: mixer, layers: 5, width: 8, image_size: 6, patch: 2, channels: 1, classes: 7}";
+  for (const std::string& model : {std::string("model.pooling=mean"), "model=" + mixer})
+    expect_close(on_all_ranks(vision({model})), on_one_rank(vision({model})), kRounding);
   const Result one = on_one_rank(vision({}));
   expect_close(on_all_ranks(vision({})), one, kRounding);
   expect_close(on_all_ranks(vision({"sharding.accumulate=full", "gradient_checkpointing=full"})), one, kRounding);

@@ -121,6 +121,12 @@ FAMILIES = {
         "optimizer.moving_average=0.8",
         "evaluation.tokens=0",
     ],
+    "mixer": [
+        "model={{type: mixer, layers: 3, width: 24, image_size: 6, patch: 2, channels: 1, classes: 4, dropout: 0.1}}",
+        "data={{type: idx, train_images: {data}/train.images, train_labels: {data}/train.labels,"
+        " validation_images: {data}/validation.images, validation_labels: {data}/validation.labels}}",
+        "evaluation.tokens=0",
+    ],
     "graph": [
         "model={{type: graph_network, convolution: sage, projection: sparse, features: 30, layers: 3, width: 24, classes: 4, norm: true, residual: true,"
         " dropout: 0.1}}",

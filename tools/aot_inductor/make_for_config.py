@@ -23,6 +23,10 @@ UNUSED = {
         "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
         "rms_norm/*", "rotary/*", "swiglu/*",
     ),
+    "mixer": (
+        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
+        "rms_norm/*", "rotary/*", "swiglu/*",
+    ),
     "graph_network": (
         "activation/*gelu*", "activation/*silu*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu*", "rms_norm/*", "rotary/*", "swiglu/*",
     ),
@@ -42,7 +46,11 @@ def widths_of_model(values):
     classes = number("model.classes")
     head_width = width // heads if heads else 0
     all_heads = heads + 2 * key_value_heads
-    return [
+    of_family = []
+    if values["model.type"] == "mixer":  # its MLPs over patches
+        patches = (number("model.image_size") // number("model.patch")) ** 2
+        of_family = [("linear/*gelu*", f"o={number('model.token_width') or width // 2}"), ("linear/bias_gradient", f"o={patches}")]
+    return of_family + [
         ("rms_norm/*", f"d={width}"),
         ("layer_norm/*", f"d={width}"),
         ("embedding/*", f"d={width}"),
@@ -71,7 +79,7 @@ def needed(formulas, values, architecture, version, ops="all"):
     """Returns the requests for make_packages.py by their keys."""
     dtypes = set(values["precision.compute"].split(","))  # compute dtypes of all parameter groups
     gradients = dtypes | {values["precision.reduce"], "float32"}
-    unused = UNUSED.get(values.get("model.family") or values.get("model.type"), ())
+    unused = UNUSED[values.get("model.family") or values["model.type"]]
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]

@@ -18,8 +18,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/load_config.h"
-#include "trainer/levels/used_shapes.h"
-#include "trainer/tasks/task_powers.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata::tools {
 namespace {
@@ -50,9 +49,9 @@ ExitCode bench(const Options& options) {
       shapes.insert(shapes.end(), common.begin(), common.end());
     }
   } else {
-    const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
-    for (const trainer::UsedShape& used : trainer::used_shapes(config, graph_sizes(config)))
-      shapes.push_back(used.shape);
+    trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
+    config.run.device = device.is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+    for (const trainer::UsedShape& used : trainer::used_shapes(config)) shapes.push_back(used.shape);
     if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
   }
   if (dtypes.empty()) dtypes = {"bf16"};

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/checked_file.h"
@@ -25,9 +26,8 @@
 #include "tools/bench/report.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/levels/kernel_plan.h"
-#include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/load_run_config.h"
-#include "trainer/tasks/task_powers.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata::tools {
 namespace {
@@ -118,10 +118,14 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
 
 // Returns the shapes of the model with head and loss as two ops, and with both fused into one op. The two are equal if
 // fusion is impossible or the user set a level for the head.
-std::array<std::vector<UsedShape>, 2> ways_to_compute(const trainer::TrainerConfig& config) {
-  const trainer::GraphSizes graph = graph_sizes(config);
-  const bool can_be_one = !modules::has_line_for_head(config.kernels);
-  return {used_shapes(config, graph, /*head_and_loss_are_one=*/false), used_shapes(config, graph, can_be_one)};
+std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
+  std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
+  head_and_loss.reset();
+  const std::vector<UsedShape> as_two = trainer::used_shapes(config);
+  const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
+  if (!has_head || modules::has_line_for_head(config.kernels)) return {as_two, as_two};
+  head_and_loss = Level::aten;
+  return {as_two, trainer::used_shapes(config)};
 }
 
 // Times each shape once and caches the result.
@@ -138,7 +142,7 @@ class Stopwatch {
     std::vector<PlanRow>& rows = timed_.emplace_back(used.shape, std::vector<PlanRow>()).second;
     measure(used.shape, dtype_, device_, levels_of(used.shape.op(), device_), [&](const Measurement& measurement) {
       for (const Row& row : rows_of(measurement, roofline_)) std::fprintf(stderr, "%s\n", line_of(row).c_str());
-      rows.push_back(plan_row(measurement, used.uses()));
+      rows.push_back(plan_row(measurement, used.calls));
     });
     return rows;
   }
@@ -160,10 +164,12 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   Stopwatch stopwatch(config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16, device);
   std::optional<Choice> chosen;
   std::string impossible;
-  for (const std::vector<UsedShape>& way : ways_to_compute(config)) {
+  trainer::TrainerConfig here = config;
+  here.run.device = device.is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  for (const std::vector<UsedShape>& way : ways_to_compute(here)) {
     Totals totals;
     for (const UsedShape& used : way) {
-      for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.uses());
+      for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.calls);
     }
     const Choice best = totals.best();
     if (!best.impossible.empty()) {

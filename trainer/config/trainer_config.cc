@@ -33,7 +33,7 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) ||
       shares_samples(config.model, config.data))
     return;
-  const int64_t at_once = config.samples_at_once();
+  const int64_t at_once = config.global_micro_batch();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
   const bool some = config.batch % config.run.ranks == 0;  // true: another micro_batch would fit
@@ -227,7 +227,9 @@ void check_device(sharding::DeviceWish device, CudaGraph cuda_graph, const shard
 
 }  // namespace
 
-int64_t TrainerConfig::samples_at_once() const { return micro_batch * (shares_samples(model, data) ? 1 : run.ranks); }
+int64_t TrainerConfig::global_micro_batch() const {
+  return micro_batch * (shares_samples(model, data) ? 1 : run.ranks);
+}
 
 void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);

@@ -136,9 +136,9 @@ struct TrainerConfig {
   FaultConfig fault = {};
 
   // Returns the samples of one micro-batch over all ranks.
-  int64_t samples_at_once() const;
+  int64_t global_micro_batch() const;
   // Returns the number of micro-batches per step and rank.
-  int64_t micro_batches() const { return batch / samples_at_once(); }
+  int64_t micro_batches() const { return batch / global_micro_batch(); }
 
   template <class Fields>
   void describe(Fields& fields) {

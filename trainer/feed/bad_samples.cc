@@ -8,7 +8,7 @@
 
 namespace strata::trainer {
 
-void BadSamples::tell_new_ones(const std::function<void(const std::string& line)>& tell) {
+void BadSamples::report_new(const std::function<void(const std::string& line)>& tell) {
   const auto limit = task_ != nullptr ? task_->bad_sample_limit() : std::nullopt;
   if (!limit) return;
   std::string found;

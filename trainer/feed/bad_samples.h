@@ -20,7 +20,7 @@ class BadSamples {
 
   // Reports the samples that were found since the last call. Throws Error (data) if there are more than the run allows.
   // Collective.
-  void tell_new_ones(const std::function<void(const std::string& line)>& tell);
+  void report_new(const std::function<void(const std::string& line)>& tell);
 
  private:
   const FindsBadSamples* task_;

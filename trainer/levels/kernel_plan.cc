@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <set>
+#include <string_view>
 #include <variant>
 
 #include "base/digest.h"
@@ -10,7 +11,6 @@
 #include "configs/document.h"
 #include "configs/reader.h"
 #include "modules/config/kernel_selection.h"
-#include "trainer/levels/used_shapes.h"
 
 namespace strata::trainer {
 namespace {
@@ -76,13 +76,6 @@ std::string command_for_plan(const LoadedConfig& loaded) {
     if (matters && used.insert(place.source->name).second) command += " " + for_a_shell(place.source->name);
   }
   return command;
-}
-
-// The keys of `kernels:` that choose what the model computes.
-std::set<std::string> used_keys(const TrainerConfig& config) {
-  std::set<std::string> keys;
-  for (const auto& [op, key] : used_ops(config)) keys.insert(key);
-  return keys;
 }
 
 [[noreturn]] void refuse(const std::string& sentence, const LoadedConfig& loaded) {
@@ -155,11 +148,17 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
     level = best;
     loaded.places["kernels." + std::string(op)] = {source, 1, 1};
   });
-  const std::set<std::string> used = used_keys(loaded.config);
+  kernels.planned = true;
+}
+
+void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules) {
+  modules::KernelsConfig kernels = loaded.config.kernels;
+  if (!kernels.planned) return;
+  std::set<std::string_view> used;
+  for (const modules::Module& module : modules) used.insert(module.ops.begin(), module.ops.end());
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, loaded);
   });
-  kernels.planned = true;
 }
 
 }  // namespace strata::trainer

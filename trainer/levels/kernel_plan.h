@@ -69,8 +69,12 @@ struct PlanReader {
 };
 
 // Where `kernels.default` is best: the levels of its plan for every op that no line names, with the plan as their
-// origin. Lines for layers and modules stand above it as above any level for all. Refuses a missing plan, one without a
-// level of an op of the model, and one of another device, LibTorch, kernels or model, naming both.
+// origin. Lines for layers and modules stand above it as above any level for all. Refuses a missing plan, and one of
+// another device, LibTorch, kernels or model, naming both.
 void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
+
+// Refuses a plan that was applied and has no level of an op of the model. `modules` are those of declared_model() with
+// the plan, which decides whether head and loss are one op.
+void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer

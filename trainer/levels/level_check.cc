@@ -3,7 +3,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,7 +11,6 @@
 
 #include "kernels/levels.h"
 #include "modules/config/kernel_selection.h"
-#include "trainer/levels/used_shapes.h"
 
 namespace strata::trainer {
 namespace {
@@ -41,23 +39,18 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
-  const auto look_at = [&](const std::string& op, std::string_view key, const std::string& module) {
+  const auto look_at = [&](std::string_view key, const std::string& module) {
     const auto [path, level] = chosen(loaded.config.kernels, module, key);
-    if (!seen.emplace(path, op).second || refused.contains(path)) return;
+    if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
-      kernels::require_level(path, op, level, device);
+      kernels::require_level(path, key, level, device);
     } catch (const c10::Error& error) {
       refused.insert(path);
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
     }
   };
-  const std::map<std::string, std::string> ops = used_ops(loaded.config);
   for (const modules::Module& module : modules) {
-    for (const std::string_view key : module.ops) {
-      for (const auto& [op, key_of_op] : ops) {
-        if (key_of_op == key) look_at(op, key, module.name);
-      }
-    }
+    for (const std::string_view key : module.ops) look_at(key, module.name);
   }
   errors.throw_if_any();
 }

@@ -125,6 +125,7 @@ void Attribution::read_user_scope(int64_t scope, Origin& origin) const {
       if (read_collective(name.substr(kWaitFor.size()), origin)) origin.level = kWait;
     } else if (!read_collective(name, origin)) {
       read_call(name, origin);
+      origin.work = tree_[scope].work;
     }
   }
 }
@@ -144,6 +145,7 @@ void Attribution::read_backward(const Scope& scope, Origin& origin) const {
   read_call(tree_[call->second].name, origin);
   origin.backward = true;
   origin.call = call->second;
+  origin.work = tree_[call->second].work_of_backward;
 }
 
 }  // namespace strata::trainer::profile

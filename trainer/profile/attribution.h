@@ -15,13 +15,14 @@
 namespace strata::trainer::profile {
 
 struct Origin {
-  int64_t step = -1;       // -1 between steps
-  int64_t layer = -1;      // -1 outside of all layers
-  std::string phase = {};  // data, forward, backward, optimizer
-  std::string op = {};     // "linear", "all_gather"; without a level, LibTorch's name: "aten::add_"
-  std::string level = {};  // empty if it is not an op of Strata
-  bool backward = false;   // true for the op's gradient; a recomputed forward has false and the phase backward
-  int64_t call = -1;       // equal for all work of one call of the op
+  int64_t step = -1;        // -1 between steps
+  int64_t layer = -1;       // -1 outside of all layers
+  std::string phase = {};   // data, forward, backward, optimizer
+  std::string op = {};      // "linear", "all_gather"; without a level, LibTorch's name: "aten::add_"
+  std::string level = {};   // empty if it is not an op of Strata
+  bool backward = false;    // true for the op's gradient; a recomputed forward has false and the phase backward
+  int64_t call = -1;        // equal for all work of one call of the op
+  kernels::Work work = {};  // the minimal work of this call; 0 where it is unknown
 };
 
 inline constexpr const char* kCollective = "collective";  // the level of all_gather, reduce_scatter, ...

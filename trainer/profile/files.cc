@@ -61,8 +61,7 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
                      {"difference", or_null(!step.difference.empty(), step.difference)}}) +
             "\n";
     for (const auto& [key, total] : summary_of(step)) {
-      const LeastWork all = device.work_of_calls ? device.work_of_calls(key, total.calls) : LeastWork{};
-      const double share = roofline_share(all, device.peaks, total.nanoseconds);
+      const double share = roofline_share(total.work, device.peaks, total.nanoseconds);
       Json kernels = Json::array();
       for (const auto& [name, kernel] : total.kernels) {
         kernels.push_back(
@@ -77,8 +76,8 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
                        {"level", or_null(!key.level.empty(), key.level)},
                        {"calls", total.calls},
                        {"milliseconds", milliseconds(total.nanoseconds)},
-                       {"bytes", or_null(all.bytes > 0, all.bytes)},
-                       {"flops", or_null(all.flops > 0, all.flops)},
+                       {"bytes", or_null(total.work.bytes > 0, total.work.bytes)},
+                       {"flops", or_null(total.work.flops > 0, total.work.flops)},
                        {"roofline", or_null(share > 0, share)},
                        {"kernels", std::move(kernels)}}) +
               "\n";

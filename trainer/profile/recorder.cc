@@ -4,8 +4,12 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <utility>
+
+#include "kernels/runtime/call.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -74,11 +78,14 @@ void Recorder::start() {
     ranges_ = at::addThreadLocalCallback(
         at::RecordFunctionCallback(push_range, pop_range).scopes({at::RecordScope::USER_SCOPE}));
   }
+  calls_.clear();
+  observed_.emplace(static_cast<kernels::CallObserver&>(*this));
   recording_ = true;
 }
 
 Trace Recorder::stop() {
   recording_ = false;
+  observed_.reset();
   if (ranges_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(ranges_);
   ranges_ = at::INVALID_CALLBACK_HANDLE;
   const auto result = torch::autograd::profiler::disableProfiler();
@@ -98,7 +105,33 @@ Trace Recorder::stop() {
                               static_cast<int64_t>(event.fwdThreadId())});
     }
   }
+  add_work_to(trace.scopes);
   return trace;
+}
+
+void Recorder::call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) {
+  const auto bytes = static_cast<double>(c10::elementSize(dtype));
+  const kernels::Work of_backward = shape.backward_work(bytes);
+  const std::string name = kernels::scope_name(shape.op(), level, backward ? kernels::kBackward : "");
+  calls_[name].push_back(backward ? WorkOfCall{of_backward, {}} : WorkOfCall{shape.forward_work(bytes), of_backward});
+}
+
+// The calls of a name start in the order in which they were reported. If the counts differ, some calls began or ended
+// outside of the recording or in threads that are not recorded, and the work of this name is left unknown.
+void Recorder::add_work_to(std::vector<Scope>& scopes) {
+  std::map<std::string, std::vector<Scope*>> by_name;
+  for (Scope& scope : scopes) {
+    if (scope.kind == Scope::Kind::user && calls_.contains(scope.name)) by_name[scope.name].push_back(&scope);
+  }
+  for (auto& [name, of_name] : by_name) {
+    const std::vector<WorkOfCall>& calls = calls_.at(name);
+    if (calls.size() != of_name.size()) continue;
+    std::ranges::stable_sort(of_name, {}, &Scope::start);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      of_name[i]->work = calls[i].work;
+      of_name[i]->work_of_backward = calls[i].of_backward;
+    }
+  }
 }
 
 }  // namespace strata::trainer::profile

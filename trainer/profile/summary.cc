@@ -26,7 +26,11 @@ Summary summary_of(const Step& step) {
     const OpKey key{origin.layer, origin.phase, origin.op, origin.level, origin.backward};
     OpTotal& total = summary[key];
     // Activities that belong to no call of an op are counted one by one.
-    if (origin.call < 0 || calls.insert({key, origin.call}).second) ++total.calls;
+    if (origin.call < 0 || calls.insert({key, origin.call}).second) {
+      ++total.calls;
+      total.work.bytes += origin.work.bytes;
+      total.work.flops += origin.work.flops;
+    }
     total.nanoseconds += activity.own;
     KernelTotal& kernel = total.kernels[activity.name];
     ++kernel.calls;
@@ -35,7 +39,7 @@ Summary summary_of(const Step& step) {
   return summary;
 }
 
-double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds) {
+double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds) {
   if (nanoseconds <= 0 || peaks.bytes <= 0 || peaks.flops <= 0) return 0;
   return std::max(work.bytes / peaks.bytes, work.flops / peaks.flops) / (1e-9 * static_cast<double>(nanoseconds));
 }

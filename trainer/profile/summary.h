@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The time of each op of each layer, summed over calls and steps, and its least work.
+// The time of each op of each layer, summed over calls and steps, and their minimal work.
 #pragma once
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,14 +24,9 @@ struct KernelTotal {
   int64_t calls = 0, nanoseconds = 0;
 };
 
-// The least bytes and FLOPs of an op; 0 means unknown.
-struct LeastWork {
-  double bytes = 0, flops = 0;
-};
-
 struct OpTotal {
   int64_t calls = 0, nanoseconds = 0;
-  LeastWork work = {};  // set where it is known, but not by summary_of
+  kernels::Work work = {};  // the minimal work of the calls together; 0 means unknown
   std::map<std::string, KernelTotal> kernels;
   void add(const OpTotal& other);
 };
@@ -40,11 +34,7 @@ struct OpTotal {
 using Summary = std::map<OpKey, OpTotal>;
 Summary summary_of(const Step& step);
 
-// Returns the least work of the `calls` of an op in one step. If an op is called at several shapes, each call counts as
-// their mean.
-using WorkOfCalls = std::function<LeastWork(const OpKey& key, int64_t calls)>;
-
 // Returns the share of the roofline that `nanoseconds` reach; 0 means unknown.
-double roofline_share(const LeastWork& work, const Peaks& peaks, int64_t nanoseconds);
+double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds);
 
 }  // namespace strata::trainer::profile

@@ -33,10 +33,7 @@ class Table {
  public:
   Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device), times_(mean_of(steps)) {
     for (const Step& step : steps) {
-      for (auto& [key, total] : summary_of(step)) {
-        if (device.work_of_calls) total.work = device.work_of_calls(key, total.calls);
-        all_[key].add(total);
-      }
+      for (const auto& [key, total] : summary_of(step)) all_[key].add(total);
     }
   }
 
@@ -103,7 +100,7 @@ class Table {
   void ops() {
     struct Row {
       int64_t calls = 0, nanoseconds = 0, kernels = 0;
-      LeastWork work;
+      kernels::Work work;
     };
     std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
     for (const auto& [key, total] : all_) {

@@ -15,8 +15,7 @@ struct Device {
   std::string name;  // "NVIDIA H200", "cpu"
   int rank = 0, ranks = 1;
   Peaks peaks = {};
-  WorkOfCalls work_of_calls = {};  // empty if the work is unknown
-  bool one_group = true;           // true if all ranks take part in every collective
+  bool one_group = true;  // true if all ranks take part in every collective
 };
 
 // Returns means over the steps: the time of each part, op and layer, and the longest kernels.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/op_shape.h"
+
 namespace strata::trainer::profile {
 
 // A time interval on a host thread: "step 12", "forward", "layer 3", "linear/cuda", "aten::mm", "MmBackward0".
@@ -20,6 +22,8 @@ struct Scope {
   // the thread that created the node. A function has the number of the next node that its own thread will create, or
   // -1.
   int64_t node = -1, thread_number = 0, node_thread_number = 0;
+  // The minimal work of the call of an op that this scope is, and of the backward of this call by autograd.
+  kernels::Work work = {}, work_of_backward = {};
 };
 
 // A call of the CUDA driver or runtime by which a host thread gave work to the device or waited for it.

@@ -11,7 +11,7 @@
 namespace strata::trainer {
 
 struct DeclaredModel {
-  std::vector<modules::ParameterGroup> groups;  // parameters are in the order of their flat buffer
+  std::vector<modules::ParameterGroup> groups;  // parameters are in the order of their declaration
   std::vector<modules::Module> modules;         // outside_of_modules() first
 };
 

@@ -26,9 +26,6 @@ class GraphClassification : public GraphTask {
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  GraphSizes graph_sizes() const override {
-    return sizes_of(training_batch(0, settings_.micro_batch).as<GraphBatch>());
-  }
 
  private:
   int64_t nodes_in(const Tensor& graphs) const;

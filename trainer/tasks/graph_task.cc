@@ -31,11 +31,6 @@ void check_features(const GraphData& graph, const modules::GraphNetworkConfig& m
   }
 }
 
-MatrixSize size_of(const modules::WeightedGraph& matrix) {
-  if (!matrix.graph.by_target.neighbors.defined()) return {};
-  return {matrix.graph.targets, matrix.graph.sources, matrix.graph.edges(), matrix.edge_weight.defined()};
-}
-
 }  // namespace
 
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
@@ -52,14 +47,6 @@ GraphTask::GraphTask(const modules::GraphNetworkConfig& model, const GraphData& 
 void GraphTask::build_model(const modules::Scope& scope, at::Device /*device*/) {
   model_ = std::make_unique<modules::GraphNetwork>(model_config_, scope, settings_.use.features_are_gathered_once);
   loss_level_ = scope.level("cross_entropy");
-}
-
-GraphSizes GraphTask::sizes_of(const GraphBatch& batch) {
-  GraphSizes sizes;
-  sizes.nodes = batch.inputs.size(0);
-  sizes.features = size_of(batch.graph->features), sizes.pooling = size_of(batch.graph->pooling);
-  for (const modules::WeightedGraph& layer : batch.graph->layers) sizes.layers.push_back(size_of(layer));
-  return sizes;
 }
 
 Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count) const {

@@ -9,7 +9,6 @@
 #include "trainer/data/graphs/graph_data.h"
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
-#include "trainer/tasks/task_powers.h"
 #include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
@@ -17,7 +16,7 @@ namespace strata::trainer {
 // Returns the rows as a graph on the CPU.
 modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 
-class GraphTask : public Task, public HasGraphSizes {
+class GraphTask : public Task {
  public:
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
@@ -27,9 +26,6 @@ class GraphTask : public Task, public HasGraphSizes {
  protected:
   // Throws Error (data) if the graph is damaged or does not fit the model.
   GraphTask(const modules::GraphNetworkConfig& model, const GraphData& graph, const TaskSettings& settings);
-
-  // Returns the sizes of a batch that has a graph of its own.
-  static GraphSizes sizes_of(const GraphBatch& batch);
 
   // Returns `count` of the items, from `first_sample` on, in an endless random order. Every item occurs once in an
   // epoch.

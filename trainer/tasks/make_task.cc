@@ -14,7 +14,6 @@
 #include "trainer/tasks/node_classification.h"
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
-#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -71,9 +70,7 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Grap
 
 TaskSettings settings_of(const TrainerConfig& config) {
   return {.seed = static_cast<uint64_t>(config.run.seed),
-          .ranks = config.run.ranks,
           .batch = config.batch,
-          .micro_batch = config.micro_batch,
           .use = module_use(config),
           .precision = config.precision};
 }
@@ -101,16 +98,13 @@ std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config) {
     } else if constexpr (modules::TakesImages<Model>) {
       return std::make_unique<ImageClassification>(config.model, model.image_sizes(), config.data, ImageSets(),
                                                    settings);
+    } else {
+      static_assert(std::same_as<Model, modules::GraphNetworkConfig>, "say which task a new kind of model has");
+      const auto* random = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
+      return random != nullptr && random->edges <= kMostEdges ? make_task(config) : nullptr;
     }
-    const auto* random = std::get_if<SyntheticGraphDataConfig>(&config.data.type);
-    return random != nullptr && random->edges <= kMostEdges ? make_task(config) : nullptr;
   };
   return std::visit(make, config.model.type);
-}
-
-GraphSizes graph_sizes(const TrainerConfig& config) {
-  if (!std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) return {};
-  return graph_sizes_of(*make_task(config));
 }
 
 }  // namespace strata::trainer

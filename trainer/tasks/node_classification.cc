@@ -38,7 +38,7 @@ NodeClassification::NodeClassification(const modules::GraphNetworkConfig& model,
 
 void NodeClassification::build_model(const modules::Scope& scope, at::Device device) {
   GraphTask::build_model(scope, device);
-  part_ = part_of_rank(world_->rank(), world_->size());
+  part_ = part_of(rows_for(model_config_, graph_), ranges_of_ranks(order_, world_->size()), world_->rank());
   auto step = std::make_shared<modules::GraphStep>();
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));
@@ -63,24 +63,6 @@ void NodeClassification::build_model(const modules::Scope& scope, at::Device dev
   train_targets_ = targets_of(graph_.train).to(device);
   validation_targets_ = targets_of(graph_.validation).to(device);
   if (graph_.test.defined()) test_targets_ = targets_of(graph_.test).to(device);
-}
-
-GraphSizes NodeClassification::graph_sizes() const {
-  if (sampler_) return sizes_of(sampled_batch(0, settings_.micro_batch).as<GraphBatch>());
-  const GraphPart part = model_ ? part_ : part_of_rank(0, settings_.ranks);
-  const int64_t own = part.nodes(), sources = own + part.halo.size(0);
-  GraphSizes sizes;
-  sizes.nodes = model_config_.has_projection() ? own : sources;
-  sizes.layers = {{own, sources, part.rows.columns.size(0), part.rows.values.defined()}};
-  if (graph_.is_sparse()) {
-    const int64_t entries = rows_between(graph_.sparse_features, part.begin, part.end).columns.size(0);
-    sizes.features = {own, graph_.features, entries, /*weighted=*/true};
-  }
-  return sizes;
-}
-
-GraphPart NodeClassification::part_of_rank(int64_t rank, int64_t ranks) const {
-  return part_of(rows_for(model_config_, graph_), ranges_of_ranks(order_, ranks), rank);
 }
 
 MicroBatch NodeClassification::training_batch(int64_t first_sample, int64_t count) const {

@@ -9,6 +9,7 @@
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/neighbor_sampler.h"
 #include "trainer/tasks/graph_task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -35,10 +36,8 @@ class NodeClassification : public GraphTask, public SharesSamples {
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
-  GraphSizes graph_sizes() const override;
 
  private:
-  GraphPart part_of_rank(int64_t rank, int64_t ranks) const;
   MicroBatch sampled_batch(int64_t first_sample, int64_t count) const;
   Tensor targets_of(const Tensor& split) const;
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "sharding/communication/communicator.h"
-#include "trainer/data/graphs/graph_sizes.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -35,25 +34,9 @@ class FindsBadSamples {
   virtual std::optional<Limit> bad_sample_limit() const = 0;
 };
 
-// The samples are graphs or nodes of a graph.
-class HasGraphSizes {
- public:
-  virtual ~HasGraphSizes() = default;
-  // Returns the sizes of a training step on one rank. It may be called before build_model.
-  virtual GraphSizes graph_sizes() const = 0;
-};
-
 // Tells the task of its communicator if the task shares samples.
 inline void share_samples(Task& task, sharding::Communicator& world) {
   if (auto* shares = dynamic_cast<SharesSamples*>(&task)) shares->share_samples(world);
 }
-
-// Returns empty sizes if the task is not one on graphs.
-inline GraphSizes graph_sizes_of(const Task& task) {
-  const auto* graphs = dynamic_cast<const HasGraphSizes*>(&task);
-  return graphs != nullptr ? graphs->graph_sizes() : GraphSizes{};
-}
-// Reads the graphs of a configuration and returns their sizes. They are empty unless the model is a graph network.
-GraphSizes graph_sizes(const TrainerConfig& config);
 
 }  // namespace strata::trainer

@@ -11,9 +11,7 @@ namespace strata::trainer {
 
 struct TaskSettings {
   uint64_t seed = 1;
-  int64_t ranks = 1;
   int64_t batch = 0;            // samples per step, over all ranks
-  int64_t micro_batch = 0;      // samples per rank and forward
   modules::ModuleUse use = {};  // ops that the run fuses, or leaves to the task
   PrecisionConfig precision = {};
 };

@@ -5,13 +5,19 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "kernels/adamw/adamw_shape.h"
+#include "kernels/global_norm/global_norm_shape.h"
+#include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/traced.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
+#include "trainer/config/graph_data.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 
@@ -73,6 +79,42 @@ class Watch {
   StepTrace& trace_;
 };
 
+// Counts the calls of each shape.
+class Shapes : public kernels::CallObserver {
+ public:
+  explicit Shapes(std::vector<UsedShape>& all) : all_(all) {}
+
+  void call(const kernels::OpShape& shape, Level, bool backward, at::ScalarType) override {
+    if (!backward) add(shape);
+  }
+  void add(kernels::OpShape shape) {
+    const auto same = std::ranges::find(all_, shape, &UsedShape::shape);
+    if (same == all_.end()) {
+      all_.push_back({std::move(shape)});
+    } else {
+      ++same->calls;
+    }
+  }
+
+ private:
+  std::vector<UsedShape>& all_;
+};
+
+// Adds the updates of a step: the norm of all gradients of a type, and the two parts of each group, with and without
+// weight decay (trainer/step.cc, trainer/optimizer.cc).
+void add_updates(const ShardedModel& model, Shapes& shapes) {
+  std::map<at::ScalarType, int64_t> gradients;
+  for (sharding::ShardedParameterGroup* group : model.groups()) {
+    const int64_t elements = group->master().numel();
+    const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
+    for (const int64_t part : {decayed, elements - decayed}) {
+      if (part > 0) shapes.add(kernels::AdamwShape{.elements = part});
+    }
+    gradients[group->gradient().scalar_type()] += elements;
+  }
+  for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements});
+}
+
 // True if an op of the run may be at level torchscript.
 bool uses_torchscript(const TrainerConfig& config) {
   const auto names = [](modules::OpLevels levels) {
@@ -99,11 +141,15 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
 
   SilentCommunicator world(rank, static_cast<int>(config.run.ranks), at::kMeta);
   const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding);
+  Shapes shapes(trace.shapes);
+  std::optional<kernels::ObservedCalls> gathers_once;  // sums of features that are the same in every step
+  if (shares_samples(config.model, config.data)) gathers_once.emplace(shapes);
   ShardedModel model(
       config, task, mesh,
       {.device = at::kMeta,
        .around = [&](int64_t index, modules::Layer layer) { return watch.around(index, std::move(layer)); },
        .initialized = false});
+  gathers_once.reset();
   trace.task = model.bytes_of_task();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
@@ -115,18 +161,22 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
   const int64_t standing = tracing.now();
+  // The second micro-batch adds to the gradients of the first. Later ones take no more.
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
-  // TorchScript observes the first call of a function and keeps other tensors then.
+  // Only the first forward is observed. Later ones are the same, and a backward may recompute it.
+  bool is_first = true;
+  const auto enter = [&](Phase phase) -> std::unique_ptr<kernels::ObservedCalls> {
+    if (phase != Phase::forward) return nullptr;
+    tracing.enter("the embedding");
+    return std::exchange(is_first, false) ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
+  };
+  // TorchScript profiles the first call of a function and saves other tensors in it, so the second round counts.
   for (int round = 0; round < (uses_torchscript(config) ? 2 : 1); ++round) {
     tracing.forget_most();
-    accumulate_gradients(
-        task, model, batches, scale, dropout_key,
-        [&](Phase phase) {
-          if (phase == Phase::forward) tracing.enter("the embedding");
-          return 0;
-        },
-        [&] { tracing.enter("the sum over replicas"); });
+    accumulate_gradients(task, model, batches, scale, dropout_key, enter,
+                         [&] { tracing.enter("the sum over replicas"); });
   }
+  add_updates(model, shapes);
   trace.kept -= standing;
   trace.most = tracing.most() - standing;
   trace.moment = tracing.moment();
@@ -137,6 +187,17 @@ std::optional<StepTrace> trace_step(const TrainerConfig& config) {
   const std::unique_ptr<Task> task = make_task_without_data(config);
   if (!task) return std::nullopt;
   return trace_step(config, *task);
+}
+
+std::vector<UsedShape> used_shapes(const TrainerConfig& given) {
+  // At level aten each op runs at every shape and type. Of the levels, shapes depend on that of head and loss alone.
+  TrainerConfig config = given;
+  config.kernels = {};
+  config.kernels.default_level = Level::aten;
+  if (given.kernels.levels.linear_cross_entropy) config.kernels.levels.linear_cross_entropy = Level::aten;
+  const std::unique_ptr<Task> without_data = make_task_without_data(config);
+  const std::unique_ptr<Task> task = without_data ? nullptr : make_task(config);
+  return trace_step(config, without_data ? *without_data : *task).shapes;
 }
 
 }  // namespace strata::trainer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step takes besides parameters and optimizer, found by running it on tensors without values.
+// What a step takes besides parameters and optimizer, and the shapes of its ops, found by running it on tensors without
+// values.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/op_shape.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 
-// Bytes of one rank.
+// An op at a shape, and the number of its calls.
+struct UsedShape {
+  kernels::OpShape shape;
+  int64_t calls = 1;
+};
+
+// Sizes in bytes, of one rank.
 struct StepTrace {
   int64_t task = 0;             // what the task keeps on the device: graphs, features, targets, rotary tables
   int64_t batches = 0;          // inputs and targets; on GPUs two stages of the feed and what the step reads
@@ -21,6 +29,9 @@ struct StepTrace {
   int64_t kept = 0;             // by all layers when the loss begins
   int64_t most = 0;             // activations, gradients and what ops need while they run, at most at once
   std::string moment;           // when that is: "the loss", "the backward of layer 11"
+  // What a whole graph computes once, the forward calls of one micro-batch without recomputation, in the order of the
+  // first calls, and the updates of one step.
+  std::vector<UsedShape> shapes;
 };
 
 // Runs the forward and the backward of a step of a rank on tensors of device meta, through the code that trains:
@@ -32,5 +43,8 @@ StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);
+
+// The shapes of a trace. The data are read where the sizes of batches are known from them alone.
+std::vector<UsedShape> used_shapes(const TrainerConfig& config);
 
 }  // namespace strata::trainer

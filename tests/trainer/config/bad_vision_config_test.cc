@@ -41,6 +41,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "model: {type: vision_transformer, size: vit_base_patch16_224, channels: 1, classes: 9, patch: 15}",
                 "run.yaml:5:88: model.patch: image_size 224 is not a multiple of patch 15; the nearest that divide it "
                 "are 14 and 16"},
+        BadLine{
+            "patch_of_a_mixer", kModel,
+            "model: {type: mixer, layers: 2, width: 8, image_size: 28, patch: 8, channels: 1, classes: 10}",
+            "run.yaml:5:59: model.patch: image_size 28 is not a multiple of patch 8; the nearest that divide it are "
+            "7 and 14"},
         BadLine{"no_width", kModel, kSizes + ", heads: 4}",
                 "run.yaml:5:1: model.width: expected a number above 0, because size custom names none, got none"},
         BadLine{"unknown_size", kModel,

@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "modules/config/kernel_selection.h"
 #include "tests/trainer/config/config_texts.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -47,6 +48,7 @@ class Plans : public testing::Test {
     LoadedConfig loaded = config("{default: best, plan: " + path_ + "}");
     try {
       apply_kernel_plan(loaded, here);
+      require_complete_plan(loaded, declared_model(loaded.config).modules);
     } catch (const Error& error) {
       return error.what();
     }
@@ -88,6 +90,7 @@ TEST_F(Plans, NeedNoLevelOfWhatTheModelDoesNotCompute) {
   write(plan);
   LoadedConfig loaded = config("{default: best, plan: " + path_ + "}");
   apply_kernel_plan(loaded, kHere);
+  require_complete_plan(loaded, declared_model(loaded.config).modules);
   EXPECT_FALSE(loaded.config.kernels.levels.layer_norm);
   EXPECT_TRUE(loaded.config.kernels.planned);
   // The head and the loss are two ops now.

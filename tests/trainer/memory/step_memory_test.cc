@@ -249,6 +249,12 @@ std::vector<std::vector<std::string>> configurations() {
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOf, testing::ValuesIn(configurations()));
 
+TEST(StepMemoryOfMixers, EveryWayOfCheckpointing) {
+  const std::string mixer =
+      "model={type: mixer, layers: 4, width: 64, image_size: 64, patch: 8, channels: 1, classes: 10}";
+  expect_predicted("vision", vision({mixer, "model.dropout=0.1"}));
+}
+
 class StepMemoryOfVision : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(StepMemoryOfVision, EveryWayOfCheckpointing) { expect_predicted("vision", vision(GetParam())); }

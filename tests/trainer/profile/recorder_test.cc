@@ -7,6 +7,9 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+
 #include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/call.h"
 #include "trainer/profile/profiler.h"
@@ -14,8 +17,10 @@
 namespace strata::trainer::profile {
 namespace {
 
+constexpr kernels::LinearShape kShape = {.rows = 8, .inputs = 8, .outputs = 8};
+
 at::Tensor layer(const at::Tensor& x, const at::Tensor& weight) {
-  const kernels::CallScope scope("linear", kernels::Level::aten, x, [] { return kernels::LinearShape{}; });
+  const kernels::CallScope scope("linear", kernels::Level::aten, x, [] { return kShape; });
   return at::gelu(at::mm(x, weight));
 }
 
@@ -41,12 +46,46 @@ TEST(Recorder, SeesOpsAndTheirBackwards) {
     for (const Activity& activity : steps[0].activities) {
       if (activity.origin.op != "linear") continue;
       EXPECT_EQ(activity.origin.level, "aten");
+      const kernels::Work work = activity.origin.backward ? kShape.backward_work(4) : kShape.forward_work(4);
+      EXPECT_EQ(activity.origin.work.bytes, work.bytes);
+      EXPECT_EQ(activity.origin.work.flops, work.flops);
       forward = forward || (activity.name == "aten::gelu" && !activity.origin.backward);
       backward = backward || (activity.name == "GeluBackward0" && activity.origin.backward);
     }
     EXPECT_TRUE(forward);
     EXPECT_TRUE(backward);
   }
+}
+
+// Returns the scopes of this name in a recording of `run`.
+std::vector<Scope> recorded(const std::string& name, const std::function<void()>& run) {
+  Recorder recorder(/*on_gpu=*/false);
+  recorder.start();
+  run();
+  std::vector<Scope> scopes = recorder.stop().scopes;
+  std::erase_if(scopes, [&](const Scope& scope) { return scope.name != name; });
+  return scopes;
+}
+
+TEST(Recorder, KnowsTheWorkOfABackwardOfTheOpsOwn) {
+  const at::Tensor x = at::ones({8, 8}).to(at::kBFloat16);
+  const std::vector<Scope> scopes = recorded("linear/cuda/backward", [&] {
+    const kernels::CallScope scope("linear", kernels::Level::cuda, kernels::kBackward, x, [] { return kShape; });
+  });
+  ASSERT_EQ(scopes.size(), 1u);
+  EXPECT_EQ(scopes[0].work.bytes, kShape.backward_work(2).bytes);
+  EXPECT_EQ(scopes[0].work.flops, kShape.backward_work(2).flops);
+  EXPECT_EQ(scopes[0].work_of_backward.flops, 0);
+}
+
+TEST(Recorder, LeavesTheWorkOpenIfNotAllCallsWereRecorded) {
+  const at::Tensor x = at::ones({8, 8});
+  const std::vector<Scope> scopes = recorded("linear/aten", [&] {
+    std::thread([&] { layer(x, x); }).join();  // scopes of other threads are not recorded
+    layer(x, x);
+  });
+  ASSERT_EQ(scopes.size(), 1u);
+  EXPECT_EQ(scopes[0].work.flops, 0);
 }
 
 Profiler::Options options_of(const std::string& folder, std::vector<std::string>& told) {

@@ -20,10 +20,16 @@ Activity activity(const std::string& name, const Origin& origin, int64_t start, 
 // Times are in ns, 10^6 per millisecond. The step of 10 ms has two calls of linear, the first with two kernels, and a
 // gather that is half hidden.
 Step small_step(int64_t number = 3) {
-  const Origin first{.step = number, .layer = 1, .phase = "forward", .op = "linear", .level = "cuda", .call = 5};
+  const Origin first{.step = number,
+                     .layer = 1,
+                     .phase = "forward",
+                     .op = "linear",
+                     .level = "cuda",
+                     .call = 5,
+                     .work = {.bytes = 1e6, .flops = 1e11}};
   Origin second = first, gather = first;
   second.call = 6;
-  gather.op = "all_gather", gather.level = kCollective, gather.call = 8;
+  gather.op = "all_gather", gather.level = kCollective, gather.call = 8, gather.work = {};
   constexpr int64_t ms = 1000000;
   return {
       .number = number,
@@ -35,14 +41,7 @@ Step small_step(int64_t number = 3) {
                      activity("ncclDevKernel", gather, 2 * ms, 6 * ms, 20), activity("gemm", second, 4 * ms, 8 * ms)}};
 }
 
-Device device() {
-  return {.name = "NVIDIA H200",
-          .peaks = {.bytes = 1e12, .flops = 100e12},
-          .work_of_calls = [](const OpKey& key, int64_t calls) {
-            return key.op == "linear" ? LeastWork{.bytes = 1e6 * double(calls), .flops = 1e11 * double(calls)}
-                                      : LeastWork{};
-          }};
-}
+Device device() { return {.name = "NVIDIA H200", .peaks = {.bytes = 1e12, .flops = 100e12}}; }
 
 TEST(Summary, CountsCallsAndKernels) {
   const Summary summary = summary_of(small_step());
@@ -53,6 +52,8 @@ TEST(Summary, CountsCallsAndKernels) {
   EXPECT_EQ(linear.kernels.at("gemm").calls, 2);
   EXPECT_EQ(linear.kernels.at("gemm").nanoseconds, 6000000);
   EXPECT_EQ(linear.kernels.at("void split<float>").calls, 1);
+  EXPECT_EQ(linear.work.bytes, 2e6) << "the work of a call counts once, and not for each of its kernels";
+  EXPECT_EQ(linear.work.flops, 2e11);
 }
 
 TEST(Summary, ShareOfTheRoofline) {

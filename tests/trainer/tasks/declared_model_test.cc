@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that each op of a model belongs to one module, whose entry in `kernels.modules` sets its level.
+// Checks that each op of a model belongs to one module, whose entry in `kernels.modules` sets its level, and that a
+// trace finds the shapes of its calls.
 #include "trainer/tasks/declared_model.h"
 
 #include <ATen/ops/full.h>
@@ -7,7 +8,7 @@
 
 #include <filesystem>
 #include <map>
-#include <set>
+#include <memory>
 #include <string>
 
 #include "kernels/runtime/call_observer.h"
@@ -17,16 +18,16 @@
 #include "tests/trainer/data/token_files.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
-#include "trainer/levels/used_shapes.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
+#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {
 
 TrainerConfig config_of(const std::string& model, const std::string& data, int batch, const std::string& more = "") {
   const std::string samples = std::to_string(batch);
-  const std::string text = "run: {folder: unused, ranks: 1}\nsteps: 1\nbatch: " + samples +
+  const std::string text = "run: {folder: unused, ranks: 1, device: cpu}\nsteps: 1\nbatch: " + samples +
                            "\nmicro_batch: " + samples + "\nmodel: {" + model + "}\ndata: {" + data +
                            "}\noptimizer: {type: adamw, learning_rate: 1e-2}\nschedule: {type: constant}\n" + more;
   return parse_trainer_config("test.yaml", text, {}).config;
@@ -90,6 +91,9 @@ std::vector<std::pair<std::string, TrainerConfig>> configurations() {
   add("vision", config_of(vision + ", pooling: mean", image_data(), 4));
   add("vision with all",
       config_of(vision + ", dropout: 0.1, stochastic_depth: 0.5, layer_scale: 0.1", image_data(), 4));
+  add("mixer",
+      config_of("type: mixer, layers: 2, width: 8, image_size: 6, patch: 2, channels: 1, classes: 4, dropout: 0.1",
+                image_data(), 4));
   for (const char* kind : {"sage", "sage, reduction: max", "gcn", "gin", "gat, heads: 2"}) {
     const std::string convolution = std::string("convolution: ") + kind;
     for (const char* more : {"", ", norm: true, dropout: 0.5", ", residual: true", ", projection: dense",
@@ -117,23 +121,37 @@ struct Counter : kernels::CallObserver {
   Calls calls;
 };
 
-// Returns the calls in a loss, and in the work before the first one.
+// The task of a configuration, with a model whose weights are all 0.1.
+class TaskWithModel {
+ public:
+  explicit TaskWithModel(const TrainerConfig& config) : config_(config), task_(make_task(config)) {
+    share_samples(*task_, alone_);
+    std::map<std::string, Tensor> parameters;
+    for (const modules::ParameterGroup& group : declared_model(config).groups) {
+      for (const modules::Parameter& parameter : group.parameters) {
+        parameters[parameter.name] = at::full(parameter.shape, 0.1).requires_grad_();
+      }
+    }
+    modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
+    task_->build_model(modules::Scope(source, config.kernels), at::kCPU);
+  }
+  void loss() const {
+    task_->loss(task_->training_batch(0, config_.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
+  }
+
+ private:
+  const TrainerConfig config_;
+  sharding::LocalCommunicator alone_{at::kCPU};
+  const std::unique_ptr<Task> task_;
+};
+
+// Returns the calls in a loss, and in the work before the first one where that is the same in every step.
 Calls calls_of(const TrainerConfig& config) {
   Counter counter;
   const kernels::ObservedCalls observed(counter);
-  sharding::LocalCommunicator alone(at::kCPU);
-  const auto task = make_task(config);
-  share_samples(*task, alone);
-  std::map<std::string, Tensor> parameters;
-  for (const modules::ParameterGroup& group : declared_model(config).groups) {
-    for (const modules::Parameter& parameter : group.parameters) {
-      parameters[parameter.name] = at::full(parameter.shape, 0.1).requires_grad_();
-    }
-  }
-  modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
-  task->build_model(modules::Scope(source, config.kernels), at::kCPU);
+  const TaskWithModel one(config);
   if (!shares_samples(config.model, config.data)) counter.calls.clear();
-  task->loss(task->training_batch(0, config.micro_batch), at::full({}, 1.0), at::full({1}, 7, at::kLong));
+  one.loss();
   return counter.calls;
 }
 
@@ -174,14 +192,28 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
   }
 }
 
-TEST(DeclaredModel, HaveTheOpsOfWhichShapesAreKnown) {
+// Counts the forward calls of each shape, such as "linear 16x8->24 bias".
+struct ShapeCounter : kernels::CallObserver {
+  void call(const kernels::OpShape& shape, kernels::Level, bool backward, at::ScalarType) override {
+    if (!backward) add(shape, 1);
+  }
+  void add(const kernels::OpShape& shape, int64_t count) {
+    calls[std::string(shape.op()) + " " + shape.text()] += count;
+  }
+  std::map<std::string, int64_t> calls;
+};
+
+TEST(DeclaredModel, IsTracedWithTheShapesOfItsCalls) {
   for (const auto& [name, config] : configurations()) {
-    std::set<std::string> of_modules, of_shapes;
-    for (const modules::Module& module : declared_model(config).modules) {
-      for (const std::string_view op : module.ops) of_modules.emplace(op);
+    ShapeCounter traced, real;
+    for (const UsedShape& used : used_shapes(config)) {
+      if (used.shape.op() != "adamw" && used.shape.op() != "global_norm") traced.add(used.shape, used.calls);
     }
-    for (const auto& [op, key] : used_ops(config)) of_shapes.insert(key);
-    EXPECT_EQ(of_modules, of_shapes) << name;
+    const kernels::ObservedCalls observed(real);
+    const TaskWithModel one(config);
+    if (!shares_samples(config.model, config.data)) real.calls.clear();
+    one.loss();
+    EXPECT_EQ(traced.calls, real.calls) << name;
   }
 }
 

@@ -90,12 +90,12 @@ ImageBatch EncodedImages::read(const std::vector<Choice>& choices) const {
 void EncodedImages::note_bad(int64_t image, const std::string& reason) const {
   const std::lock_guard lock(mutex_);
   // The name is made printable, because a line break in it would look like two images.
-  if (bad_.insert(image).second) bad_to_tell_.push_back(printable(files_->name(image)) + ": " + reason);
+  if (bad_.insert(image).second) not_reported_.push_back(printable(files_->name(image)) + ": " + reason);
 }
 
 std::vector<std::string> EncodedImages::take_bad_images() const {
   const std::lock_guard lock(mutex_);
-  return std::exchange(bad_to_tell_, {});
+  return std::exchange(not_reported_, {});
 }
 
 ImageBatch EncodedImages::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {

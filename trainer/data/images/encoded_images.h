@@ -49,7 +49,7 @@ class EncodedImages : public ImageSet {
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::set<int64_t> bad_;
-  mutable std::vector<std::string> bad_to_tell_;
+  mutable std::vector<std::string> not_reported_;
 };
 
 }  // namespace strata::trainer

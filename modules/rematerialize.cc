@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/made_again.h"
+#include "modules/rematerialize.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -22,29 +22,29 @@ bool fills_its_storage(const Tensor& tensor) {
   return tensor.storage_offset() == 0 && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
 }
 
-struct Recipe : torch::CustomClassHolder {
-  explicit Recipe(std::function<Tensor(const Tensor&)> make) : make(std::move(make)) {}
-  std::function<Tensor(const Tensor&)> make;
+struct Make : torch::CustomClassHolder {
+  explicit Make(std::function<Tensor(const Tensor&)> given) : function(std::move(given)) {}
+  std::function<Tensor(const Tensor&)> function;
 };
 
-// Identity on the result of `use(made)`. Its backward runs before the backward of `use`, and recomputes `made`.
-class MakeAgain : public torch::autograd::Function<MakeAgain> {
+// Identity on the result of `use(value)`. Its backward runs before the backward of `use`, and recomputes `value`.
+class Rematerialize : public torch::autograd::Function<Rematerialize> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& result, const Tensor& made, const Tensor& source,
-                        const c10::intrusive_ptr<Recipe>& recipe) {
+  static Tensor forward(AutogradContext* context, const Tensor& result, const Tensor& value, const Tensor& source,
+                        const c10::intrusive_ptr<Make>& make) {
     // Tensors are saved and not captured, because autograd releases saved tensors right after this backward.
-    context->save_for_backward({made, source});
-    context->saved_data["recipe"] = c10::IValue::make_capsule(recipe);
+    context->save_for_backward({value, source});
+    context->saved_data["make"] = c10::IValue::make_capsule(make);
     return result.view_as(result);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const c10::AutoGradMode disabled(false);
     const variable_list saved = context->get_saved_variables();
-    const auto recipe = c10::static_intrusive_pointer_cast<Recipe>(context->saved_data["recipe"].toCapsule());
-    const Tensor again = recipe->make(saved[1]);
+    const auto make = c10::static_intrusive_pointer_cast<Make>(context->saved_data["make"].toCapsule());
+    const Tensor again = make->function(saved[1]);
     TORCH_CHECK(again.sizes() == saved[0].sizes() && again.scalar_type() == saved[0].scalar_type() &&
                     fills_its_storage(again) && again.storage().use_count() == 1,
-                "made again: ", again.scalar_type(), " ", again.sizes(), ", was ", saved[0].scalar_type(), " ",
+                "rematerialized: ", again.scalar_type(), " ", again.sizes(), ", was ", saved[0].scalar_type(), " ",
                 saved[0].sizes(), "; expected the same in a storage of its own");
     saved[0].storage().set_data_ptr_noswap(take_memory(again));
     return {gradients[0], Tensor(), Tensor(), Tensor()};
@@ -53,14 +53,15 @@ class MakeAgain : public torch::autograd::Function<MakeAgain> {
 
 }  // namespace
 
-Tensor use_without_keeping(const MadeAgain& cheap, const std::function<Tensor(const Tensor&)>& use) {
-  const Tensor result = use(cheap.made);
+Tensor use_rematerialized(const Rematerialized& cheap, const std::function<Tensor(const Tensor&)>& use) {
+  const Tensor result = use(cheap.value);
   if (!c10::GradMode::is_enabled() || !result.requires_grad()) return result;
-  TORCH_CHECK(fills_its_storage(cheap.made), "made again: ", cheap.made.sizes(), " with strides ", cheap.made.strides(),
-              " in ", cheap.made.storage().nbytes(), " bytes; expected a storage that holds it alone");
+  TORCH_CHECK(fills_its_storage(cheap.value), "rematerialized: ", cheap.value.sizes(), " with strides ",
+              cheap.value.strides(), " in ", cheap.value.storage().nbytes(),
+              " bytes; expected a storage that holds it alone");
   const Tensor same =
-      MakeAgain::apply(result, cheap.made.detach(), cheap.source.detach(), c10::make_intrusive<Recipe>(cheap.make));
-  take_memory(cheap.made);
+      Rematerialize::apply(result, cheap.value.detach(), cheap.source.detach(), c10::make_intrusive<Make>(cheap.make));
+  take_memory(cheap.value);
   return same;
 }
 

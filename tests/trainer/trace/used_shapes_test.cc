@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// Checks the shapes of a trace, which plans and benches measure, against those of small models by hand.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/adamw/adamw_shape.h"
+#include "trainer/config/load_config.h"
+#include "trainer/trace/trace_step.h"
+
+namespace strata::trainer {
+namespace {
+
+TrainerConfig config_of(const std::string& model, const std::string& data, const std::vector<std::string>& overrides) {
+  const std::string text =
+      "run: {folder: unused, ranks: 1, device: cpu}\nsteps: 1\nbatch: 2\nmicro_batch: 2\nmodel: {" + model +
+      "}\ndata: {" + data + "}\noptimizer: {type: adamw, learning_rate: 1e-2}\nschedule: {type: constant}\n";
+  return parse_trainer_config("test.yaml", text, overrides).config;
+}
+
+TrainerConfig gpt2(const std::vector<std::string>& overrides = {}) {
+  return config_of("type: transformer, family: gpt2, layers: 2, width: 8, heads: 2, sequence: 4, vocabulary: 10",
+                   "type: text, train: unused, validation: unused", overrides);
+}
+
+TrainerConfig graph(const std::string& model, const std::string& neighbors = "") {
+  return config_of("type: graph_network, layers: 3, width: 12, features: 16, classes: 5, " + model,
+                   "type: synthetic_graph, nodes: 60, edges: 400" + neighbors, {"batch=1", "micro_batch=1"});
+}
+
+// Returns "2 linear 8x8->24 bias" for two calls.
+std::vector<std::string> texts(const TrainerConfig& config) {
+  std::vector<std::string> all;
+  for (const UsedShape& used : used_shapes(config)) {
+    all.push_back(std::to_string(used.calls) + " " + std::string(used.shape.op()) + " " + used.shape.text());
+  }
+  return all;
+}
+
+// Each parameter takes a multiple of 64 elements. With weight decay: the embeddings of 10 words and of 4 positions; in
+// each of two layers qkv, projection, up and down. Without: the last norm; in each layer two norms and four biases.
+constexpr int64_t kAll = (128 + 64 + 2 * 64) + 2 * ((192 + 64 + 256 + 256) + (4 * 64 + 4 * 64));
+
+const std::vector<std::string> kUpdates = {"1 adamw 192", "1 adamw 128", "2 adamw 768", "2 adamw 512",
+                                           "1 global_norm " + std::to_string(kAll)};
+
+std::vector<std::string> with_updates(std::vector<std::string> forward) {
+  forward.insert(forward.end(), kUpdates.begin(), kUpdates.end());
+  return forward;
+}
+
+const std::vector<std::string> kTwoBlocks = {"1 embedding 8x8 of 10",
+                                             "1 embedding 4x8 of 4",
+                                             "1 layer_norm 8x8 bias",
+                                             "2 linear 8x8->24 bias",
+                                             "2 attention 2x4 positions, 2 heads of 4, causal",
+                                             "2 linear 8x8->8 bias",
+                                             "4 add_layer_norm 8x8 bias",
+                                             "2 linear 8x8->32 gelu_tanh bias",
+                                             "2 linear 8x32->8 bias"};
+
+TEST(UsedShapes, AreOfTheForwardOfAMicroBatchAndOfAnUpdate) {
+  std::vector<std::string> expected = kTwoBlocks;
+  expected.insert(expected.end(), {"1 linear 8x8->10", "1 cross_entropy 8x10"});
+  EXPECT_EQ(texts(gpt2()), with_updates(expected));
+  // Neither recomputation nor more micro-batches add calls.
+  EXPECT_EQ(texts(gpt2({"gradient_checkpointing=full", "batch=8"})), with_updates(expected));
+}
+
+TEST(UsedShapes, HeadAndLossMayBeOneOp) {
+  std::vector<std::string> expected = kTwoBlocks;
+  expected.emplace_back("1 linear_cross_entropy 8x8->10");
+  EXPECT_EQ(texts(gpt2({"kernels.linear_cross_entropy=aten"})), with_updates(expected));
+}
+
+TEST(UsedShapes, OfUpdatesAreShards) {
+  const TrainerConfig config = gpt2({"run.ranks=4", "batch=8", "sharding.strategy=hybrid", "sharding.shard_ranks=2"});
+  int64_t elements = 0;
+  for (const UsedShape& used : used_shapes(config)) {
+    const auto* updates = used.shape.as<kernels::AdamwShape>();
+    if (updates) elements += updates->elements * used.calls;
+  }
+  EXPECT_GE(elements, kAll / 2);
+  EXPECT_LE(elements, kAll / 2 + 3 * 64) << "a shard is padded";
+}
+
+TEST(UsedShapes, HaveTheSizesOfTheGraph) {
+  std::vector<std::string> sums;
+  for (const UsedShape& used : used_shapes(graph("convolution: sage, projection: sparse"))) {
+    if (used.shape.op() == "neighbor_aggregate") sums.push_back(used.shape.text());
+  }
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_TRUE(sums[0].starts_with("60x12 from 16, ")) << sums[0];
+  EXPECT_TRUE(sums[0].ends_with(" weighted edges sum")) << sums[0];
+  EXPECT_TRUE(sums[1].starts_with("60x12, ")) << sums[1];
+  EXPECT_TRUE(sums[2].starts_with("60x5, ")) << sums[2];
+}
+
+}  // namespace
+}  // namespace strata::trainer
