@@ -7,32 +7,16 @@
 #include <c10/util/Exception.h>
 
 #include "base/errors.h"
+#include "modules/config/kernel_selection.h"
 
 namespace strata::trainer {
-namespace {
-
-bool names_torchscript(modules::KernelsConfig kernels) {
-  bool found = kernels.default_level == kernels::Level::torchscript;
-  const auto look = [&](modules::OpLevels& levels) {
-    levels.each([&](const char*, std::optional<kernels::Level>& level) {
-      found = found || level == kernels::Level::torchscript;
-    });
-  };
-  look(kernels.levels);
-  for (modules::LayerKernels& line : kernels.layers) look(line.levels);
-  for (modules::ModuleKernels& line : kernels.modules) look(line.levels);
-  return found;
-}
-
-}  // namespace
-
 std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
                          bool new_graphs, bool on_gpu) {
   if (wish == CudaGraph::off) return "cuda_graph is off";
   if (!on_gpu) return "the run is on CPUs";
   if (fault.kind != Fault::none) return "a fault is to strike inside of a step (fault.do)";
   if (new_graphs) return "each step sees graphs of other sizes (data)";
-  if (names_torchscript(kernels)) return "TorchScript compiles while it runs (kernels)";
+  if (modules::names_level(kernels, kernels::Level::torchscript)) return "TorchScript compiles while it runs (kernels)";
   return "";
 }
 

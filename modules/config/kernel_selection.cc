@@ -49,6 +49,23 @@ void for_each_line(const KernelsConfig& config, std::string_view module,
   }
 }
 
+std::set<std::string> ops_set_to(const KernelsConfig& config, kernels::Level level) {
+  std::set<std::string> ops;
+  const auto add = [&](OpLevels levels) {
+    levels.each([&](const char* op, const std::optional<kernels::Level>& chosen) {
+      if (chosen == level) ops.insert(op);
+    });
+  };
+  add(config.levels);
+  for (const LayerKernels& line : config.layers) add(line.levels);
+  for (const ModuleKernels& line : config.modules) add(line.levels);
+  return ops;
+}
+
+bool names_level(const KernelsConfig& config, kernels::Level level) {
+  return config.default_level == level || !ops_set_to(config, level).empty();
+}
+
 bool has_line_for_head(const KernelsConfig& config) {
   return std::any_of(config.modules.begin(), config.modules.end(),
                      [](const ModuleKernels& line) { return line.levels.linear && means(line.only, "head"); });

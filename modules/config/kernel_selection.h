@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,13 @@ KernelSelection kernels_for(const KernelsConfig& config, std::string_view module
 // wins. Example: look("kernels.modules.0.", levels).
 void for_each_line(const KernelsConfig& config, std::string_view module,
                    const std::function<void(const std::string& prefix, const OpLevels& levels)>& look);
+
+// Returns the ops that a line of `kernels:` sets to this level: a line for all modules, for layers or for some modules.
+// kernels.default is no such line.
+std::set<std::string> ops_set_to(const KernelsConfig& config, kernels::Level level);
+
+// True if `kernels:` names this level, as the default or in a line.
+bool names_level(const KernelsConfig& config, kernels::Level level);
 
 // True if `kernels.modules` sets `linear` for the head. The head is then not fused into linear_cross_entropy, even if
 // the plan would do it.

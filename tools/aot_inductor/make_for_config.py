@@ -12,6 +12,11 @@ from fnmatch import fnmatch
 
 import make_packages
 
+# Patterns of "op/function" that models of images never call.
+UNUSED_BY_IMAGES = (
+    "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
+    "rms_norm/*", "rotary/*", "swiglu/*",
+)  # fmt: skip
 # Patterns of "op/function" that models of a family, or of a type without families, never call.
 UNUSED = {
     "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/linear_relu", "linear/relu_gradient"),
@@ -19,14 +24,8 @@ UNUSED = {
         "activation/*", "layer_norm/*gelu*", "linear/linear_relu", "linear/relu_gradient", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
         "rotary/*", "swiglu/*",
     ),
-    "vision_transformer": (
-        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
-        "rms_norm/*", "rotary/*", "swiglu/*",
-    ),
-    "mixer": (
-        "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
-        "rms_norm/*", "rotary/*", "swiglu/*",
-    ),
+    "vision_transformer": UNUSED_BY_IMAGES,
+    "mixer": UNUSED_BY_IMAGES,
     "graph_network": (
         "activation/*gelu*", "activation/*silu*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu*", "rms_norm/*", "rotary/*", "swiglu/*",
     ),

@@ -49,9 +49,8 @@ ExitCode bench(const Options& options) {
       shapes.insert(shapes.end(), common.begin(), common.end());
     }
   } else {
-    trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
-    config.run.device = device.is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
-    for (const trainer::UsedShape& used : trainer::used_shapes(config)) shapes.push_back(used.shape);
+    const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
+    for (const trainer::UsedShape& used : trainer::used_shapes(config, device.type())) shapes.push_back(used.shape);
     if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
   }
   if (dtypes.empty()) dtypes = {"bf16"};

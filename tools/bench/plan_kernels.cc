@@ -118,14 +118,14 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
 
 // Returns the shapes of the model with head and loss as two ops, and with both fused into one op. The two are equal if
 // fusion is impossible or the user set a level for the head.
-std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config) {
+std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config, at::Device device) {
   std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
   head_and_loss.reset();
-  const std::vector<UsedShape> as_two = trainer::used_shapes(config);
+  const std::vector<UsedShape> as_two = trainer::used_shapes(config, device.type());
   const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
   if (!has_head || modules::has_line_for_head(config.kernels)) return {as_two, as_two};
   head_and_loss = Level::aten;
-  return {as_two, trainer::used_shapes(config)};
+  return {as_two, trainer::used_shapes(config, device.type())};
 }
 
 // Times each shape once and caches the result.
@@ -164,9 +164,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   Stopwatch stopwatch(config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16, device);
   std::optional<Choice> chosen;
   std::string impossible;
-  trainer::TrainerConfig here = config;
-  here.run.device = device.is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
-  for (const std::vector<UsedShape>& way : ways_to_compute(here)) {
+  for (const std::vector<UsedShape>& way : ways_to_compute(config, device)) {
     Totals totals;
     for (const UsedShape& used : way) {
       for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.calls);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/launcher_facts.h"
 
-#include <optional>
 #include <set>
 
 #include "configs/document.h"
 #include "configs/value.h"
+#include "modules/config/kernel_selection.h"
 
 namespace strata::trainer {
 namespace {
@@ -23,19 +23,6 @@ std::string joined(const Words& words) {
   return text;
 }
 
-Words ops_at_aot_inductor(const KernelsConfig& kernels) {
-  Words ops;
-  const auto add = [&](modules::OpLevels levels) {
-    levels.each([&](const char* op, const std::optional<Level>& level) {
-      if (level == Level::aot_inductor) ops.insert(op);
-    });
-  };
-  add(kernels.levels);
-  for (const modules::LayerKernels& line : kernels.layers) add(line.levels);
-  for (const modules::ModuleKernels& line : kernels.modules) add(line.levels);
-  return ops;
-}
-
 // A plan that cannot be read has no ops here. The ranks report the error.
 Words planned_ops_at_aot_inductor(const std::string& path) {
   configs::ErrorList errors;
@@ -51,7 +38,7 @@ Words planned_ops_at_aot_inductor(const std::string& path) {
 
 std::string ops_of_packages(const KernelsConfig& kernels, const std::string& plan) {
   if (kernels.default_level == Level::aot_inductor) return "all";
-  Words ops = ops_at_aot_inductor(kernels);
+  Words ops = modules::ops_set_to(kernels, Level::aot_inductor);
   if (!plan.empty()) ops.merge(planned_ops_at_aot_inductor(plan));
   return joined(ops);
 }

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/traced.h"
+#include "modules/config/kernel_selection.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
@@ -115,19 +115,6 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
   for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements});
 }
 
-// True if an op of the run may be at level torchscript.
-bool uses_torchscript(const TrainerConfig& config) {
-  const auto names = [](modules::OpLevels levels) {
-    bool named = false;
-    levels.each([&](const char*, const std::optional<Level>& level) { named |= level == Level::torchscript; });
-    return named;
-  };
-  const modules::KernelsConfig& kernels = config.kernels;
-  return kernels.default_level == Level::torchscript || names(kernels.levels) ||
-         std::ranges::any_of(kernels.layers, names, &modules::LayerKernels::levels) ||
-         std::ranges::any_of(kernels.modules, names, &modules::ModuleKernels::levels);
-}
-
 }  // namespace
 
 StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
@@ -171,7 +158,8 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
     return std::exchange(is_first, false) ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
   };
   // TorchScript profiles the first call of a function and saves other tensors in it, so the second round counts.
-  for (int round = 0; round < (uses_torchscript(config) ? 2 : 1); ++round) {
+  const int rounds = modules::names_level(config.kernels, Level::torchscript) ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
     tracing.forget_most();
     accumulate_gradients(task, model, batches, scale, dropout_key, enter,
                          [&] { tracing.enter("the sum over replicas"); });
@@ -189,15 +177,16 @@ std::optional<StepTrace> trace_step(const TrainerConfig& config) {
   return trace_step(config, *task);
 }
 
-std::vector<UsedShape> used_shapes(const TrainerConfig& given) {
-  // At level aten each op runs at every shape and type. Of the levels, shapes depend on that of head and loss alone.
+std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType device) {
   TrainerConfig config = given;
+  config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  // At level aten each op runs at every shape and type. Of the levels, shapes depend on that of head and loss alone.
   config.kernels = {};
   config.kernels.default_level = Level::aten;
   if (given.kernels.levels.linear_cross_entropy) config.kernels.levels.linear_cross_entropy = Level::aten;
-  const std::unique_ptr<Task> without_data = make_task_without_data(config);
-  const std::unique_ptr<Task> task = without_data ? nullptr : make_task(config);
-  return trace_step(config, without_data ? *without_data : *task).shapes;
+  std::unique_ptr<Task> task = make_task_without_data(config);
+  if (!task) task = make_task(config);
+  return trace_step(config, *task).shapes;
 }
 
 }  // namespace strata::trainer

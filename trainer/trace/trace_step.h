@@ -3,6 +3,8 @@
 // values.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,7 +46,8 @@ StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);
 
-// The shapes of a trace. The data are read where the sizes of batches are known from them alone.
-std::vector<UsedShape> used_shapes(const TrainerConfig& config);
+// The shapes of a trace of the run on this type of device. The data are read where the sizes of batches are known from
+// them alone.
+std::vector<UsedShape> used_shapes(const TrainerConfig& config, c10::DeviceType device);
 
 }  // namespace strata::trainer

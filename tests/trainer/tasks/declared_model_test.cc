@@ -206,7 +206,7 @@ struct ShapeCounter : kernels::CallObserver {
 TEST(DeclaredModel, IsTracedWithTheShapesOfItsCalls) {
   for (const auto& [name, config] : configurations()) {
     ShapeCounter traced, real;
-    for (const UsedShape& used : used_shapes(config)) {
+    for (const UsedShape& used : used_shapes(config, at::kCPU)) {
       if (used.shape.op() != "adamw" && used.shape.op() != "global_norm") traced.add(used.shape, used.calls);
     }
     const kernels::ObservedCalls observed(real);

@@ -32,7 +32,7 @@ TrainerConfig graph(const std::string& model, const std::string& neighbors = "")
 // Returns "2 linear 8x8->24 bias" for two calls.
 std::vector<std::string> texts(const TrainerConfig& config) {
   std::vector<std::string> all;
-  for (const UsedShape& used : used_shapes(config)) {
+  for (const UsedShape& used : used_shapes(config, at::kCPU)) {
     all.push_back(std::to_string(used.calls) + " " + std::string(used.shape.op()) + " " + used.shape.text());
   }
   return all;
@@ -77,7 +77,7 @@ TEST(UsedShapes, HeadAndLossMayBeOneOp) {
 TEST(UsedShapes, OfUpdatesAreShards) {
   const TrainerConfig config = gpt2({"run.ranks=4", "batch=8", "sharding.strategy=hybrid", "sharding.shard_ranks=2"});
   int64_t elements = 0;
-  for (const UsedShape& used : used_shapes(config)) {
+  for (const UsedShape& used : used_shapes(config, at::kCPU)) {
     const auto* updates = used.shape.as<kernels::AdamwShape>();
     if (updates) elements += updates->elements * used.calls;
   }
@@ -87,7 +87,7 @@ TEST(UsedShapes, OfUpdatesAreShards) {
 
 TEST(UsedShapes, HaveTheSizesOfTheGraph) {
   std::vector<std::string> sums;
-  for (const UsedShape& used : used_shapes(graph("convolution: sage, projection: sparse"))) {
+  for (const UsedShape& used : used_shapes(graph("convolution: sage, projection: sparse"), at::kCPU)) {
     if (used.shape.op() == "neighbor_aggregate") sums.push_back(used.shape.text());
   }
   ASSERT_EQ(sums.size(), 3u);
