@@ -18,7 +18,7 @@
 namespace strata::configs {
 namespace {
 
-constexpr int64_t kMostBytes = 1 << 20;  // the largest shipped configuration has 2 kB
+constexpr int64_t kMostMebibytes = 1;    // the largest shipped configuration has 2 kB
 constexpr int64_t kMostNodes = 100'000;  // counted with aliases expanded: ten lines can mean billions
 constexpr size_t kMostLevels = 64;       // far below the depth at which yaml-cpp fails
 
@@ -202,9 +202,10 @@ NodePtr load_document(const std::string& path, ErrorList& errors) {
     errors.add(start, "", "expected a file, got a folder or a device");
     return nullptr;
   }
-  if (status.st_size > kMostBytes) {
+  if (status.st_size > kMostMebibytes << 20) {
     errors.add(start, "",
-               "expected a configuration of at most 256 KiB, got " + std::to_string(status.st_size) + " bytes");
+               "expected a configuration of at most " + std::to_string(kMostMebibytes) + " MiB, got " +
+                   std::to_string(status.st_size) + " bytes");
     return nullptr;
   }
   std::ifstream file(path, std::ios::binary);

@@ -42,7 +42,6 @@
 
 // dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,
 // else 0
-// add_dropout(residual, x, probability, key, site, first_row, level): y = residual + dropout(x)
 #include "kernels/dropout/dropout.h"
 
 // cross_entropy(logits, targets, scale, ignore_index, label_smoothing, level): loss = scale * sum of -log p(target),

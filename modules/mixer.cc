@@ -3,7 +3,6 @@
 
 #include <ATen/ops/mean.h>
 
-#include "modules/config/block_config.h"
 #include "modules/config/module_name.h"
 #include "modules/dropout.h"
 #include "modules/mlp.h"
@@ -14,10 +13,10 @@ namespace strata::modules {
 namespace {
 
 // The options of an MLP from `width` to `hidden` and back.
-BlockConfig mlp_config(int64_t width, int64_t hidden) {
-  return {.width = width,
+Mlp::Options mlp_options(int64_t width, int64_t hidden) {
+  return {.inputs = width,
           .feed_forward = hidden,
-          .biases = true,
+          .outputs = width,
           .activation = kernels::Activation::gelu,
           .inner_initialization = Initialization::by_inputs,
           .last_initialization = Initialization::by_inputs};
@@ -29,18 +28,21 @@ class MixerBlock {
  public:
   MixerBlock(const Scope& scope, int64_t index, const MixerConfig& config)
       : norm1_(scope / "norm1", {.width = config.width, .epsilon = config.norm_epsilon}),
-        mix_patches_(scope / "mix_patches", mlp_config(config.patches(), config.token_hidden_width())),
+        mix_patches_(scope / "mix_patches", mlp_options(config.patches(), config.token_hidden_width())),
         patches_dropout_(scope / "mix_patches", config.dropout, 2 * index + 1),
         norm2_(scope / "norm2", {.width = config.width, .epsilon = config.norm_epsilon}),
-        mix_channels_(scope / "mix_channels", mlp_config(config.width, config.feed_forward_width())),
+        mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_width())),
         channels_dropout_(scope / "mix_channels", config.dropout, 2 * index + 2) {}
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
+    // contiguous() would not copy the tokens of a single patch, and a recomputed tensor has a storage of its own.
+    const auto transposed = [](const Tensor& x) { return x.transpose(1, 2).clone(at::MemoryFormat::Contiguous); };
+    const auto mix_patches = [&](const Tensor& x_BDT) { return mix_patches_(x_BDT, context); };
+    const auto mix_channels = [&](const Tensor& x_BTD) { return mix_channels_(x_BTD, context); };
     const Norm::Output first = norm1_(stream);
-    const Tensor patches_BDT = first.y.transpose(1, 2).contiguous();
-    const Tensor mixed_BTD = mix_patches_(patches_BDT, context).transpose(1, 2).contiguous();
+    const Tensor mixed_BTD = transposed(norm1_.feed(first, context, mix_patches, transposed));
     const Norm::Output second = norm2_({first.residual, patches_dropout_(mixed_BTD, context)});
-    return {second.residual, channels_dropout_(mix_channels_(second.y, context), context)};
+    return {second.residual, channels_dropout_(norm2_.feed(second, context, mix_channels), context)};
   }
 
  private:

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "modules/config/model_config.h"
+#include "modules/config/mixer_config.h"
 #include "modules/image_model.h"
 #include "modules/linear.h"
 #include "modules/norm.h"

@@ -1,35 +1,55 @@
 // SPDX-License-Identifier: MIT
 #include "modules/mlp.h"
 
+#include "kernels/activation/activation.h"
 #include "kernels/swiglu/swiglu.h"
 #include "modules/rematerialize.h"
 
 namespace strata::modules {
 
+using kernels::Activation;
+
+Mlp::Mlp(const Scope& scope, const Options& options)
+    : gated_(options.gated),
+      activation_(options.activation),
+      is_epilogue_(!gated_ && kernels::is_epilogue(activation_)),
+      up_(scope / (gated_ ? "gate_up" : "up"), {.outputs = (gated_ ? 2 : 1) * options.feed_forward,
+                                                .inputs = options.inputs,
+                                                .has_bias = options.has_biases,
+                                                .initialization = options.inner_initialization,
+                                                .activation = is_epilogue_ ? activation_ : Activation::none}),
+      down_(scope / "down", {.outputs = options.outputs,
+                             .inputs = options.feed_forward,
+                             .has_bias = options.has_biases,
+                             .initialization = options.last_initialization,
+                             .activation = options.last_activation}),
+      activation_level_(is_epilogue_ ? kernels::Level::aten : scope.level("activation")) {}
+
 Mlp::Mlp(const Scope& scope, const BlockConfig& config)
-    : gated_(config.gated),
-      up_(scope / (gated_ ? "gate_up" : "up"), {.outputs = (gated_ ? 2 : 1) * config.feed_forward,
-                                                .inputs = config.width,
-                                                .has_bias = config.biases,
-                                                .initialization = config.inner_initialization,
-                                                .activation = gated_ ? kernels::Activation::none : config.activation}),
-      down_(scope / "down", {.outputs = config.width,
-                             .inputs = config.feed_forward,
-                             .has_bias = config.biases,
-                             .initialization = config.last_initialization}),
-      activation_level_(gated_ ? scope.level("activation") : kernels::Level::aten) {}
+    : Mlp(scope, {.inputs = config.width,
+                  .feed_forward = config.feed_forward,
+                  .outputs = config.width,
+                  .gated = config.gated,
+                  .has_biases = config.biases,
+                  .activation = config.activation,
+                  .inner_initialization = config.inner_initialization,
+                  .last_initialization = config.last_initialization}) {}
 
 Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
-  if (context.find<SelectiveRecompute>() == nullptr)
-    return down_(gated_ ? kernels::swiglu(up_(x), activation_level_) : up_(x));
-  if (!gated_) {
+  const bool selective = context.find<SelectiveRecompute>() != nullptr;
+  if (is_epilogue_) {
+    // relu saves only its output, which the second layer saves too.
+    if (!selective || !kernels::needs_input(activation_)) return down_(up_(x));
     const auto [y, pre_activation] = up_.with_pre_activation(x);
     return use_rematerialized({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
                               down_);
   }
-  const auto activated = [level = activation_level_](const Tensor& gate_up) { return kernels::swiglu(gate_up, level); };
-  const Tensor gate_up = up_(x);
-  return use_rematerialized({activated(gate_up), gate_up, activated}, down_);
+  const auto activated = [gated = gated_, kind = activation_, level = activation_level_](const Tensor& product) {
+    return gated ? kernels::swiglu(product, level) : kernels::activation(product, kind, level);
+  };
+  if (!selective) return down_(activated(up_(x)));
+  const Tensor product = up_(x);
+  return use_rematerialized({activated(product), product, activated}, down_);
 }
 
 }  // namespace strata::modules

@@ -2,6 +2,8 @@
 // The feed-forward branch: an activation between two linear layers, or swiglu with gate and up in one projection.
 #pragma once
 
+#include <cstdint>
+
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
@@ -11,14 +13,26 @@ namespace strata::modules {
 
 class Mlp {
  public:
+  struct Options {
+    int64_t inputs, feed_forward, outputs;
+    bool gated = false;  // true: swiglu; false: `activation`
+    bool has_biases = true;
+    kernels::Activation activation = kernels::Activation::none;       // between the two layers
+    kernels::Activation last_activation = kernels::Activation::none;  // the epilogue of the second layer
+    Initialization inner_initialization = Initialization::normal;
+    Initialization last_initialization = Initialization::normal;
+  };
+  Mlp(const Scope& scope, const Options& options);
   Mlp(const Scope& scope, const BlockConfig& config);
 
-  Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., D] -> [..., D]
+  Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., inputs] -> [..., outputs]
 
  private:
   bool gated_;
+  kernels::Activation activation_;
+  bool is_epilogue_;                 // the first layer ends in the activation
   Linear up_, down_;                 // up: [2F, D] with the gate first, if gated
-  kernels::Level activation_level_;  // level of swiglu
+  kernels::Level activation_level_;  // level of swiglu, or of an activation that is no epilogue
 };
 
 }  // namespace strata::modules

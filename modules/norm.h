@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
@@ -21,6 +22,8 @@ class Norm {
     int64_t width;
     double epsilon;
     bool root_mean_square = false;  // RMSNorm without a bias
+    // True: y is gelu_tanh of the LayerNorm, by op layer_norm_gelu_tanh, which adds no pending branch.
+    bool gelu_tanh = false;
   };
   Norm(const Scope& scope, const Options& options);
   Norm(const Scope& scope, const BlockConfig& config);
@@ -28,12 +31,17 @@ class Norm {
   at::ScalarType type() const { return weight_.scalar_type(); }
 
   Output operator()(const Stream& stream) const;
+  using Function = std::function<Tensor(const Tensor& x)>;
+  // Returns branch(layout(y)). With SelectiveRecompute, the input of `branch` is recomputed in the backward, so that
+  // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
+  Tensor feed(const Output& output, const StepContext& context, const Function& branch,
+              const Function& layout = {}) const;
   // Computes y again from Output::residual. The bits are the same, because every level normalizes the rounded sum.
   Tensor of_sum(const Tensor& sum) const;
 
  private:
   Tensor weight_, bias_;  // bias undefined: RMSNorm
-  bool root_mean_square_;
+  bool root_mean_square_, gelu_tanh_;
   double epsilon_;
   kernels::Level level_;
 };

@@ -27,7 +27,7 @@ ResidualBranch::ResidualBranch(const Scope& block, const std::string& module, co
 
 Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
   branch = dropout_(branch, context);
-  if (scale_.defined()) branch = at::mul(branch, kernels::deliver_weight_gradient(scale_));
+  if (scale_.defined()) branch = at::mul(branch, kernels::with_gradient_destination(scale_));
   if (left_out_ == 0 || !context.dropout_key.defined()) return branch;
   // Stochastic depth is dropout of one number per sample: 0, or 1 / (1 - left_out_), which keeps the mean.
   const int64_t batch = branch.size(0), first_sample = context.first_row / branch.size(1);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/scope.h"
 
-#include <utility>
-
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
 

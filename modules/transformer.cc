@@ -6,6 +6,7 @@
 
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
+#include "modules/transformer_block.h"
 
 namespace strata::modules {
 namespace {

@@ -10,7 +10,6 @@
 #include "modules/layer.h"
 #include "modules/norm.h"
 #include "modules/scope.h"
-#include "modules/transformer_block.h"
 
 namespace strata::modules {
 

@@ -2,7 +2,6 @@
 #include "modules/transformer_block.h"
 
 #include "modules/config/module_name.h"
-#include "modules/rematerialize.h"
 
 namespace strata::modules {
 
@@ -15,16 +14,12 @@ TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const Bloc
       mlp_branch_(scope, "mlp", config, index, 2 * index + 2) {}
 
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
-  const auto branch = [&](const Norm& norm, const Norm::Output& normed, const auto& use) {
-    if (context.find<SelectiveRecompute>() == nullptr) return use(normed.y);
-    const auto again = [norm](const Tensor& sum) { return norm.of_sum(sum); };
-    return use_rematerialized({normed.y, normed.residual, again}, use);
-  };
+  const auto attention = [&](const Tensor& x) { return attention_(x, context); };
+  const auto mlp = [&](const Tensor& x) { return mlp_(x, context); };
   const Norm::Output first = norm1_(stream);
-  const auto attend = [&](const Tensor& x) { return attention_(x, context); };
-  const Norm::Output second = norm2_({first.residual, attention_branch_(branch(norm1_, first, attend), context)});
-  const auto feed = [&](const Tensor& x) { return mlp_(x, context); };
-  return {second.residual, mlp_branch_(branch(norm2_, second, feed), context)};
+  const Norm::Output second =
+      norm2_({first.residual, attention_branch_(norm1_.feed(first, context, attention), context)});
+  return {second.residual, mlp_branch_(norm2_.feed(second, context, mlp), context)};
 }
 
 std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config) {

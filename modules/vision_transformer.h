@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "modules/config/model_config.h"
+#include "modules/config/vision_transformer_config.h"
 #include "modules/dropout.h"
 #include "modules/image_model.h"
 #include "modules/layer.h"

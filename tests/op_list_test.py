@@ -13,6 +13,7 @@ STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
 # Files of each folder, and what the text of one must have.
 FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
+PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compiles
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
 
@@ -40,12 +41,16 @@ def complaints(texts):
     for op in sorted(set(listed) - folders):
         yield f'{place(OP_LIST, texts[OP_LIST], chr(34) + op + chr(34))}: OP_NAMES has "{op}", and kernels/{op}/BUILD has no op_library'
     of_ops = {}
+    callers = "".join(text[text.find("CALLED_BY"):] for path, text in texts.items() if path.endswith(PROGRAMS))
     for op in sorted(folders):
         header = f"kernels/{op}/{op}_shape.h"
         found = ops_and_keys(texts.get(header, ""))
         if not found:
             yield f"{header}:1: no struct has the sizes of {op}"
         of_ops.update(found)
+        for caller in sorted(found) if ".aot_inductor = {" in texts.get(f"kernels/{op}/{op}.cc", "") else []:
+            if f'"{caller}": ' not in callers:
+                yield f"kernels/{op}/{op}{PROGRAMS}:1: CALLED_BY has no entry for {caller}, and those of other folders neither"
         for ending, pattern in FILES.items():
             path = f"kernels/{op}/{op}{ending}"
             if path not in texts:
@@ -68,7 +73,7 @@ def complaints(texts):
 def texts_of_the_checkout():
     paths = [OP_LIST, KEYS, MENU, TABLE]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
-        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in FILES]
+        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS]]
         paths += [path for path in files if os.path.exists(os.path.join(sources.root(), path))]
     texts = {}
     for path in paths:
@@ -99,10 +104,12 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("kernels_config.h:", KEYS, 'visit("rotary", self.rotary);')
         self.assert_complaint("PerOp has rotary, which is the key of no op", "kernels/rotary/rotary_shape.h", '"rotary"', '"turned"')
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
-        self.assert_complaint("no row for add_dropout", TABLE, "| add_dropout |")
+        self.assert_complaint("no row for add_rms_norm", TABLE, "| add_rms_norm |")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
+        self.assert_complaint("CALLED_BY has no entry for add_rms_norm", "kernels/rms_norm/rms_norm_programs.py", '"add_rms_norm": ')
+        self.assert_complaint("CALLED_BY has no entry for linear_cross_entropy", "kernels/cross_entropy/cross_entropy_programs.py", '"linear_cross_entropy": ')
         self.texts.pop("kernels/rotary/rotary_proof.cc")
         self.assertIn("kernels/rotary/rotary_proof.cc:1: the folder of an op lacks this file", list(complaints(self.texts)))
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/config_errors.h"
+#include "base/errors.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
 

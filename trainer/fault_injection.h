@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "modules/layer.h"
 #include "sharding/communication/communicator.h"

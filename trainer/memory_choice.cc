@@ -7,14 +7,18 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/errors.h"
-#include "trainer/layer_trial.h"
-#include "trainer/memory/layer_costs.h"
+#include "sharding/process/failure.h"
 #include "trainer/memory/out_of_memory.h"
+#include "trainer/memory/recompute_choice.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/task.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
@@ -22,7 +26,6 @@ namespace strata::trainer {
 namespace {
 
 constexpr double kGibibyte = 1 << 30;
-constexpr double kSure = 1.03;  // times the budget; predictions are more exact than that
 
 bool is_none(const GradientCheckpointing& checkpointing) {
   const Recompute* word = std::get_if<Recompute>(&checkpointing.layers);
@@ -54,6 +57,10 @@ std::string earlier_choice(const TrainerConfig& config) {
   return "";
 }
 
+configs::Place place_of(const std::string& source) {
+  return {std::make_shared<configs::Source>(configs::Source{.name = source, .text = ""}), 0, 0};
+}
+
 std::string text_of(int64_t bytes) {
   const bool large = static_cast<double>(bytes) >= kGibibyte;
   char text[32];
@@ -62,47 +69,70 @@ std::string text_of(int64_t bytes) {
   return text;
 }
 
-// Prints one line per kind of checkpointing, for the layer that keeps the most memory.
-void print(const StepCosts& costs, const LayerChoice& choice, int64_t budget, const std::string& chosen) {
-  const auto largest = std::max_element(costs.layers.begin(), costs.layers.end(),
-                                        [](const auto& a, const auto& b) { return a[0].kept < b[0].kept; });
-  std::printf("memory: what a layer keeps, and how long its backward takes\n");
-  for (size_t how = 0; how < largest->size(); ++how) {
-    const std::string word(names(Recompute{})[how]);
-    const LayerCost& cost = (*largest)[how];
-    std::printf("  %-10s %14s %10.3f ms\n", word.c_str(), text_of(cost.kept).c_str(), cost.milliseconds);
-  }
-  std::printf("memory: gradient_checkpointing: %s takes %s of %s\n", chosen.c_str(),
-              text_of(most_bytes(costs, choice)).c_str(), text_of(budget).c_str());
+std::string text_of(const PredictedStep& step) {
+  return text_of(step.needed()) + (step.margin > 0 ? " (" + text_of(step.margin) + " of it in reserve)" : "");
 }
 
-// Measures the memory of a step with the configured gradient_checkpointing.
-int64_t measured_bytes(const TrainerConfig& config, sharding::Bootstrap& bootstrap) {
-  const StepCosts costs = measure_layers(config, bootstrap);
-  LayerChoice choice;
-  for (size_t i = 0; i < costs.layers.size(); ++i) {
-    choice.push_back(config.gradient_checkpointing.of(static_cast<int64_t>(i)));
-  }
-  return most_bytes(costs, choice);
-}
+// Traces steps of a run on all ranks, because each rank has other parts of a graph.
+class Predictor {
+ public:
+  Predictor(const TrainerConfig& config, sharding::Bootstrap& bootstrap)
+      : config_(config), bootstrap_(bootstrap), groups_(declared_groups(config.model)) {}
 
-// Throws if the configured gradient_checkpointing does not fit, or that of a resumed run, whose micro_batch, ranks or
-// sharding may have changed. The prediction decides. If there is none, or if it is too near to the budget, a trial
-// decides. The choice of an earlier trial is refused only by a trial.
+  // Collective. Returns the prediction of the rank that needs the most.
+  PredictedStep operator()(const GradientCheckpointing& checkpointing) {
+    config_.gradient_checkpointing = checkpointing;
+    // A task keeps what a trace has put on its device, such as rotary tables, and a second trace would not count it.
+    if (auto fresh = make_task_without_data(config_)) {
+      task_ = std::move(fresh);
+    } else if (!task_) {
+      task_ = make_task(config_);
+    }
+    own_ = trace_step(config_, *task_, bootstrap_.rank());
+    std::ostringstream own;
+    own << sum_of(peak_memory(config_, groups_, own_)) << ' ' << margin_of(config_, groups_, own_) << ' '
+        << own_.backward_of.value_or(-1);
+    PredictedStep most;
+    int rank = 0;
+    for (const std::string& text : bootstrap_.gather(own.str())) {
+      std::istringstream in(text);
+      PredictedStep step;
+      int64_t layer = -1;
+      in >> step.bytes >> step.margin >> layer;
+      if (layer >= 0) step.backward_of = layer;
+      if (step.needed() > most.needed()) most = step, rank_ = rank;
+      ++rank;
+    }
+    return most;
+  }
+
+  // The last prediction by class, of the rank that needs the most. Collective.
+  std::string table() const { return bootstrap_.broadcast(memory_table(config_, groups_, own_), rank_); }
+  // What the largest layer of this rank keeps in the last prediction.
+  int64_t kept_by_a_layer() const { return std::ranges::max(own_.layers); }
+
+  int64_t layers() const { return std::ranges::count(groups_, modules::Role::layer, &modules::ParameterGroup::role); }
+
+ private:
+  TrainerConfig config_;
+  sharding::Bootstrap& bootstrap_;
+  const std::vector<modules::ParameterGroup> groups_;
+  std::unique_ptr<Task> task_;
+  StepTrace own_;
+  int rank_ = 0;  // that needs the most
+};
+
+// Throws if the configured gradient_checkpointing is predicted not to fit, or that of a resumed run, whose micro_batch,
+// ranks or sharding may have changed. A resumed run keeps the margin with which its value was chosen. A configured
+// value needs none.
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
-  const auto table = declared_model(config).groups;
-  const std::optional<StepTrace> step = trace_step(config);
-  bool by_trial = !step;
-  int64_t bytes = step ? sum_of(peak_memory(config, table, *step)) : 0;
-  const bool is_sure = !goes_on && static_cast<double>(bytes) >= kSure * static_cast<double>(budget);
-  if (by_trial || (bytes > budget && !is_sure)) {
-    by_trial = true;
-    bytes = measured_bytes(config, bootstrap);
-  }
+  Predictor predict(config, bootstrap);
+  PredictedStep step = predict(config.gradient_checkpointing);
+  if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
-                            text_of(bytes) + (by_trial ? " in a trial" : " as predicted");
-  if (bytes <= budget) {
+                            text_of(step) + " as predicted";
+  if (step.needed() <= budget) {
     if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), text_of(budget).c_str());
     return;
   }
@@ -110,14 +140,45 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
-    const int64_t then = sum_of(peak_memory(changed, table, *changed_step));
-    return then < bytes ? std::optional(text_of(then)) : std::nullopt;
+    const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
+    return then < step.bytes ? std::optional(text_of(then)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
-                                           memory_table(config, table, step) + what_needs_less(config, note) +
+                                           predict.table() + what_needs_less(config, note) +
                                            (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
                                                       "memory picked as it began"
                                                     : "\nwithout gradient_checkpointing, memory picks what fits"));
+}
+
+// Sets the cheapest gradient_checkpointing that fits. Rank 0 prints what was tried for all layers, and the choice.
+void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap) {
+  Predictor predict(loaded.config, bootstrap);
+  std::string tried = "memory: what a step takes, and what its largest layer keeps\n";
+  const RecomputeChoice choice =
+      cheapest_that_fits(predict.layers(), budget, [&](const GradientCheckpointing& checkpointing) {
+        const PredictedStep step = predict(checkpointing);
+        if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
+          const std::string word(names(*how)[static_cast<size_t>(*how)]);
+          char line[128];
+          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word.c_str(), text_of(step.needed()).c_str(),
+                        text_of(predict.kept_by_a_layer()).c_str());
+          tried += line;
+        }
+        return step;
+      });
+  loaded.config.gradient_checkpointing = choice.checkpointing;
+  loaded.places["gradient_checkpointing"] = place_of("memory");
+  const std::string chosen = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing");
+  if (choice.step.needed() > budget) {
+    predict(choice.checkpointing);  // because the table is of the last prediction
+    throw Error(ExitCode::out_of_memory,
+                "memory: " + text_of(budget) + " do not hold a step, which needs at least " + text_of(choice.step) +
+                    " with " + chosen + "\n" + predict.table() +
+                    "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
+  }
+  if (bootstrap.rank() > 0) return;
+  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), text_of(choice.step).c_str(),
+              text_of(budget).c_str());
 }
 
 }  // namespace
@@ -125,33 +186,20 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
 void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
   if (!config.memory) return;
+  sharding::set_position(0, "prediction of memory");
   const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
   if (!is_none(config.gradient_checkpointing)) {
     return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
   }
-  const auto source = [](const std::string& name) {
-    return configs::Place{std::make_shared<configs::Source>(configs::Source{.name = name, .text = ""}), 0, 0};
-  };
   const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
   if (!earlier.empty()) {
     config.gradient_checkpointing = parse_trainer_config("resolved.yaml", loaded.resolved(),
                                                          {"gradient_checkpointing=" + earlier, "fault={do: none}"})
                                         .config.gradient_checkpointing;
-    loaded.places["gradient_checkpointing"] = source("memory, as this run began");
+    loaded.places["gradient_checkpointing"] = place_of("memory, as this run began");
     return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
   }
-  const StepCosts costs = measure_layers(config, bootstrap);
-  const auto choice = cheapest_that_fits(costs, budget);
-  if (!choice) {
-    throw Error(ExitCode::out_of_memory,
-                "memory: " + text_of(budget) + " do not hold a step, which needs at least " +
-                    text_of(least_bytes(costs)) + ", " + text_of(costs.standing) +
-                    " of it for parameters, optimizer and data, " + text_of(costs.head) +
-                    " for head and loss; a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
-  }
-  config.gradient_checkpointing = as_config(*choice);
-  loaded.places["gradient_checkpointing"] = source("memory");
-  if (bootstrap.rank() == 0) print(costs, *choice, budget, value_of(loaded, "gradient_checkpointing"));
+  choose(loaded, budget, bootstrap);
 }
 
 }  // namespace strata::trainer

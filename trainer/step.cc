@@ -83,13 +83,13 @@ std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const 
 }
 
 void Step::resume_after(int64_t step, int64_t updates) {
-  number_ = first_ = step;
+  number_ = resumed_after_ = step;
   updates_.fill_(static_cast<double>(updates));
 }
 
 void Step::take() {
   ++number_;
-  if (profiler_) profiler_->begin_step(number_, graph_ ? first_ + StepGraph::kWarmUpSteps : 0);
+  if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + StepGraph::kWarmUpSteps : 0);
   fill_inputs();
   run_or_replay();
   if (profiler_) profiler_->end_step(number_);
@@ -118,7 +118,7 @@ void Step::fill_inputs() {
 }
 
 void Step::run_or_replay() {
-  const int64_t since_start = number_ - first_;
+  const int64_t since_start = number_ - resumed_after_;
   const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
   // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory

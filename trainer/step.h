@@ -90,7 +90,8 @@ class Step {
   Tensor updates_;                  // fp32, 0-dim: number of applied updates
   Tensor halted_;                   // fp32, 0-dim: 1 after a skipped update for which the run must stop
   const Tensor one_;                // fp32, 0-dim
-  int64_t number_ = 0, first_ = 0;  // number of the last queued step; number before the first step
+  int64_t number_ = 0;              // of the last queued step
+  int64_t resumed_after_ = 0;       // number of the step after which this process began; 0: from the start
 };
 
 }  // namespace strata::trainer

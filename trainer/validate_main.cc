@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: MIT
 // validate CONFIG [a.b.c=value ...]: prints every value with its origin, and the parameters, FLOPs and memory of a run.
+// validate --aot-shapes CONFIG [a.b.c=value ...]: prints the calls that tools/aot_inductor/make_for_config.py reads.
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/errors.h"
 #include "base/grouped_digits.h"
+#include "kernels/runtime/aot_inductor_package.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/levels/level_check.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/trace/peak_memory.h"
@@ -18,6 +27,11 @@
 
 namespace strata::trainer {
 namespace {
+
+// Traces are of GPUs unless the configuration asks for CPUs.
+c10::DeviceType device_of(const TrainerConfig& config) {
+  return config.run.device == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
+}
 
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
   using sharding::DeviceWish;
@@ -62,11 +76,44 @@ void print_values(const LoadedConfig& loaded) {
   }
 }
 
-void run(const std::vector<std::string>& words) {
+// Prints a line for each op, dtype and shape that a run calls: the op's key of `kernels:`, the op, the dtype and the
+// shape, with tabs between. A plan may choose either way to compute head and loss, and times each op in
+// precision.compute, so these are there too. If training samples neighbors, evaluations compute the whole graph, with
+// other ops.
+void print_calls(TrainerConfig config) {
+  const c10::DeviceType device = device_of(config);
+  std::vector<std::vector<UsedShape>> ways = ways_to_compute(config, device);
+  if (!fan_outs(config.data).empty()) {
+    config.data = with_all_neighbors(config.data);
+    ways.push_back(used_shapes(config, device));
+  }
+  std::set<std::string> lines;
+  for (const std::vector<UsedShape>& way : ways) {
+    for (const UsedShape& used : way) {
+      std::set<c10::ScalarType> dtypes = used.dtypes;
+      dtypes.insert(scalar_type(config.precision.compute));
+      for (const c10::ScalarType dtype : dtypes) {
+        lines.insert(std::string(used.shape.key()) + '\t' + std::string(used.shape.op()) + '\t' +
+                     std::string(kernels::package_dtype_name(dtype)) + '\t' + used.shape.text() + '\n');
+      }
+    }
+  }
+  for (const std::string& line : lines) std::fputs(line.c_str(), stdout);
+}
+
+void run(std::vector<std::string> words) {
+  const bool only_calls = !words.empty() && words[0] == "--aot-shapes";
+  if (only_calls) words.erase(words.begin());
   if (words.empty()) throw Error(ExitCode::configuration, "validate: expected a configuration");
   const LoadedConfig loaded = load_run_config(words[0], {words.begin() + 1, words.end()});
+  const TrainerConfig& config = loaded.config;
+  if (only_calls) {
+    print_calls(config);
+    return;
+  }
+  check_levels(loaded, declared_model(config).modules, device_of(config));
   print_values(loaded);
-  std::visit([&](const auto& model) { print_sizes(loaded.config, model); }, loaded.config.model.type);
+  std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
 }
 
 }  // namespace
@@ -79,6 +126,9 @@ int main(int argc, char** argv) {
   } catch (const strata::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "validate: %s\n", error.what_without_backtrace());
+    return static_cast<int>(strata::ExitCode::internal);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "validate: %s\n", error.what());
     return static_cast<int>(strata::ExitCode::internal);

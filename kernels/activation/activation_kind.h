@@ -40,6 +40,20 @@ constexpr bool needs_input(Activation kind) {
   return false;
 }
 
+// True if op linear can end in this activation.
+constexpr bool is_epilogue(Activation kind) {
+  switch (kind) {
+    case Activation::none:
+    case Activation::gelu:
+    case Activation::gelu_tanh:
+    case Activation::relu:
+      return true;
+    case Activation::silu:
+      return false;
+  }
+  return false;
+}
+
 // The number of a kind in activation_triton.py, where a kind without a branch would be the identity.
 constexpr int64_t triton_number(Activation kind) {
   switch (kind) {

@@ -4,7 +4,7 @@ same for the whole grid: next to memory accesses a branch costs nothing, and one
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 # These numbers are those of triton_number() in activation_kind.h.
 GELU = tl.constexpr(1)
@@ -85,7 +85,6 @@ KERNELS = {
     "activation_forward": TritonKernel(
         forward,
         arguments=dict(x="*T", y="*T", count="i64", kind="i32"),
-        types=ALL_TYPES,
         choices=CHOICES,
         aligned=("x", "y", "count"),
         grid=("ceil_div(count, SIZE)",),
@@ -93,7 +92,6 @@ KERNELS = {
     "activation_backward": TritonKernel(
         backward,
         arguments=dict(grad_y="*T", x="*T", grad_x="*T", count="i64", kind="i32"),
-        types=ALL_TYPES,
         choices=CHOICES,
         aligned=("grad_y", "x", "grad_x", "count"),
         grid=("ceil_div(count, SIZE)",),

@@ -45,7 +45,6 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const auto wide = options.dtype(at::kFloat);
   Workload w{shape};
   w.differentiable = false;
-  w.overwrites = true;
   w.split_leaves = 5;
   w.split_results = 4;
   w.inputs.leaves = {random({n}, wide), random({n}, wide).mul_(0.1), at::rand({n}, wide), random({n}, options),

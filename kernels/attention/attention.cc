@@ -109,7 +109,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 }
 
 // On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
-Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
+Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
   const Tensor qkv = with_aligned_rows(given);
   auto [query, key, value] = split_heads(qkv, shape);
   const Tensor seen = visible(qkv, shape.mask);
@@ -126,7 +126,7 @@ Tensor attention_traced_aten(const Tensor& given, const Shape& shape) {
 // ATen's flash kernel for CPUs does not support groups. It is called once for the g-th query head of all groups, so
 // that keys and values are never repeated in memory.
 AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
-  if (!on_cpu(qkv)) return {attention_traced_aten(qkv, shape), {}};
+  if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, shape), {}};
   const auto [query, key, value] = split_heads(qkv, shape);
   const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = query.size(4);
   const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
@@ -272,8 +272,8 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
           "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
   check_mask(qkv, mask, level);
   const Shape shape = {heads, key_value_heads, mask};
-  const bool traced = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv));
-  if (!traced) return AttentionFunction::apply(qkv, shape, level);
+  const bool by_autograd = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv));
+  if (!by_autograd) return AttentionFunction::apply(qkv, shape, level);
   const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
   // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
   // made contiguous.

@@ -13,7 +13,6 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <map>

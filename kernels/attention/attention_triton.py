@@ -5,7 +5,7 @@ backward one kernel writes the gradients of keys and values and another those of
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -214,7 +214,6 @@ KERNELS = {
     "attention_forward": TritonKernel(
         forward,
         arguments=dict(qkv="*T", y="*T", logsumexp="*fp32", **SIZES),
-        types=ALL_TYPES,
         sizes=("batch",),
         choices=choices((128, 128), (128, 64), stages=3),
         fits=FITS,
@@ -224,16 +223,15 @@ KERNELS = {
     "attention_products": TritonKernel(
         products,
         arguments=dict(grad_y="*T", y="*T", delta="*fp32", rows="i64", positions="i32", heads="i32", head_width="i32"),
-        types=ALL_TYPES,
         choices=[dict(HEAD=64, ROWS=32, warps=4), dict(HEAD=128, ROWS=16, warps=4), dict(HEAD=128, ROWS=16, warps=4, aligned=False)],
         fits="head_width <= HEAD",
         aligned=("grad_y", "y", "head_width"),
         grid=("ceil_div(rows, ROWS)",),
     ),
     "attention_backward_query": TritonKernel(
-        backward_query, BACKWARD, ALL_TYPES, choices((128, 64), (128, 64), stages=2), fits=FITS, sizes=("batch",),
+        backward_query, BACKWARD, choices((128, 64), (128, 64), stages=2), fits=FITS, sizes=("batch",),
         aligned=("qkv", "grad_y", "grad_qkv", "row_width"), grid=("ceil_div(positions, QUERIES) * heads * batch",)),
     "attention_backward_key": TritonKernel(
-        backward_key, BACKWARD, ALL_TYPES, choices((64, 128), (64, 64), stages=2), fits=FITS, sizes=("batch",),
+        backward_key, BACKWARD, choices((64, 128), (64, 64), stages=2), fits=FITS, sizes=("batch",),
         aligned=("qkv", "grad_y", "grad_qkv", "row_width"), grid=("ceil_div(positions, KEYS) * key_value_heads * batch",)),
 }

@@ -49,7 +49,6 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.split_constants = 1;
   w.split_results = 0;
   w.row_elements = s.classes;
-  w.overwrites = true;
   w.inputs.leaves = {random({s.rows, s.classes}, options).mul_(3.0)};
   w.inputs.constants = {random_indices(s.rows, s.classes, options),
                         number(1.0 / double(std::max<int64_t>(s.rows, 1)), options)};

@@ -4,7 +4,7 @@ programs, or twice as many, have rows of at most 256 KB), so that memory sees on
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 LOWEST = tl.constexpr(-1e38)  # below every logit, and finite, so that its difference with itself is 0
 
@@ -71,7 +71,6 @@ KERNELS = {
         forward,
         arguments=dict(logits="*T", targets="*i64", scale="*fp32", row_losses="*fp32", width="i32", ignore_index="i64",
                        label_smoothing="fp32", with_gradient="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=[
             dict(SIZE=512, warps=4, aligned=False),
@@ -92,7 +91,6 @@ KERNELS = {
     "cross_entropy_backward": TritonKernel(
         backward,
         arguments=dict(logit_gradient="*T", grad_loss="*fp32", result="*T", count="i64"),
-        types=ALL_TYPES,
         choices=[dict(SIZE=2048, warps=4), dict(SIZE=1024, warps=4, aligned=False)],
         aligned=("logit_gradient", "result", "count"),
         grid=("ceil_div(count, SIZE)",),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GradientTarget: the tensor to which a kernel writes the gradient of a weight. It is the routed buffer if the kernel
-// supports its dtype, otherwise a new tensor that is delivered after the launch.
+// GradientTarget: the tensor to which a kernel writes the gradient of a weight. It is the destination of the
+// gradient if the kernel supports its dtype, otherwise a new tensor that is accumulated there after the launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace strata::kernels {
 
-// True if kernels write directly into the routed buffer: it is contiguous and not fp64.
+// True if kernels write directly into the destination: it is a contiguous buffer and not fp64.
 inline bool is_written_directly(const WeightGradient& gradient) {
   const Tensor& into = gradient.into;
   return into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
@@ -19,7 +19,7 @@ inline bool is_written_directly(const WeightGradient& gradient) {
 
 class GradientTarget {
  public:
-  // `sizes` and `options` are those of the weight. `into` comes from claim_weight_gradient().
+  // `sizes` and `options` are those of the weight. `into` comes from take_gradient_destination().
   GradientTarget(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
                  const WeightGradient& into)
       : into_(into),
@@ -31,9 +31,9 @@ class GradientTarget {
   CudaType type() const { return type_; }
   bool add() const { return direct_ && into_.add; }
 
-  // Call after the launch. Returns the gradient for the op's backward to return to autograd: undefined if it was
-  // routed.
-  Tensor deliver() const { return direct_ ? Tensor() : kernels::deliver(tensor_, into_); }
+  // Call after the launch. Returns the gradient for the op's backward to return to autograd: undefined if it has
+  // a destination.
+  Tensor accumulate() const { return direct_ ? Tensor() : kernels::accumulate(tensor_, into_); }
 
  private:
   WeightGradient into_;

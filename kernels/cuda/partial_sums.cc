@@ -19,7 +19,7 @@ Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGrad
   const bool direct = is_written_directly(into);
   const Tensor sums = direct ? into.into : at::empty({partials.size(1)}, like.options());
   launch_sum_partials_triton(partials, sums, partials.size(0), partials.size(1), direct && into.add);
-  return direct ? Tensor() : deliver(sums, into);
+  return direct ? Tensor() : accumulate(sums, into);
 }
 
 }  // namespace strata::kernels

@@ -12,8 +12,8 @@ namespace strata::kernels {
 // multiprocessors of an H100 can run at the same time with 8 elements and 64 registers per thread.
 int64_t partial_sum_programs(int64_t rows, int64_t width);
 
-// Adds partials fp32 [programs, width] over its rows and delivers the sum [width] to `into`. If it is returned instead,
-// it has the dtype and device of `like`.
+// Adds partials fp32 [programs, width] over its rows and accumulates the sum [width] in `into`. If it is returned
+// instead, it has the dtype and device of `like`.
 Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGradient& into);
 
 }  // namespace strata::kernels

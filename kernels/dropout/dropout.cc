@@ -49,18 +49,9 @@ Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
   return at::mul(x, 1.0 / (1.0 - mask.probability)).masked_fill_(dropped, 0);
 }
 
-Tensor add_dropout_forward_aten(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  return dropout_forward_aten(x, mask).add_(residual);
-}
-
 Tensor dropout_forward_torchscript(const Tensor& x, const DropoutOp::Mask& mask) {
   static const Formula formula(kFormula, "dropout");
   return formula(x, mask.probability, mask.key, mask.site, mask.first_row);
-}
-
-Tensor add_dropout_forward_torchscript(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  static const Formula formula(kFormula, "add_dropout");
-  return formula(residual, x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
 // Returns `inputs` followed by the numbers of the mask.
@@ -79,12 +70,6 @@ Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::Mask& mask
   return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(x)}, mask))[0].view(x.sizes());
 }
 
-Tensor add_dropout_forward_aot_inductor(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  static const AotFunction function(DropoutOp::kName, kFormula, "add_dropout_rows");
-  if (x.numel() == 0) return x.clone();
-  return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(residual), as_rows(x)}, mask))[0].view(x.sizes());
-}
-
 }  // namespace
 
 constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
@@ -96,19 +81,9 @@ constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
     .cuda = {dropout_forward_cuda, dropout_forward_cuda},
 };
 
-constinit const KernelTable<AddDropoutOp> AddDropoutOp::kKernels = {
-    .aten = {add_dropout_forward_aten, dropout_forward_aten},
-    .torchscript = {add_dropout_forward_torchscript, dropout_forward_torchscript},
-    .aot_inductor = {add_dropout_forward_aot_inductor, dropout_forward_aot_inductor},
-    .triton = {add_dropout_forward_triton, dropout_forward_triton},
-    .cuda = {add_dropout_forward_cuda, dropout_forward_cuda},
-};
-
 namespace {
 
-DropoutShape shape_of(const Tensor& x, bool adds) {
-  return {.rows = row_count(x), .width = row_width(x), .adds = adds};
-}
+DropoutShape shape_of(const Tensor& x) { return {.rows = row_count(x), .width = row_width(x)}; }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -130,35 +105,19 @@ DropoutOp::Mask saved_mask(AutogradContext* context) {
 
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::Mask& mask, Level level) {
-    const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
+    const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
     save(context, mask, level);
     return DropoutOp::kKernels.slot(level).forward(x, mask);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Level level = saved_level(context);
-    const CallScope scope(DropoutOp::kName, level, kBackward, gradients[0],
-                          [&] { return shape_of(gradients[0], /*adds=*/false); });
+    const CallScope scope(DropoutOp::kName, level, kBackward, gradients[0], [&] { return shape_of(gradients[0]); });
     return {DropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context)), Tensor(), Tensor()};
   }
 };
 
-struct AddDropoutFunction : torch::autograd::Function<AddDropoutFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask,
-                        Level level) {
-    const CallScope scope(AddDropoutOp::kName, level, x, [&] { return shape_of(x, /*adds=*/true); });
-    save(context, mask, level);
-    return AddDropoutOp::kKernels.slot(level).forward(residual, x, mask);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const CallScope scope(AddDropoutOp::kName, level, kBackward, gradients[0],
-                          [&] { return shape_of(gradients[0], /*adds=*/true); });
-    const Tensor grad_x = AddDropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context));
-    return {gradients[0], grad_x, Tensor(), Tensor()};
-  }
-};
-
-void check(std::string_view op, const Tensor& x, double probability, const Tensor& key, Level level) {
+void check(const Tensor& x, double probability, const Tensor& key, Level level) {
+  constexpr auto op = DropoutOp::kName;
   require(probability >= 0.0 && probability < 1.0, op, level, "probability is ", probability, ", expected 0 <= p < 1");
   require(x.is_floating_point() && x.dim() >= 1, op, level, "x is ", x.scalar_type(), " ", x.sizes(),
           ", expected floating point [..., columns]");
@@ -169,25 +128,12 @@ void check(std::string_view op, const Tensor& x, double probability, const Tenso
 }  // namespace
 
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
-  constexpr auto op = DropoutOp::kName;
   const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());
-  check(op, x, probability, key, level);
+  check(x, probability, key, level);
   const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
   if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
-  const CallScope scope(op, level, x, [&] { return shape_of(x, /*adds=*/false); });
+  const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
   return kernel.forward(x, mask);
-}
-
-Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, const Tensor& key, int64_t site,
-                   int64_t first_row, Level level) {
-  constexpr auto op = AddDropoutOp::kName;
-  const Kernel<AddDropoutOp>& kernel = AddDropoutOp::kKernels.at(level, x.device());
-  require_alike(op, level, "residual", residual, "x", x);
-  check(op, x, probability, key, level);
-  const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
-  if (kernel.backward != nullptr) return AddDropoutFunction::apply(residual, x, mask, level);
-  const CallScope scope(op, level, x, [&] { return shape_of(x, /*adds=*/true); });
-  return kernel.forward(residual, x, mask);
 }
 
 }  // namespace strata::kernels

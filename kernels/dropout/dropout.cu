@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dropout, alone or with a residual added. The mask is recomputed by hashing wherever it is needed.
+// dropout. The mask is recomputed by hashing wherever it is needed.
 #include <algorithm>
 
 #include "kernels/cuda/device_utils.cuh"
@@ -10,10 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 // Rows per thread. A thread keeps the hashes of its columns for these rows, which saves half of the hash, and the loads
-// of these rows overlap. 65536 x 768: 3.7 TB/s, with 4 rows 3.1. With a residual, whose loads overlap too, 2 rows are
-// best: 4.0 TB/s.
-template <bool kAdd>
-constexpr int kRowsAtOnce = kAdd ? 2 : 8;
+// of these rows overlap. 65536 x 768: 3.7 TB/s, with 4 rows 3.1.
+constexpr int kRowsAtOnce = 8;
 constexpr unsigned kGolden = 0x9e3779b9u;
 
 __device__ unsigned mix(unsigned hash) {
@@ -44,35 +42,29 @@ __device__ float dropped(float x, unsigned row_hash, unsigned column_hash, const
   return mix(row_hash ^ column_hash) < rule.threshold ? 0.0f : x * rule.scale;
 }
 
-// blockIdx.x is a part of the columns, blockIdx.y a group of kRows rows.
-template <class T, bool kAdd>
+// blockIdx.x is a part of the columns, blockIdx.y a group of kRowsAtOnce rows.
+template <class T>
 __global__ void __launch_bounds__(kThreads) dropout_kernel(const DropoutArguments a, const Rule rule) {
-  constexpr int N = kVectorWidth<T>, kRows = kRowsAtOnce<kAdd>;
+  constexpr int N = kVectorWidth<T>;
   const int64_t vectors_in_row = a.columns / N, i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= vectors_in_row) return;
   const unsigned site_hash = hash_site(a);
   unsigned column_hash[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) column_hash[k] = hash_column(i * N + k);
-  for (int64_t start = static_cast<int64_t>(blockIdx.y) * kRows; start < a.rows;
-       start += static_cast<int64_t>(gridDim.y) * kRows) {
-    Packed<T> x[kRows], residual[kRows];
+  for (int64_t start = static_cast<int64_t>(blockIdx.y) * kRowsAtOnce; start < a.rows;
+       start += static_cast<int64_t>(gridDim.y) * kRowsAtOnce) {
+    Packed<T> x[kRowsAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       if (start + r >= a.rows) continue;
-      const int64_t at = (start + r) * vectors_in_row + i;
-      x[r].words = __ldcs(static_cast<const uint4*>(a.x) + at);
-      if constexpr (kAdd) residual[r].words = __ldcs(static_cast<const uint4*>(a.residual) + at);
+      x[r].words = __ldcs(static_cast<const uint4*>(a.x) + (start + r) * vectors_in_row + i);
     }
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       if (start + r >= a.rows) continue;
       const unsigned row_hash = hash_row(a.first_row + start + r, site_hash);
-      x[r].fill([&](int k) {
-        const float y = dropped(x[r].at(k), row_hash, column_hash[k], rule);
-        if constexpr (kAdd) return residual[r].at(k) + y;
-        return y;
-      });
+      x[r].fill([&](int k) { return dropped(x[r].at(k), row_hash, column_hash[k], rule); });
       __stcs(static_cast<uint4*>(a.y) + (start + r) * vectors_in_row + i, x[r].words);
     }
   }
@@ -86,9 +78,8 @@ __global__ void __launch_bounds__(kThreads) dropout_any_kernel(const DropoutArgu
   const unsigned site_hash = hash_site(a), column_hash = hash_column(column);
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const int64_t i = row * a.columns + column;
-    float y =
+    const float y =
         dropped(to_float(static_cast<const T*>(a.x)[i]), hash_row(a.first_row + row, site_hash), column_hash, rule);
-    if (a.residual != nullptr) y += to_float(static_cast<const T*>(a.residual)[i]);
     static_cast<T*>(a.y)[i] = from_float<T>(y);
   }
 }
@@ -101,19 +92,17 @@ cudaError_t launch_dropout(const DropoutArguments& a, cudaStream_t stream) {
                      static_cast<float>(1.0 / (1.0 - a.probability))};
   return visit_type(a.type, [&]<class T>(T) {
     constexpr int64_t kMaxBlocksAlongY = 65535;
-    const bool whole = a.columns % kVectorWidth<T> == 0 && are_aligned(a.y, a.x, a.residual);
+    const bool whole = a.columns % kVectorWidth<T> == 0 && are_aligned(a.y, a.x);
     const int64_t items = whole ? a.columns / kVectorWidth<T> : a.columns;
     const int64_t pieces = ceil_divide<int64_t>(items, kThreads);
     const int threads = static_cast<int>(ceil_divide<int64_t>(items, pieces * kWarp)) * kWarp;
-    const int64_t rows_at_once = !whole ? 1 : a.residual != nullptr ? kRowsAtOnce<true> : kRowsAtOnce<false>;
+    const int64_t rows_at_once = whole ? kRowsAtOnce : 1;
     const int64_t along_y = std::min(ceil_divide<int64_t>(a.rows, rows_at_once), kMaxBlocksAlongY);
     const dim3 blocks(static_cast<unsigned>(pieces), static_cast<unsigned>(along_y));
-    if (!whole) {
-      dropout_any_kernel<T><<<blocks, threads, 0, stream>>>(a, rule);
-    } else if (a.residual != nullptr) {
-      dropout_kernel<T, true><<<blocks, threads, 0, stream>>>(a, rule);
+    if (whole) {
+      dropout_kernel<T><<<blocks, threads, 0, stream>>>(a, rule);
     } else {
-      dropout_kernel<T, false><<<blocks, threads, 0, stream>>>(a, rule);
+      dropout_any_kernel<T><<<blocks, threads, 0, stream>>>(a, rule);
     }
     return cudaGetLastError();
   });

@@ -24,10 +24,6 @@ using at::Tensor;
 // p is not in [0, 1) or key does not match.
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level);
 
-// y = residual + dropout(x). residual has the shape and dtype of x.
-Tensor add_dropout(const Tensor& residual, const Tensor& x, double probability, const Tensor& key, int64_t site,
-                   int64_t first_row, Level level);
-
 struct DropoutOp {
   static constexpr std::string_view kName = "dropout";
   struct Mask {
@@ -43,17 +39,6 @@ struct DropoutOp {
 DropoutOp::Forward dropout_forward_triton;
 DropoutOp::Forward dropout_forward_cuda;
 
-struct AddDropoutOp {
-  static constexpr std::string_view kName = "add_dropout";
-  using Forward = Tensor(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask);
-  // Returns the gradient of x; the gradient of the residual is grad_y itself.
-  using Backward = Tensor(const Tensor& grad_y, const DropoutOp::Mask& mask);
-  static const KernelTable<AddDropoutOp> kKernels;
-};
-
-AddDropoutOp::Forward add_dropout_forward_triton;
-AddDropoutOp::Forward add_dropout_forward_cuda;
-
-using DropoutOps = OpList<DropoutOp, AddDropoutOp>;
+using DropoutOps = OpList<DropoutOp>;
 
 }  // namespace strata::kernels

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of dropout and add_dropout. Integers are int64; every product of a 32-bit number and a constant stays
-# within 63 bits.
+# Definition of dropout. Integers are int64; every product of a 32-bit number and a constant stays within 63 bits.
 # TorchScript has no hexadecimal numbers: 4294967295 = 2^32 - 1, 2654435769 = 0x9e3779b9, 2146121005 = 0x7feb352d and
 # -2073254261 = 0x846ca68b - 2^32.
 import torch
@@ -33,12 +32,6 @@ def dropout_rows(
     return torch.where(hash >= threshold, x * factor, torch.zeros_like(x))
 
 
-def add_dropout_rows(
-    residual: torch.Tensor, x: torch.Tensor, threshold: int, factor: float, key: torch.Tensor, site: int, first_row: int
-) -> torch.Tensor:
-    return residual + dropout_rows(x, threshold, factor, key, site, first_row)
-
-
 def dropout(
     x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
 ) -> torch.Tensor:
@@ -46,9 +39,3 @@ def dropout(
     rows = x.reshape(x.numel() // max(columns, 1), columns)
     y = dropout_rows(rows, int(probability * 4294967296.0), 1.0 / (1.0 - probability), key, site, first_row)
     return y.reshape(x.shape)
-
-
-def add_dropout(
-    residual: torch.Tensor, x: torch.Tensor, probability: float, key: torch.Tensor, site: int, first_row: int
-) -> torch.Tensor:
-    return residual + dropout(x, probability, key, site, first_row)

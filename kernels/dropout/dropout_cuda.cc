@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of dropout and add_dropout: calls the launcher of dropout.cu with tensors.
+// Level cuda of dropout: calls the launcher of dropout.cu with tensors.
 #include "kernels/dropout/dropout_cuda.h"
 
 #include <ATen/ops/empty.h>
@@ -10,17 +10,13 @@
 #include "kernels/dropout/dropout.h"
 
 namespace strata::kernels {
-namespace {
 
-// `residual` is undefined if nothing is added.
-Tensor dropped(std::string_view op, const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::Mask& mask) {
   const Tensor input = x.contiguous(), y = at::empty(x.sizes(), x.options());
-  const Tensor added = residual.defined() ? residual.contiguous() : residual;
   const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
-  const DropoutArguments arguments = {.type = cuda_type(op, "x", x),
+  const DropoutArguments arguments = {.type = cuda_type(DropoutOp::kName, "x", x),
                                       .y = y.data_ptr(),
                                       .x = input.data_ptr(),
-                                      .residual = added.defined() ? added.data_ptr() : nullptr,
                                       .key = mask.key.data_ptr<int64_t>(),
                                       .rows = rows,
                                       .columns = columns,
@@ -29,16 +25,6 @@ Tensor dropped(std::string_view op, const Tensor& residual, const Tensor& x, con
                                       .probability = mask.probability};
   launch("dropout_cuda", x, rows, columns, [&](cudaStream_t stream) { return launch_dropout(arguments, stream); });
   return y;
-}
-
-}  // namespace
-
-Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::Mask& mask) {
-  return dropped(DropoutOp::kName, {}, x, mask);
-}
-
-Tensor add_dropout_forward_cuda(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  return dropped(AddDropoutOp::kName, residual, x, mask);
 }
 
 }  // namespace strata::kernels

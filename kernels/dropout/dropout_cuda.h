@@ -13,7 +13,7 @@ namespace strata::kernels {
 struct DropoutArguments {
   CudaType type;
   void* y;
-  const void *x, *residual;  // y = residual + dropout(x); residual is null if nothing is added
+  const void* x;
   const int64_t* key;
   int64_t rows, columns, site, first_row;
   double probability;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// DropoutShape: the sizes of dropout and add_dropout.
+// DropoutShape: the sizes of dropout.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,11 @@ namespace strata::kernels {
 
 struct DropoutShape {
   int64_t rows, width;
-  bool adds = false;  // the result is added to the residual: add_dropout
 
   bool operator==(const DropoutShape&) const = default;
-  std::string_view op() const { return adds ? "add_dropout" : "dropout"; }
-  std::string_view key() const { return "dropout"; }
+  std::string_view op() const { return "dropout"; }
   std::string text() const { return sizes_text({rows, width}); }
-  Work forward_work(double element_bytes) const {
-    return {(adds ? 3 : 2) * double(rows) * double(width) * element_bytes, 0};
-  }
-  // The gradient of the residual is that of y.
+  Work forward_work(double element_bytes) const { return {2 * double(rows) * double(width) * element_bytes, 0}; }
   Work backward_work(double element_bytes) const { return {2 * double(rows) * double(width) * element_bytes, 0}; }
 };
 

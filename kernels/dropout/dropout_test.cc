@@ -39,11 +39,6 @@ TEST(Formula, Dropout) {
   }
   const Tensor key_tensor = at::full({1}, key, at::kLong);
   expect_equal(dropout(tensor(x, {rows, columns}), probability, key_tensor, site, first_row, kFormulaLevel), expected);
-  const Plain residual = ramp(rows * columns, 0.8);
-  for (int64_t i = 0; i < rows * columns; ++i) expected[i] += residual[i];
-  expect_equal(add_dropout(tensor(residual, {rows, columns}), tensor(x, {rows, columns}), probability, key_tensor, site,
-                           first_row, kFormulaLevel),
-               expected);
 }
 
 }  // namespace

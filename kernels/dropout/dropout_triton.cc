@@ -1,30 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Level triton of dropout and add_dropout: calls the kernel of dropout_triton.py with tensors.
+// Level triton of dropout: calls the kernel of dropout_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_triton_kernels.h"
 
 namespace strata::kernels {
-namespace {
 
-// `residual` is undefined if nothing is added.
-Tensor launch(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_triton(const Tensor& x, const DropoutOp::Mask& mask) {
   const Tensor y = at::empty(x.sizes(), x.options());
   if (x.numel() == 0) return y;
   const int64_t width = x.size(-1);
-  launch_dropout_triton(x.contiguous(), residual.defined() ? residual.contiguous() : residual, y, mask.key, mask.site,
-                        mask.first_row, static_cast<int64_t>(mask.probability * 4294967296.0),
-                        1.0 / (1.0 - mask.probability), width, residual.defined(), x.numel() / width);
+  launch_dropout_triton(x.contiguous(), y, mask.key, mask.site, mask.first_row,
+                        static_cast<int64_t>(mask.probability * 4294967296.0), 1.0 / (1.0 - mask.probability), width,
+                        x.numel() / width);
   return y;
-}
-
-}  // namespace
-
-Tensor dropout_forward_triton(const Tensor& x, const DropoutOp::Mask& mask) { return launch(/*residual=*/{}, x, mask); }
-
-Tensor add_dropout_forward_triton(const Tensor& residual, const Tensor& x, const DropoutOp::Mask& mask) {
-  return launch(residual, x, mask);
 }
 
 }  // namespace strata::kernels

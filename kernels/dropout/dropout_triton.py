@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of dropout and add_dropout: the hash of dropout.h in 32-bit arithmetic. Forward and backward use one
-kernel."""
+"""Level triton of dropout: the hash of dropout.h in 32-bit arithmetic. Forward and backward use one kernel."""
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 GOLDEN = tl.constexpr(0x9E3779B9)
 
@@ -24,9 +23,8 @@ def mix_row(hash, row):
 
 
 @triton.jit
-def dropout(x, residual, y, key, site, first_row, threshold, scale, width, adds, SIZE: tl.constexpr):
-    """Each program computes a part of one row, with threshold = p * 2^32 and scale = 1 / (1 - p). With `adds` y =
-    residual + dropout(x)."""
+def dropout(x, y, key, site, first_row, threshold, scale, width, SIZE: tl.constexpr):
+    """Each program computes a part of one row, with threshold = p * 2^32 and scale = 1 / (1 - p)."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
@@ -36,16 +34,13 @@ def dropout(x, residual, y, key, site, first_row, threshold, scale, width, adds,
     hash = mix(hash ^ mix(column.to(tl.uint32) + tl.full([], GOLDEN, tl.uint32)))
     value = tl.load(x + row * width + column, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(hash >= threshold.to(tl.uint32), value * scale, 0.0)
-    value += tl.load(residual + row * width + column, mask=inside & (adds != 0), other=0.0).to(tl.float32)
     tl.store(y + row * width + column, value.to(y.dtype.element_ty), mask=inside)
 
 
 KERNELS = {
     "dropout": TritonKernel(
         dropout,
-        arguments=dict(x="*T", residual="*T", y="*T", key="*i64", site="i64", first_row="i64", threshold="i64", scale="fp32", width="i32",
-                       adds="i32"),
-        types=ALL_TYPES,
+        arguments=dict(x="*T", y="*T", key="*i64", site="i64", first_row="i64", threshold="i64", scale="fp32", width="i32"),
         sizes=("rows",),
         choices=[
             dict(SIZE=128, warps=4, aligned=False),
@@ -53,7 +48,7 @@ KERNELS = {
             dict(SIZE=1024, warps=4, aligned=False),
         ],
         fits="width <= SIZE or SIZE == 1024",
-        aligned=("x", "residual", "y", "width"),
+        aligned=("x", "y", "width"),
         grid=("rows * ceil_div(width, SIZE)",),
     ),
 }

@@ -26,9 +26,9 @@ Tensor embedding_forward_aten(const Tensor& indices, const Tensor& weight) { ret
 
 Tensor embedding_backward_aten(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
                                const WeightGradient& into) {
-  return deliver(at::embedding_dense_backward(grad_y, indices, vocabulary, /*padding_idx=*/-1,
-                                              /*scale_grad_by_freq=*/false),
-                 into);
+  return accumulate(at::embedding_dense_backward(grad_y, indices, vocabulary, /*padding_idx=*/-1,
+                                                 /*scale_grad_by_freq=*/false),
+                    into);
 }
 
 Tensor embedding_forward_torchscript(const Tensor& indices, const Tensor& weight) {
@@ -65,7 +65,7 @@ Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indic
   for (Tensor& piece : columns) {
     piece = function(grad_y.scalar_type(), /*widths=*/{}, {piece.contiguous(), indices.flatten(), rows})[0];
   }
-  return deliver(columns.size() == 1 ? columns[0] : at::cat(columns, 1), into);
+  return accumulate(columns.size() == 1 ? columns[0] : at::cat(columns, 1), into);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
     const CallScope scope(EmbeddingOp::kName, level, kBackward, weight, [&] { return shape_of(indices, weight); });
     return {Tensor(),
             EmbeddingOp::kKernels.slot(level).backward(gradients[0], indices, weight.size(0),
-                                                       claim_weight_gradient(weight)),
+                                                       take_gradient_destination(weight)),
             Tensor()};
   }
 };
@@ -117,7 +117,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
           weight.sizes(), ", expected floating point [V, D]");
   if (kernel.backward != nullptr) return EmbeddingFunction::apply(indices, weight, level);
   const CallScope scope(op, level, weight, [&] { return shape_of(indices, weight); });
-  return kernel.forward(indices, deliver_weight_gradient(weight));
+  return kernel.forward(indices, with_gradient_destination(weight));
 }
 
 }  // namespace strata::kernels

@@ -51,7 +51,7 @@ Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int6
   const Tensor workspace = at::empty({embedding_backward_workspace(arguments)}, grad_y.options().dtype(at::kByte));
   launch("embedding_backward_cuda", grad_y, indices.numel(), width,
          [&](cudaStream_t stream) { return launch_embedding_backward(arguments, workspace.data_ptr(), stream); });
-  return target.deliver();
+  return target.accumulate();
 }
 
 }  // namespace strata::kernels

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Functions of embedding that are compiled ahead of time. n indices, v rows of weight, d width
-from program import Program, same
+from program import Program, numbers, same
 
 import torch
 
@@ -18,6 +18,8 @@ PROGRAMS = [
     same("embedding", ("int64[n]", "x[v,d]"), "d"),
     Program("embedding_gradient", ("x[n,d]", "int64[n]", "bool[v]"), "", gradient),
 ]
+
+CALLED_BY = {"embedding": lambda shape: {"embedding": {"d": numbers(shape)[1]}, "embedding_gradient": {}}}  # "16x768 of 256"
 
 # Widths of the proof's cases and of the shipped configurations.
 GPU_WIDTHS = ["*", "bfloat16:d=768", "bfloat16:d=2048", "bfloat16:d=4096"]

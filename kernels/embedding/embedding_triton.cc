@@ -32,7 +32,7 @@ Tensor embedding_backward_triton(const Tensor& grad_y, const Tensor& indices, in
                       (into.into.scalar_type() == grad_y.scalar_type() || into.into.scalar_type() == at::kFloat);
   const Tensor sums = direct ? into.into : at::empty({vocabulary, width}, grad_y.options());
   launch_embedding_backward_triton(grad_y.contiguous(), order, starts, sums, width, direct && into.add, vocabulary);
-  return direct ? Tensor() : deliver(sums, into);
+  return direct ? Tensor() : accumulate(sums, into);
 }
 
 }  // namespace strata::kernels

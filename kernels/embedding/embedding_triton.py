@@ -4,7 +4,7 @@ tokens, whose positions were sorted by token before, so that the order of the su
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -42,7 +42,6 @@ KERNELS = {
     "embedding_forward": TritonKernel(
         forward,
         arguments=dict(indices="*i64", weight="*T", y="*T", vocabulary="i64", width="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=[dict(SIZE=1024, warps=4), dict(SIZE=256, warps=4, aligned=False)],
         aligned=("weight", "y", "width"),

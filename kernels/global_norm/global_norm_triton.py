@@ -4,7 +4,7 @@ atomics."""
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -32,7 +32,6 @@ KERNELS = {
     "global_norm_squares": TritonKernel(
         squares,
         arguments=dict(x="*T", partials="*fp64", count="i64", first_partial="i32"),
-        types=ALL_TYPES,
         sizes=("programs",),
         choices=[dict(SIZE=2048, warps=8), dict(SIZE=2048, warps=8, aligned=False)],
         aligned=("x", "count"),

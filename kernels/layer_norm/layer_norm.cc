@@ -9,6 +9,7 @@
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <type_traits>
@@ -22,69 +23,58 @@
 namespace strata::kernels {
 namespace {
 
-LayerNormOp::Output layer_norm_forward_aten(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  auto [y, mean, rstd] = at::native_layer_norm(x, weight.sizes(), weight, bias, eps);
-  return {y, mean, rstd};
-}
-
-LayerNormOp::Gradient layer_norm_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                               const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                                               const LayerNormOp::GradientTargets& targets) {
-  auto [grad_x, grad_weight, grad_bias] = at::native_layer_norm_backward(
-      grad_y, x, weight.sizes(), mean, rstd, weight, bias, /*output_mask=*/{true, true, bias.defined()});
-  LayerNormOp::Gradient gradient{grad_x, deliver(grad_weight, targets.weight), {}};
-  if (bias.defined()) gradient.bias = deliver(grad_bias, targets.bias);
-  return gradient;
-}
-
-AddLayerNormOp::Output add_layer_norm_forward_aten(const Tensor& residual, const Tensor& branch, const Tensor& weight,
-                                                   const Tensor& bias, double eps) {
-  const Tensor sum = at::add(residual, branch);
-  const auto [y, mean, rstd] = layer_norm_forward_aten(sum, weight, bias, eps);
+LayerNormOp::Output layer_norm_forward_aten(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                            const Tensor& bias, double eps) {
+  const Tensor sum = branch.defined() ? at::add(x, branch) : Tensor();
+  const Tensor& input = branch.defined() ? sum : x;
+  auto [y, mean, rstd] = at::native_layer_norm(input, weight.sizes(), weight, bias, eps);
   return {y, sum, mean, rstd};
 }
 
-AddLayerNormOp::Gradient add_layer_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
-                                                      const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                                      const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
-  const auto gradient = layer_norm_backward_aten(grad_y, sum, weight, bias, mean, rstd, targets);
-  if (grad_sum.defined()) gradient.x.add_(grad_sum);
-  return {gradient.x, gradient.weight, gradient.bias};
+LayerNormOp::Gradient layer_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                               const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+  auto [grad_x, grad_weight, grad_bias] = at::native_layer_norm_backward(
+      grad_y, x, weight.sizes(), mean, rstd, weight, bias, /*output_mask=*/{true, true, bias.defined()});
+  if (grad_sum.defined()) grad_x.add_(grad_sum);
+  LayerNormOp::Gradient gradient{grad_x, accumulate(grad_weight, targets.weight), {}};
+  if (bias.defined()) gradient.bias = accumulate(grad_bias, targets.bias);
+  return gradient;
 }
 
-LayerNormOp::Output layer_norm_gelu_tanh_forward_aten(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                      double eps) {
-  const auto [affine, mean, rstd] = layer_norm_forward_aten(x, weight, bias, eps);
-  return {at::gelu(affine, "tanh"), mean, rstd};
+LayerNormOp::Output layer_norm_gelu_tanh_forward_aten(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                      const Tensor& bias, double eps) {
+  const auto [affine, sum, mean, rstd] = layer_norm_forward_aten(x, branch, weight, bias, eps);
+  return {at::gelu(affine, "tanh"), sum, mean, rstd};
 }
 
-LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                         const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                                         const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                         const Tensor& rstd,
                                                          const LayerNormOp::GradientTargets& targets) {
   const Tensor normalized = at::sub(x, mean).mul_(rstd);
   Tensor affine = at::mul(normalized, weight);
   if (bias.defined()) affine.add_(bias);
   const Tensor grad_affine = at::gelu_backward(grad_y, affine.to(x.scalar_type()), "tanh");
-  return layer_norm_backward_aten(grad_affine, x, weight, bias, mean, rstd, targets);
+  return layer_norm_backward_aten(grad_affine, grad_sum, x, weight, bias, mean, rstd, targets);
 }
 
-LayerNormOp::Output layer_norm_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                   double eps) {
-  static const Formula formula(kFormula, "layer_norm");
-  return {formula(x, weight, bias, eps), {}, {}};
-}
-
-AddLayerNormOp::Output add_layer_norm_forward_torchscript(const Tensor& residual, const Tensor& branch,
-                                                          const Tensor& weight, const Tensor& bias, double eps) {
+LayerNormOp::Output layer_norm_forward_torchscript(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                   const Tensor& bias, double eps) {
+  if (!branch.defined()) {
+    static const Formula formula(kFormula, "layer_norm");
+    return {formula(x, weight, bias, eps), {}, {}, {}};
+  }
   static const Formula formula(kFormula, "add_layer_norm");
-  const std::vector<Tensor> outputs = formula.tuple(residual, branch, weight, bias, eps);
+  const std::vector<Tensor> outputs = formula.tuple(x, branch, weight, bias, eps);
   return {outputs[0], outputs[1], {}, {}};
 }
 
-LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                             double eps) {
+LayerNormOp::Output layer_norm_gelu_tanh_forward_torchscript(const Tensor& x, const Tensor& branch,
+                                                             const Tensor& weight, const Tensor& bias, double eps) {
+  TORCH_INTERNAL_ASSERT(!branch.defined());
   static const Formula formula(kFormula, "layer_norm_gelu_tanh");
-  return {formula(x, weight, bias, eps), {}, {}};
+  return {formula(x, weight, bias, eps), {}, {}, {}};
 }
 
 // Packages take no undefined tensors. Zeros in place of the bias change no result.
@@ -92,75 +82,64 @@ Tensor or_zeros(const Tensor& bias, const Tensor& weight) { return bias.defined(
 
 std::vector<AotWidth> width_of(const Tensor& weight) { return {{'d', weight.size(0)}}; }
 
-// `gradients` holds those of x, weight and bias. An undefined bias gets no gradient.
-LayerNormOp::Gradient delivered(const std::vector<Tensor>& gradients, const Tensor& x, const Tensor& weight,
-                                const Tensor& bias, const LayerNormOp::GradientTargets& targets) {
-  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, targets.weight),
-          bias.defined() ? deliver_wide(gradients[2], bias, targets.bias) : Tensor()};
+// Adds `branch` if it is defined; then `function` returns the sum too.
+LayerNormOp::Output forward_of(const AotFunction& function, const Tensor& x, const Tensor& branch, const Tensor& weight,
+                               const Tensor& bias, double eps) {
+  std::vector<Tensor> inputs = {as_rows(x), weight, or_zeros(bias, weight), host_number(eps)};
+  if (branch.defined()) inputs.insert(inputs.begin() + 1, as_rows(branch));
+  const auto outputs = function(x.scalar_type(), width_of(weight), std::move(inputs));
+  const Tensor y = outputs[0].view(x.sizes());
+  if (!branch.defined()) return {y, {}, outputs[1], outputs[2]};
+  return {y, outputs[1].view(x.sizes()), outputs[2], outputs[3]};
 }
 
-LayerNormOp::Output layer_norm_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                    double eps) {
-  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_forward");
-  const auto outputs =
-      function(x.scalar_type(), width_of(weight), {as_rows(x), weight, or_zeros(bias, weight), host_number(eps)});
-  return {outputs[0].view(x.sizes()), outputs[1], outputs[2]};
+// `function` returns the gradients of x, weight and bias. An undefined bias gets no gradient.
+LayerNormOp::Gradient backward_of(const AotFunction& function, std::vector<Tensor> inputs, const Tensor& x,
+                                  const Tensor& weight, const Tensor& bias,
+                                  const LayerNormOp::GradientTargets& targets) {
+  const auto gradients = function(x.scalar_type(), width_of(weight), std::move(inputs));
+  return {gradients[0].view(x.sizes()), accumulate_wide(gradients[1], weight, targets.weight),
+          bias.defined() ? accumulate_wide(gradients[2], bias, targets.bias) : Tensor()};
 }
 
-LayerNormOp::Gradient layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                       const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+LayerNormOp::Output layer_norm_forward_aot_inductor(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                    const Tensor& bias, double eps) {
+  static const AotFunction plain(LayerNormOp::kName, kFormula, "layer_norm_forward");
+  static const AotFunction adds(LayerNormOp::kName, kFormula, "add_layer_norm_forward");
+  return forward_of(branch.defined() ? adds : plain, x, branch, weight, bias, eps);
+}
+
+LayerNormOp::Gradient layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                                       const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                       const Tensor& rstd,
                                                        const LayerNormOp::GradientTargets& targets) {
-  static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_backward");
-  const auto gradients = function(x.scalar_type(), width_of(weight), {as_rows(grad_y), as_rows(x), weight, mean, rstd});
-  return delivered(gradients, x, weight, bias, targets);
+  static const AotFunction plain(LayerNormOp::kName, kFormula, "layer_norm_backward");
+  static const AotFunction adds(LayerNormOp::kName, kFormula, "add_layer_norm_backward");
+  std::vector<Tensor> inputs = {as_rows(grad_y), as_rows(x), weight, mean, rstd};
+  if (grad_sum.defined()) inputs.insert(inputs.begin() + 1, as_rows(grad_sum));
+  return backward_of(grad_sum.defined() ? adds : plain, std::move(inputs), x, weight, bias, targets);
 }
 
-AddLayerNormOp::Output add_layer_norm_forward_aot_inductor(const Tensor& residual, const Tensor& branch,
-                                                           const Tensor& weight, const Tensor& bias, double eps) {
-  static const AotFunction function(LayerNormOp::kName, kFormula, "add_layer_norm_forward");
-  const auto outputs = function(residual.scalar_type(), width_of(weight),
-                                {as_rows(residual), as_rows(branch), weight, or_zeros(bias, weight), host_number(eps)});
-  return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2], outputs[3]};
-}
-
-// Without grad_sum this is the backward of layer_norm.
-AddLayerNormOp::Gradient add_layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
-                                                              const Tensor& sum, const Tensor& weight,
-                                                              const Tensor& bias, const Tensor& mean,
-                                                              const Tensor& rstd,
-                                                              const LayerNormOp::GradientTargets& targets) {
-  if (!grad_sum.defined()) {
-    const auto gradient = layer_norm_backward_aot_inductor(grad_y, sum, weight, bias, mean, rstd, targets);
-    return {gradient.x, gradient.weight, gradient.bias};
-  }
-  static const AotFunction function(LayerNormOp::kName, kFormula, "add_layer_norm_backward");
-  const auto gradients = function(sum.scalar_type(), width_of(weight),
-                                  {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, mean, rstd});
-  const auto gradient = delivered(gradients, sum, weight, bias, targets);
-  return {gradient.x, gradient.weight, gradient.bias};
-}
-
-LayerNormOp::Output layer_norm_gelu_tanh_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                              double eps) {
+LayerNormOp::Output layer_norm_gelu_tanh_forward_aot_inductor(const Tensor& x, const Tensor& branch,
+                                                              const Tensor& weight, const Tensor& bias, double eps) {
   static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_gelu_tanh_forward");
-  const auto outputs =
-      function(x.scalar_type(), width_of(weight), {as_rows(x), weight, or_zeros(bias, weight), host_number(eps)});
-  return {outputs[0].view(x.sizes()), outputs[1], outputs[2]};
+  return forward_of(function, x, branch, weight, bias, eps);
 }
 
-LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aot_inductor(const Tensor& grad_y, const Tensor& x,
-                                                                 const Tensor& weight, const Tensor& bias,
-                                                                 const Tensor& mean, const Tensor& rstd,
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
+                                                                 const Tensor& x, const Tensor& weight,
+                                                                 const Tensor& bias, const Tensor& mean,
+                                                                 const Tensor& rstd,
                                                                  const LayerNormOp::GradientTargets& targets) {
+  TORCH_INTERNAL_ASSERT(!grad_sum.defined());
   static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_gelu_tanh_backward");
-  const auto gradients = function(x.scalar_type(), width_of(weight),
-                                  {as_rows(grad_y), as_rows(x), weight, or_zeros(bias, weight), mean, rstd});
-  return delivered(gradients, x, weight, bias, targets);
+  return backward_of(function, {as_rows(grad_y), as_rows(x), weight, or_zeros(bias, weight), mean, rstd}, x, weight,
+                     bias, targets);
 }
 
-}  // namespace
-
-constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
+// LayerNormOp and AddLayerNormOp have these kernels, which add if there is a branch.
+template <class Op>
+constexpr KernelTable<Op> kTable = {
     .aten = {layer_norm_forward_aten, layer_norm_backward_aten},
     .torchscript = {layer_norm_forward_torchscript, nullptr},
     .aot_inductor = {layer_norm_forward_aot_inductor, layer_norm_backward_aot_inductor},
@@ -168,13 +147,10 @@ constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = {
     .cuda = {layer_norm_forward_cuda, layer_norm_backward_cuda},
 };
 
-constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = {
-    .aten = {add_layer_norm_forward_aten, add_layer_norm_backward_aten},
-    .torchscript = {add_layer_norm_forward_torchscript, nullptr},
-    .aot_inductor = {add_layer_norm_forward_aot_inductor, add_layer_norm_backward_aot_inductor},
-    .triton = {add_layer_norm_forward_triton, add_layer_norm_backward_triton},
-    .cuda = {add_layer_norm_forward_cuda, add_layer_norm_backward_cuda},
-};
+}  // namespace
+
+constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = kTable<LayerNormOp>;
+constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = kTable<AddLayerNormOp>;
 
 constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels = {
     .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
@@ -187,65 +163,46 @@ constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels =
 namespace {
 
 template <class Op>
+constexpr bool kAdds = std::is_same_v<Op, AddLayerNormOp>;
+
+template <class Op>
 LayerNormShape shape_of(const Tensor& x, const Tensor& bias) {
   return {.rows = row_count(x),
           .width = row_width(x),
           .bias = bias.defined(),
-          .adds = std::is_same_v<Op, AddLayerNormOp>,
+          .adds = kAdds<Op>,
           .gelu_tanh = std::is_same_v<Op, LayerNormGeluTanhOp>};
 }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Op is LayerNormOp or LayerNormGeluTanhOp.
+// Op is AddLayerNormOp, or LayerNormOp or LayerNormGeluTanhOp, which have no branch.
 template <class Op>
 struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& given_bias, double eps, Level level) {
-    const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
-    const auto [y, mean, rstd] = Op::kKernels.slot(level).forward(x, weight, bias, eps);
-    context->save_for_backward({x, weight, bias, mean, rstd});
-    context->saved_data["level"] = static_cast<int64_t>(level);
-    return y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
-    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x, bias); });
-    const auto gradient = Op::kKernels.slot(level).backward(
-        gradients[0], x, weight, bias, mean, rstd, {claim_weight_gradient(weight), claim_weight_gradient(bias)});
-    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor()};
-  }
-};
-
-struct AddLayerNormFunction : torch::autograd::Function<AddLayerNormFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
+  // Returns {y}, or {y, sum} if there is a branch.
+  static variable_list forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& branch,
                                const Tensor& weight, const std::optional<Tensor>& given_bias, double eps, Level level) {
     const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(AddLayerNormOp::kName, level, residual,
-                          [&] { return shape_of<AddLayerNormOp>(residual, bias); });
-    const auto [y, sum, mean, rstd] = AddLayerNormOp::kKernels.slot(level).forward(residual, branch, weight, bias, eps);
-    context->save_for_backward({sum, weight, bias, mean, rstd});
+    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
+    const auto [y, sum, mean, rstd] = Op::kKernels.slot(level).forward(x, branch.value_or(Tensor()), weight, bias, eps);
+    context->save_for_backward({kAdds<Op> ? sum : x, weight, bias, mean, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
+    if constexpr (!kAdds<Op>) return {y};
     context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const variable_list saved = context->get_saved_variables();
-    const Tensor &sum = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
-    if (!gradients[0].defined()) {  // y was not used
-      return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor(), Tensor()};
-    }
-    const CallScope scope(AddLayerNormOp::kName, level, kBackward, sum,
-                          [&] { return shape_of<AddLayerNormOp>(sum, bias); });
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
+    const Tensor grad_sum = kAdds<Op> ? gradients[1] : Tensor();
+    if (!gradients[0].defined()) return {grad_sum, grad_sum, Tensor(), Tensor(), Tensor(), Tensor()};  // y is unused
+    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x, bias); });
     const auto gradient =
-        AddLayerNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, bias, mean, rstd,
-                                                      {claim_weight_gradient(weight), claim_weight_gradient(bias)});
-    return {gradient.sum, gradient.sum, gradient.weight, gradient.bias, Tensor(), Tensor()};
+        Op::kKernels.slot(level).backward(gradients[0], grad_sum, x, weight, bias, mean, rstd,
+                                          {take_gradient_destination(weight), take_gradient_destination(bias)});
+    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight, gradient.bias, Tensor(), Tensor()};
   }
 };
 
@@ -257,38 +214,35 @@ void check(std::string_view op, const Tensor& x, const Tensor& weight, const Ten
 }
 
 template <class Op>
-Tensor normed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
+NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, const Tensor& bias, double eps,
+                 Level level) {
   const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
+  if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, bias, level);
-  if (kernel.backward != nullptr) return LayerNormFunction<Op>::apply(x, weight, if_defined(bias), eps, level);
+  if (kernel.backward != nullptr) {
+    const variable_list outputs =
+        LayerNormFunction<Op>::apply(x, if_defined(branch), weight, if_defined(bias), eps, level);
+    return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
+  }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
-  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps).y;
+  const auto output =
+      kernel.forward(x, branch, with_gradient_destination(weight), with_gradient_destination(bias), eps);
+  return {output.y, output.sum};
 }
 
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
-  return normed<LayerNormOp>(x, weight, bias, eps, level);
+  return normed<LayerNormOp>(x, /*branch=*/{}, weight, bias, eps, level).y;
 }
 
 Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
-  return normed<LayerNormGeluTanhOp>(x, weight, bias, eps, level);
+  return normed<LayerNormGeluTanhOp>(x, /*branch=*/{}, weight, bias, eps, level).y;
 }
 
 NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                          double eps, Level level) {
-  constexpr auto op = AddLayerNormOp::kName;
-  const Kernel<AddLayerNormOp>& kernel = AddLayerNormOp::kKernels.at(level, residual.device());
-  require_alike(op, level, "residual", residual, "branch", branch);
-  check(op, residual, weight, bias, level);
-  if (kernel.backward != nullptr) {
-    const variable_list outputs = AddLayerNormFunction::apply(residual, branch, weight, if_defined(bias), eps, level);
-    return {outputs[0], outputs[1]};
-  }
-  const CallScope scope(op, level, residual, [&] { return shape_of<AddLayerNormOp>(residual, bias); });
-  const auto output =
-      kernel.forward(residual, branch, deliver_weight_gradient(weight), deliver_weight_gradient(bias), eps);
-  return {output.y, output.sum};
+  return normed<AddLayerNormOp>(residual, branch, weight, bias, eps, level);
 }
 
 }  // namespace strata::kernels

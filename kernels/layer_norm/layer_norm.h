@@ -28,7 +28,7 @@ Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor&
 struct LayerNormOp {
   static constexpr std::string_view kName = "layer_norm";
   struct Output {
-    Tensor y, mean, rstd;  // mean and rstd = 1 / sqrt(variance + eps), one per row, saved for backward
+    Tensor y, sum, mean, rstd;  // mean and rstd = 1 / sqrt(variance + eps), one per row, saved for backward
   };
   struct Gradient {
     Tensor x, weight, bias;  // weight and bias are undefined if they were written into a buffer
@@ -36,40 +36,26 @@ struct LayerNormOp {
   struct GradientTargets {
     WeightGradient weight, bias;
   };
-  using Forward = Output(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps);
-  using Backward = Gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Tensor& mean, const Tensor& rstd, const GradientTargets& targets);
+  // Normalizes x, or sum = x + branch. If `branch` is undefined, so is the output `sum`. x, branch, y and sum are
+  // [..., D], weight and bias are [D], and bias may be undefined.
+  using Forward = Output(const Tensor& x, const Tensor& branch, const Tensor& weight, const Tensor& bias, double eps);
+  // x is what was normalized: the sum if there was a branch. grad_sum is the gradient of the output `sum`, undefined if
+  // there is none.
+  using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
+                            const Tensor& bias, const Tensor& mean, const Tensor& rstd, const GradientTargets& targets);
   static const KernelTable<LayerNormOp> kKernels;
 };
 
-LayerNormOp::Forward layer_norm_forward_triton;
-LayerNormOp::Backward layer_norm_backward_triton;
-LayerNormOp::Forward layer_norm_forward_cuda;
-LayerNormOp::Backward layer_norm_backward_cuda;
-
+// AddLayerNormOp has the kernels of LayerNormOp, called with a branch. The gradient of sum is also that of residual and
+// of branch. Without grad_sum the backward is that of layer_norm, which errors of aot_inductor and cuda then name.
 struct AddLayerNormOp {
   static constexpr std::string_view kName = "add_layer_norm";
-  struct Output {
-    Tensor y, sum, mean, rstd;
-  };
-  struct Gradient {
-    Tensor sum, weight, bias;  // the gradient of sum is also that of residual and of branch
-  };
-  using Forward = Output(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
-                         double eps);
-  // grad_sum is the gradient of the output `sum`, undefined if there is none.
-  using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum, const Tensor& weight,
-                            const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                            const LayerNormOp::GradientTargets& targets);
+  using Forward = LayerNormOp::Forward;
+  using Backward = LayerNormOp::Backward;
   static const KernelTable<AddLayerNormOp> kKernels;
 };
 
-AddLayerNormOp::Forward add_layer_norm_forward_triton;
-AddLayerNormOp::Backward add_layer_norm_backward_triton;
-AddLayerNormOp::Forward add_layer_norm_forward_cuda;
-AddLayerNormOp::Backward add_layer_norm_backward_cuda;
-
-// The backward recomputes layer_norm(x) from mean and rstd.
+// `branch` and `grad_sum` are undefined. The backward recomputes layer_norm(x) from mean and rstd.
 struct LayerNormGeluTanhOp {
   static constexpr std::string_view kName = "layer_norm_gelu_tanh";
   using Forward = LayerNormOp::Forward;
@@ -77,10 +63,10 @@ struct LayerNormGeluTanhOp {
   static const KernelTable<LayerNormGeluTanhOp> kKernels;
 };
 
-LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_triton;
-LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_triton;
-LayerNormGeluTanhOp::Forward layer_norm_gelu_tanh_forward_cuda;
-LayerNormGeluTanhOp::Backward layer_norm_gelu_tanh_backward_cuda;
+LayerNormOp::Forward layer_norm_forward_triton, layer_norm_gelu_tanh_forward_triton;
+LayerNormOp::Backward layer_norm_backward_triton, layer_norm_gelu_tanh_backward_triton;
+LayerNormOp::Forward layer_norm_forward_cuda, layer_norm_gelu_tanh_forward_cuda;
+LayerNormOp::Backward layer_norm_backward_cuda, layer_norm_gelu_tanh_backward_cuda;
 
 using LayerNormOps = OpList<LayerNormOp, AddLayerNormOp, LayerNormGeluTanhOp>;
 

@@ -24,9 +24,8 @@ constexpr Launchers kLayerNormGeluTanh = {LayerNormGeluTanhOp::kName, launch_lay
                                           launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_forward_cuda",
                                           "layer_norm_gelu_tanh_backward_cuda"};
 
-// If `branch` is undefined nothing is added, and the returned sum is undefined too.
-AddLayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const Tensor& branch, const Tensor& weight,
-                               const Tensor& bias, double eps) {
+LayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const Tensor& branch, const Tensor& weight,
+                            const Tensor& bias, double eps) {
   const NormForwardCall call(launchers.op, x, branch, weight, bias, eps, /*centered=*/true);
   call.launch(launchers.forward, launchers.forward_name);
   return {call.y, call.sum, call.mean, call.rstd};
@@ -38,45 +37,33 @@ LayerNormOp::Gradient backward(const Launchers& launchers, const Tensor& grad_y,
   const NormBackwardCall call(launchers.op, grad_y, grad_sum, x, weight, bias, mean, rstd, targets.weight,
                               targets.bias);
   call.launch(launchers.backward, launchers.backward_name);
-  return {call.grad_x, call.deliver_weight(), call.deliver_bias()};
+  return {call.grad_x, call.accumulate_weight(), call.accumulate_bias()};
 }
 
 }  // namespace
 
-LayerNormOp::Output layer_norm_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const auto [y, sum, mean, rstd] = forward(kLayerNorm, x, {}, weight, bias, eps);
-  return {y, mean, rstd};
+LayerNormOp::Output layer_norm_forward_cuda(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                            const Tensor& bias, double eps) {
+  return forward(branch.defined() ? kAddLayerNorm : kLayerNorm, x, branch, weight, bias, eps);
 }
 
-LayerNormOp::Gradient layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                               const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                                               const LayerNormOp::GradientTargets& targets) {
-  return backward(kLayerNorm, grad_y, {}, x, weight, bias, mean, rstd, targets);
+LayerNormOp::Gradient layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                               const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+  return backward(grad_sum.defined() ? kAddLayerNorm : kLayerNorm, grad_y, grad_sum, x, weight, bias, mean, rstd,
+                  targets);
 }
 
-AddLayerNormOp::Output add_layer_norm_forward_cuda(const Tensor& residual, const Tensor& branch, const Tensor& weight,
-                                                   const Tensor& bias, double eps) {
-  return forward(kAddLayerNorm, residual, branch, weight, bias, eps);
+LayerNormOp::Output layer_norm_gelu_tanh_forward_cuda(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                      const Tensor& bias, double eps) {
+  return forward(kLayerNormGeluTanh, x, branch, weight, bias, eps);
 }
 
-AddLayerNormOp::Gradient add_layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
-                                                      const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                                      const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
-  const auto [of_sum, of_weight, of_bias] =
-      backward(kAddLayerNorm, grad_y, grad_sum, sum, weight, bias, mean, rstd, targets);
-  return {of_sum, of_weight, of_bias};
-}
-
-LayerNormOp::Output layer_norm_gelu_tanh_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                      double eps) {
-  const auto [y, sum, mean, rstd] = forward(kLayerNormGeluTanh, x, {}, weight, bias, eps);
-  return {y, mean, rstd};
-}
-
-LayerNormOp::Gradient layer_norm_gelu_tanh_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                         const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                                         const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                         const Tensor& rstd,
                                                          const LayerNormOp::GradientTargets& targets) {
-  return backward(kLayerNormGeluTanh, grad_y, {}, x, weight, bias, mean, rstd, targets);
+  return backward(kLayerNormGeluTanh, grad_y, grad_sum, x, weight, bias, mean, rstd, targets);
 }
 
 }  // namespace strata::kernels

@@ -7,39 +7,36 @@
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_triton_kernels.h"
+#include "kernels/norms/norm_tensors.h"
 #include "kernels/norms/norm_width.h"
-#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {
 
-// Normalizes x, or x + branch if `branch` is defined. Without it `sum` is undefined.
-AddLayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight,
-                               const Tensor& bias, double eps, Activation activation = Activation::none) {
+LayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tensor& branch, const Tensor& weight,
+                            const Tensor& bias, double eps, Activation activation) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   require_triton_width(op, x);
   const Tensor y = at::empty(x.sizes(), x.options());
   const Tensor sum = branch.defined() ? at::empty(x.sizes(), x.options()) : Tensor();
-  std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = 1;
-  const Tensor mean = at::empty(shape, x.options().dtype(at::kFloat)), rstd = at::empty(shape, mean.options());
-  launch_layer_norm_forward_triton(x.contiguous(), branch.defined() ? branch.contiguous() : branch, weight.contiguous(),
-                                   bias.defined() ? bias.contiguous() : bias, y, sum, mean, rstd, rows, width, eps,
-                                   branch.defined(), bias.defined(), triton_number(activation));
+  const Tensor mean = number_per_row(x), rstd = number_per_row(x);
+  launch_layer_norm_forward_triton(x.contiguous(), contiguous_if_defined(branch), weight.contiguous(),
+                                   contiguous_if_defined(bias), y, sum, mean, rstd, rows, width, eps, branch.defined(),
+                                   bias.defined(), triton_number(activation));
   return {y, sum, mean, rstd};
 }
 
 LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
                                const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                               const LayerNormOp::GradientTargets& targets, Activation activation = Activation::none) {
+                               const LayerNormOp::GradientTargets& targets, Activation activation) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor weight_partials = at::empty({partial_sum_programs(rows, width), width}, rstd.options());
   const Tensor bias_partials = at::empty(weight_partials.sizes(), rstd.options());
-  launch_layer_norm_backward_triton(grad_y.contiguous(), grad_sum.defined() ? grad_sum.contiguous() : grad_sum,
-                                    x.contiguous(), weight.contiguous(), bias.defined() ? bias.contiguous() : bias,
-                                    mean, rstd, grad_x, weight_partials, bias_partials, rows, width, grad_sum.defined(),
-                                    bias.defined(), triton_number(activation), weight_partials.size(0));
+  launch_layer_norm_backward_triton(grad_y.contiguous(), contiguous_if_defined(grad_sum), x.contiguous(),
+                                    weight.contiguous(), contiguous_if_defined(bias), mean, rstd, grad_x,
+                                    weight_partials, bias_partials, rows, width, grad_sum.defined(), bias.defined(),
+                                    triton_number(activation), weight_partials.size(0));
   LayerNormOp::Gradient gradient{grad_x, sum_partials(weight_partials, weight, targets.weight), {}};
   if (bias.defined()) gradient.bias = sum_partials(bias_partials, bias, targets.bias);
   return gradient;
@@ -47,41 +44,28 @@ LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, con
 
 }  // namespace
 
-LayerNormOp::Output layer_norm_forward_triton(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  const auto [y, sum, mean, rstd] = forward(LayerNormOp::kName, x, /*branch=*/{}, weight, bias, eps);
-  return {y, mean, rstd};
+LayerNormOp::Output layer_norm_forward_triton(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                              const Tensor& bias, double eps) {
+  const std::string_view op = branch.defined() ? AddLayerNormOp::kName : LayerNormOp::kName;
+  return forward(op, x, branch, weight, bias, eps, Activation::none);
 }
 
-LayerNormOp::Gradient layer_norm_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                 const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                                                 const LayerNormOp::GradientTargets& targets) {
-  return backward(grad_y, /*grad_sum=*/{}, x, weight, bias, mean, rstd, targets);
+LayerNormOp::Gradient layer_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                                 const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                                                 const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+  return backward(grad_y, grad_sum, x, weight, bias, mean, rstd, targets, Activation::none);
 }
 
-AddLayerNormOp::Output add_layer_norm_forward_triton(const Tensor& residual, const Tensor& branch, const Tensor& weight,
-                                                     const Tensor& bias, double eps) {
-  return forward(AddLayerNormOp::kName, residual, branch, weight, bias, eps);
+LayerNormOp::Output layer_norm_gelu_tanh_forward_triton(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                        const Tensor& bias, double eps) {
+  return forward(LayerNormGeluTanhOp::kName, x, branch, weight, bias, eps, Activation::gelu_tanh);
 }
 
-AddLayerNormOp::Gradient add_layer_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
-                                                        const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                                        const Tensor& rstd,
-                                                        const LayerNormOp::GradientTargets& targets) {
-  const auto gradient = backward(grad_y, grad_sum, sum, weight, bias, mean, rstd, targets);
-  return {gradient.x, gradient.weight, gradient.bias};
-}
-
-LayerNormOp::Output layer_norm_gelu_tanh_forward_triton(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                        double eps) {
-  const auto [y, sum, mean, rstd] =
-      forward(LayerNormGeluTanhOp::kName, x, /*branch=*/{}, weight, bias, eps, Activation::gelu_tanh);
-  return {y, mean, rstd};
-}
-
-LayerNormOp::Gradient layer_norm_gelu_tanh_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                           const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+LayerNormOp::Gradient layer_norm_gelu_tanh_backward_triton(const Tensor& grad_y, const Tensor& grad_sum,
+                                                           const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                           const Tensor& mean, const Tensor& rstd,
                                                            const LayerNormOp::GradientTargets& targets) {
-  return backward(grad_y, /*grad_sum=*/{}, x, weight, bias, mean, rstd, targets, Activation::gelu_tanh);
+  return backward(grad_y, grad_sum, x, weight, bias, mean, rstd, targets, Activation::gelu_tanh);
 }
 
 }  // namespace strata::kernels

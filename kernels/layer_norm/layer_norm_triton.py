@@ -7,7 +7,7 @@ import triton.language as tl
 from kernels.activation.activation_triton import GELU_TANH, activate, slope
 from kernels.norms.norm_choices import NORM_ALIGNED, NORM_CHOICES
 from kernels.norms.norm_rows_triton import normed_rows, rows_of_block
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -70,7 +70,6 @@ KERNELS = {
         forward,
         arguments=dict(x="*T", branch="*T", weight="*T", bias="*T", y="*T", total="*T", mean="*fp32", rstd="*fp32",
                        rows="i32", width="i32", eps="fp32", adds="i32", has_bias="i32"),
-        types=ALL_TYPES,
         sizes=("activation",),
         choices=CHOICES,
         fits="width <= WIDTH and activation == ACTIVATION",
@@ -81,7 +80,6 @@ KERNELS = {
         backward,
         arguments=dict(grad_y="*T", grad_total="*T", x="*T", weight="*T", bias="*T", mean="*fp32", rstd="*fp32", grad_x="*T",
                        weight_partials="*fp32", bias_partials="*fp32", rows="i32", width="i32", adds="i32", has_bias="i32"),
-        types=ALL_TYPES,
         sizes=("activation", "programs"),
         choices=CHOICES,
         fits="width <= WIDTH and activation == ACTIVATION",

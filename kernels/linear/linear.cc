@@ -36,7 +36,7 @@ LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, cons
 Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
   const Tensor& into = where.into;
   if (!into.defined() || into.scalar_type() != grad_NO.scalar_type() || !into.is_contiguous()) {
-    return deliver(at::mm(grad_NO.t(), x_NI), where);
+    return accumulate(at::mm(grad_NO.t(), x_NI), where);
   }
   Tensor out = into;
   if (where.add) {
@@ -55,7 +55,7 @@ LinearOp::Gradient linear_backward_aten(const Tensor& grad_y, const Tensor& x, c
   LinearOp::Gradient result;
   if (targets.x) result.x = at::_unsafe_view(at::mm(grad_NO, weight), x.sizes());
   result.weight = weight_gradient_aten(grad_NO, x.reshape({-1, x.size(-1)}), targets.weight);
-  if (has_bias) result.bias = deliver(at::sum(grad_NO, 0), targets.bias);
+  if (has_bias) result.bias = accumulate(at::sum(grad_NO, 0), targets.bias);
   return result;
 }
 
@@ -133,8 +133,8 @@ LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tens
   }
   LinearOp::Gradient result;
   if (targets.x) result.x = input_gradient(dtype, /*widths=*/{}, {grad_NO, weight})[0].view(x.sizes());
-  result.weight = deliver(weight_gradient(dtype, /*widths=*/{}, {grad_NO, as_rows(x)})[0], targets.weight);
-  if (has_bias) result.bias = deliver_wide(grad_bias_O, weight, targets.bias);
+  result.weight = accumulate(weight_gradient(dtype, /*widths=*/{}, {grad_NO, as_rows(x)})[0], targets.weight);
+  if (has_bias) result.bias = accumulate_wide(grad_bias_O, weight, targets.bias);
   return result;
 }
 
@@ -183,8 +183,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
     const CallScope scope(LinearOp::kName, level, kBackward, x, [&] { return shape_of(x, weight, bias, activation); });
-    const LinearOp::GradientTargets targets = {context->needs_input_grad(0), claim_weight_gradient(weight),
-                                               claim_weight_gradient(bias)};
+    const LinearOp::GradientTargets targets = {context->needs_input_grad(0), take_gradient_destination(weight),
+                                               take_gradient_destination(bias)};
     LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
                                                                           pre_activation, activation, targets);
     return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor(), Tensor()};
@@ -193,7 +193,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   constexpr auto op = LinearOp::kName;
-  require(activation != Activation::silu, op, level, "activation is silu, expected none, gelu, gelu_tanh or relu");
+  require(is_epilogue(activation), op, level, "activation is ", name(activation),
+          ", expected none, gelu, gelu_tanh or relu");
   require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1), op, level, "x is ", x.sizes(),
           " and weight is ", weight.sizes(), ", expected x [..., in] and weight [out, in]");
   require_same_kind(op, level, "x", x, "weight", weight);
@@ -212,7 +213,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
   }
   const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });
-  return kernel.forward(x, deliver_weight_gradient(weight), deliver_weight_gradient(bias), activation).y;
+  return kernel.forward(x, with_gradient_destination(weight), with_gradient_destination(bias), activation).y;
 }
 
 ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,

@@ -61,7 +61,7 @@ Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGr
   } else {
     gradient.zero_();
   }
-  return deliver(gradient, where);
+  return accumulate(gradient, where);
 }
 
 Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const WeightGradient& where) {
@@ -70,7 +70,7 @@ Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const Weight
     return launch_bias_gradient(target.type(), target.data(), target.add(), partials.const_data_ptr<float>(),
                                 partials.size(0), grad_NO.size(1), stream);
   });
-  return target.deliver();
+  return target.accumulate();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Functions of linear that are compiled ahead of time. Matrix products are calls into LibTorch; Inductor generates the
 # code around them. n rows, i input width, o output width
-from program import Program, same
+from program import Program, numbers, same
 
 INPUT, WEIGHT, BIAS, OUTPUT = "x[n,i]", "x[o,i]", "x[o]", "x[n,o]"
 # Widths of the only activation in the shipped configurations.
@@ -34,5 +34,19 @@ PROGRAMS = [
     same("input_gradient", (OUTPUT, WEIGHT), ""),
     same("weight_gradient", (OUTPUT, INPUT), ""),
 ]
+
+
+def functions_of_product(shape):  # "16x768->3072 gelu_tanh bias"
+    kind, bias = next((word for word in shape.split()[1:] if word != "bias"), "none"), shape.endswith(" bias")
+    width = {"o": numbers(shape)[2]}
+    functions = {"input_gradient": {}, "weight_gradient": {}}
+    if kind != "none":
+        return {**functions, f"linear_{kind}": width, f"{kind}_gradient": width}
+    if bias:
+        return {**functions, "linear_none_bias": {}, "bias_gradient": width}
+    return {**functions, "linear_none": {}}
+
+
+CALLED_BY = {"linear": functions_of_product}
 
 GPU_WIDTHS = ["*"]

@@ -43,7 +43,7 @@ Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGr
   launch_linear_weight_gradient_triton(grad_NO, x_NI, /*bias=*/{}, result, /*pre_activation=*/{}, grad_NO.size(1),
                                        x_NI.size(1), x_NI.size(0), /*kind=*/0, /*has_bias=*/0,
                                        /*keeps_pre_activation=*/0, direct && where.add);
-  return direct ? Tensor() : deliver(result, where);
+  return direct ? Tensor() : accumulate(result, where);
 }
 
 }  // namespace

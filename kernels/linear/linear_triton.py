@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from kernels.activation.activation_triton import activate, slope
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 GROUP = tl.constexpr(8)
 
@@ -102,16 +102,15 @@ GRID = ("ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS)",)
 
 KERNELS = {
     # y = x weight^T
-    "linear_forward": TritonKernel(product, ARGUMENTS, SAME, FORWARD_CHOICES, GRID, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED),
+    "linear_forward": TritonKernel(product, ARGUMENTS, FORWARD_CHOICES, GRID, SAME, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED),
     # grad_x = grad weight
-    "linear_input_gradient": TritonKernel(product, ARGUMENTS, SAME, choices(0, 0), GRID, FITS, aligned=ALIGNED),
+    "linear_input_gradient": TritonKernel(product, ARGUMENTS, choices(0, 0), GRID, SAME, FITS, aligned=ALIGNED),
     # grad_weight = grad^T x, written to a buffer of its own type or fp32
     "linear_weight_gradient": TritonKernel(
-        product, ARGUMENTS, SAME + [{"T": "bf16", "C": "fp32"}, {"T": "fp16", "C": "fp32"}], choices(1, 0), GRID, FITS, aligned=ALIGNED),
+        product, ARGUMENTS, choices(1, 0), GRID, SAME + [{"T": "bf16", "C": "fp32"}, {"T": "fp16", "C": "fp32"}], FITS, aligned=ALIGNED),
     "linear_gradient": TritonKernel(
         gradient,
         arguments=dict(grad_y="*T", pre_activation="*T", grad="*T", partials="*fp32", rows="i32", columns="i32", kind="i32"),
-        types=ALL_TYPES,
         sizes=("walkers",),
         choices=[dict(ROWS=16, COLUMNS=128, warps=4), dict(ROWS=16, COLUMNS=128, warps=4, aligned=False)],
         aligned=("grad_y", "pre_activation", "grad", "partials", "columns"),

@@ -61,7 +61,7 @@ LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_
   Tensor out = into.into;
   if (!out.defined()) return {hidden, at::mul(weight_gradient, factor).to(weight_type)};
   if (out.scalar_type() != weight_gradient.scalar_type())
-    return {hidden, deliver(at::mul(weight_gradient, factor), into)};
+    return {hidden, accumulate(at::mul(weight_gradient, factor), into)};
   if (into.add) {
     out.addcmul_(weight_gradient, factor.expand_as(weight_gradient));
   } else {
@@ -125,7 +125,7 @@ struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropy
     const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward, weight,
                           [&] { return shape_of(hidden_gradient, weight); });
     const auto gradient = LinearCrossEntropyOp::kKernels.slot(level).backward(
-        gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(), claim_weight_gradient(weight));
+        gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(), take_gradient_destination(weight));
     return {gradient.hidden, gradient.weight, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
@@ -159,7 +159,7 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
     return LinearCrossEntropyFunction::apply(hidden, weight, targets, scale, rule, with_gradient, level);
   }
   const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
-  return kernel.forward(hidden, deliver_weight_gradient(weight), targets, scale, rule, with_gradient).loss;
+  return kernel.forward(hidden, with_gradient_destination(weight), targets, scale, rule, with_gradient).loss;
 }
 
 }  // namespace strata::kernels

@@ -91,7 +91,7 @@ LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_cuda(const Tensor& 
   const at::ScalarType type = into.into.defined() ? weight_gradient.scalar_type() : weight_type;
   const GradientTarget weight(kOp, weight_gradient.sizes(), weight_gradient.options().dtype(type), into);
   scale(weight_gradient, factor, weight.data(), weight.type(), weight.add());
-  return {hidden, weight.deliver()};
+  return {hidden, weight.accumulate()};
 }
 
 }  // namespace strata::kernels

@@ -133,8 +133,8 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
     const CallScope scope(NeighborAggregateOp::kName, level, x,
                           [&] { return shape_of(x, graph, edge_weight, reduction); });
     const auto [y, largest] = NeighborAggregateOp::kKernels.slot(level).forward(x, graph, edge_weight, reduction);
-    // Only the gradient of edge_weight needs the values of x. A leaf x is saved because claim_weight_gradient() needs
-    // it.
+    // Only the gradient of edge_weight needs the values of x. A leaf x is saved because take_gradient_destination()
+    // needs it.
     const bool needs_x = x.is_leaf() || (edge_weight.defined() && edge_weight.requires_grad());
     context->save_for_backward({needs_x ? x : Tensor(), edge_weight, largest});
     context->saved_data["reduction"] = static_cast<int64_t>(reduction);
@@ -151,7 +151,7 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
     });
     const NeighborAggregateOp::Wanted wanted = {context->needs_input_grad(0),
                                                 edge_weight.defined() && context->needs_input_grad(1)};
-    const WeightGradient into = wanted.x ? claim_weight_gradient(x) : WeightGradient();
+    const WeightGradient into = wanted.x ? take_gradient_destination(x) : WeightGradient();
     const auto gradient = NeighborAggregateOp::kKernels.slot(level).backward(
         gradients[0], x, saved_graph(context), edge_weight,
         static_cast<Reduction>(context->saved_data["reduction"].toInt()), largest, wanted, into);
@@ -211,7 +211,7 @@ Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const 
     return NeighborAggregateFunction::apply(x_SF, graph, if_defined(edge_weight_E), reduction, level);
   }
   const CallScope scope(op, level, x_SF, [&] { return shape_of(x_SF, graph, edge_weight_E, reduction); });
-  return kernel.forward(deliver_weight_gradient(x_SF), graph, edge_weight_E, reduction).y;
+  return kernel.forward(with_gradient_destination(x_SF), graph, edge_weight_E, reduction).y;
 }
 
 Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,

@@ -119,7 +119,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
       return largest == nullptr ? launch_neighbor_sum(arguments, stream)
                                 : launch_neighbor_max_backward(arguments, largest, stream);
     });
-    gradient.x = deliver(grad_x, into);
+    gradient.x = accumulate(grad_x, into);
   }
   if (wanted.edge_weight) {
     const Tensor x = x_SF.contiguous(), rows = grad_y.contiguous();

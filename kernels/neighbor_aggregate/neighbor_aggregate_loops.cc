@@ -165,7 +165,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_loops(const Tensor& grad_y_T
         };
         sum_rows(by_source, grad, results, width, factor_of, [](int64_t) { return 1.0; });
       }
-      gradient.x = deliver(grad_x, into);
+      gradient.x = accumulate(grad_x, into);
     }
     if (wanted.edge_weight) {
       const Tensor x = x_SF.contiguous();

@@ -133,7 +133,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_segments(const Tensor& grad_
         grad_x.narrow(1, first, count).copy_(sums(message, by_source.offsets));
       });
     }
-    gradient.x = deliver(grad_x, into);
+    gradient.x = accumulate(grad_x, into);
   }
   if (wanted.edge_weight) {
     const Tensor target_of_edge = row_of_edge(by_target);

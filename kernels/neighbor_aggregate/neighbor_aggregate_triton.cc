@@ -100,7 +100,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_triton(const Tensor& g
                                           factor.defined());
       join_sums(by_source, partials, grad_x, width, /*mean=*/false);
     }
-    gradient.x = deliver(grad_x, into);
+    gradient.x = accumulate(grad_x, into);
   }
   if (wanted.edge_weight) {
     const Tensor products = at::empty({graph.edges()}, grad_y.options().dtype(at::kFloat));

@@ -5,7 +5,7 @@ order. A task is a piece or, after all pieces, a row. The task of a long row doe
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -301,7 +301,6 @@ KERNELS = {
     "neighbor_sum": TritonKernel(
         neighbor_sum,
         arguments=dict(x="*T", y="*T", partials="*fp32", **ROWS_OF_GRAPH, factor="*fp32", **TASKS, width="i32", mean="i32", has_factor="i32"),
-        types=ALL_TYPES,
         choices=choices(16, 128),
         aligned=("x", "y", "width"),
         grid=("tasks * ceil_div(width, SIZE)",),
@@ -309,7 +308,6 @@ KERNELS = {
     "neighbor_attention_sum": TritonKernel(
         attention_sum,
         arguments=dict(x="*T", y="*T", partials="*fp32", **ROWS_OF_GRAPH, of_row="*fp32", of_neighbor="*fp32", logsumexp="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32", rows_are_targets="i32"),
-        types=ALL_TYPES,
         choices=choices(16, 64),
         aligned=("x", "y", "width"),
         grid=("tasks * heads * ceil_div(width, SIZE)",),
@@ -317,7 +315,6 @@ KERNELS = {
     "neighbor_join_sums": TritonKernel(
         join_sums,
         arguments=dict(partials="*fp32", y="*T", offsets="*i64", long_rows="*i32", first_pieces="*i32", width="i32", mean="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=[dict(PIECES=16, SIZE=128, warps=4, aligned=False)],
         grid=("rows * ceil_div(width, SIZE)",),
@@ -325,7 +322,6 @@ KERNELS = {
     "neighbor_max": TritonKernel(
         neighbor_max,
         arguments=dict(x="*T", y="*T", largest="*i32", partials="*fp32", partial_largest="*i32", **ROWS_OF_GRAPH, factor="*fp32", **TASKS, width="i32", has_factor="i32"),
-        types=ALL_TYPES,
         choices=choices(16, 128),
         aligned=("x", "y", "width"),
         grid=("tasks * ceil_div(width, SIZE)",),
@@ -333,7 +329,6 @@ KERNELS = {
     "neighbor_join_largest": TritonKernel(
         join_largest,
         arguments=dict(partials="*fp32", partial_largest="*i32", y="*T", largest="*i32", long_rows="*i32", first_pieces="*i32", width="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=[dict(PIECES=16, SIZE=128, warps=4, aligned=False)],
         grid=("rows * ceil_div(width, SIZE)",),
@@ -341,7 +336,6 @@ KERNELS = {
     "neighbor_max_backward": TritonKernel(
         neighbor_max_backward,
         arguments=dict(x="*T", y="*T", partials="*fp32", **ROWS_OF_GRAPH, factor="*fp32", edge_of="*i32", largest="*i32", **TASKS, width="i32", has_factor="i32"),
-        types=ALL_TYPES,
         choices=choices(16, 128),
         aligned=("x", "y", "width"),
         grid=("tasks * ceil_div(width, SIZE)",),
@@ -349,7 +343,6 @@ KERNELS = {
     "neighbor_edge_products": TritonKernel(
         edge_products,
         arguments=dict(of_target="*T", of_source="*T", products="*fp32", **ROWS_OF_GRAPH, largest="*i32", **TASKS, width="i32", mean="i32", is_max="i32"),
-        types=ALL_TYPES,
         choices=choices(16, 128),
         aligned=("of_target", "of_source", "width"),
         grid=("tasks",),
@@ -357,7 +350,6 @@ KERNELS = {
     "neighbor_score_gradient": TritonKernel(
         score_gradient,
         arguments=dict(grad_y="*T", x="*T", gradient="*fp32", **ROWS_OF_GRAPH, of_target="*fp32", of_source="*fp32", logsumexp="*fp32", along_y="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32"),
-        types=ALL_TYPES,
         choices=choices(16, 64),
         aligned=("grad_y", "x", "width"),
         grid=("tasks * heads",),
@@ -380,7 +372,6 @@ KERNELS = {
     "neighbor_row_dots": TritonKernel(
         row_dots,
         arguments=dict(a="*T", b="*T", dots="*fp32", rows="i64", width="i32"),
-        types=ALL_TYPES,
         choices=[dict(ROWS=16, SIZE=64, warps=4), dict(ROWS=16, SIZE=64, warps=4, aligned=False)],
         aligned=("a", "b", "width"),
         grid=("ceil_div(rows, ROWS)",),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // NormForwardCall and NormBackwardCall: convert tensors to the pointers of the norms' CUDA kernels, for rms_norm and
-// layer_norm.
+// layer_norm. contiguous_if_defined and number_per_row serve level triton
+// too.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -110,8 +111,8 @@ class NormBackwardCall {
     kernels::launch(kernel, grad_x, rows_, width_, [&](cudaStream_t stream) { return launcher(arguments_, stream); });
   }
 
-  Tensor deliver_weight() const { return weight_target_.deliver(); }
-  Tensor deliver_bias() const { return bias_target_ ? bias_target_->deliver() : Tensor(); }
+  Tensor accumulate_weight() const { return weight_target_.accumulate(); }
+  Tensor accumulate_bias() const { return bias_target_ ? bias_target_->accumulate() : Tensor(); }
 
  private:
   Tensor grad_y_, grad_sum_, x_, weight_, bias_, partials_;

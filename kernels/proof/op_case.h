@@ -20,7 +20,7 @@ struct OpCase {
   std::string name;  // op and sizes, as a test's name
   // Tensors that gradients are computed for, fp64 on the CPU; the weights come last. They are never changed.
   std::vector<Tensor> leaves;
-  size_t weights = 0;  // number of weights among the last leaves; their gradients can be routed
+  size_t weights = 0;  // number of weights among the last leaves; their gradients can have destinations
   // Returns the op's floating point results. The leaves have the dtype, the device and the strides of the test.
   std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
   bool differentiable = true;

@@ -31,7 +31,6 @@ struct Workload {
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
   int64_t row_elements = 1;  // elements of the largest tensor that the formula computes for one such row
   bool differentiable = true;
-  bool overwrites = false;     // the op may overwrite its leaves
   bool timed_whole = false;    // forward and backward are timed together: some levels compute gradients in the forward
   bool deterministic = false;  // run with at::globalContext().deterministicAlgorithms()
   std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run = {};

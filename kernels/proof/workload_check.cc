@@ -9,6 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/proof/agreement.h"
+
 namespace strata::kernels {
 namespace {
 

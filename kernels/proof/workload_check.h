@@ -4,11 +4,9 @@
 #pragma once
 
 #include <exception>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/proof/agreement.h"
 #include "kernels/proof/workload.h"
 
 namespace strata::kernels {

@@ -10,6 +10,8 @@
 #include <ATen/ops/mv.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <type_traits>
+
 #include "kernels/rms_norm/rms_norm_formula.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
@@ -23,24 +25,27 @@ namespace {
 at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // ATen has a fused kernel on GPUs only. Its rms_norm on CPUs is composed of six passes; this one needs three.
-RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& weight, double eps) {
-  if (on_gpu(x)) {
-    auto [y, rstd] = at::_fused_rms_norm(x, weight.sizes(), weight, eps);
-    return {y, rstd};
+RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps) {
+  const Tensor sum = branch.defined() ? at::add(x, branch) : Tensor();
+  const Tensor& input = branch.defined() ? sum : x;
+  if (on_gpu(input)) {
+    auto [y, rstd] = at::_fused_rms_norm(input, weight.sizes(), weight, eps);
+    return {y, sum, rstd};
   }
-  const Tensor wide = x.to(wide_type(x));
+  const Tensor wide = input.to(wide_type(input));
   const Tensor norm = at::linalg_vector_norm(wide, 2, -1, /*keepdim=*/true);
-  const Tensor rstd = norm.mul_(norm).div_(x.size(-1)).add_(eps).rsqrt_();
-  return {at::mul(wide, rstd).mul_(weight).to(x.scalar_type()), rstd};
+  const Tensor rstd = norm.mul_(norm).div_(input.size(-1)).add_(eps).rsqrt_();
+  return {at::mul(wide, rstd).mul_(weight).to(input.scalar_type()), sum, rstd};
 }
 
 // grad_x = rstd * (g - x * rstd^2 * mean(g * x)) with g = grad_y * weight; both reductions are matrix-vector products.
-RmsNormOp::Gradient rms_norm_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                           const Tensor& rstd, const WeightGradient& into) {
+RmsNormOp::Gradient rms_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                           const Tensor& weight, const Tensor& rstd, const WeightGradient& into) {
   if (on_gpu(x)) {
     auto [grad_x, grad_weight] =
         at::_fused_rms_norm_backward(grad_y, x, weight.sizes(), rstd, weight, /*output_mask=*/{true, true});
-    return {grad_x, deliver(grad_weight, into)};
+    if (grad_sum.defined()) grad_x.add_(grad_sum);
+    return {grad_x, accumulate(grad_weight, into)};
   }
   const int64_t width = x.size(-1);
   const Tensor x_ND = x.reshape({-1, width}).to(wide_type(x));
@@ -50,76 +55,52 @@ RmsNormOp::Gradient rms_norm_backward_aten(const Tensor& grad_y, const Tensor& x
   const Tensor product_ND = at::mul(grad_ND, x_ND);
   const Tensor factor_N = at::mv(product_ND, wide_weight).mul_(rstd_N).mul_(rstd_N).mul_(rstd_N).div_(-width);
   const Tensor grad_weight = at::mv(product_ND.t(), rstd_N);
-  const Tensor grad_x = at::mul(grad_ND, wide_weight).mul_(rstd_N.unsqueeze(1)).addcmul_(x_ND, factor_N.unsqueeze(1));
-  return {grad_x.to(x.scalar_type()).view(x.sizes()), deliver(grad_weight.to(weight.scalar_type()), into)};
-}
-
-AddRmsNormOp::Output add_rms_norm_forward_aten(const Tensor& residual, const Tensor& branch, const Tensor& weight,
-                                               double eps) {
-  const Tensor sum = at::add(residual, branch);
-  const auto [y, rstd] = rms_norm_forward_aten(sum, weight, eps);
-  return {y, sum, rstd};
-}
-
-AddRmsNormOp::Gradient add_rms_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
-                                                  const Tensor& weight, const Tensor& rstd,
-                                                  const WeightGradient& into) {
-  auto [grad_x, grad_weight] = rms_norm_backward_aten(grad_y, sum, weight, rstd, into);
+  const Tensor wide_grad_x =
+      at::mul(grad_ND, wide_weight).mul_(rstd_N.unsqueeze(1)).addcmul_(x_ND, factor_N.unsqueeze(1));
+  const Tensor grad_x = wide_grad_x.to(x.scalar_type()).view(x.sizes());
   if (grad_sum.defined()) grad_x.add_(grad_sum);
-  return {grad_x, grad_weight};
+  return {grad_x, accumulate(grad_weight.to(weight.scalar_type()), into)};
 }
 
-RmsNormOp::Output rms_norm_forward_torchscript(const Tensor& x, const Tensor& weight, double eps) {
-  static const Formula formula(kFormula, "rms_norm");
-  return {formula(x, weight, eps), {}};
-}
-
-AddRmsNormOp::Output add_rms_norm_forward_torchscript(const Tensor& residual, const Tensor& branch,
-                                                      const Tensor& weight, double eps) {
+RmsNormOp::Output rms_norm_forward_torchscript(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                               double eps) {
+  if (!branch.defined()) {
+    static const Formula formula(kFormula, "rms_norm");
+    return {formula(x, weight, eps), {}, {}};
+  }
   static const Formula formula(kFormula, "add_rms_norm");
-  const std::vector<Tensor> outputs = formula.tuple(residual, branch, weight, eps);
+  const std::vector<Tensor> outputs = formula.tuple(x, branch, weight, eps);
   return {outputs[0], outputs[1], {}};
 }
 
-RmsNormOp::Output rms_norm_forward_aot_inductor(const Tensor& x, const Tensor& weight, double eps) {
-  static const AotFunction function(RmsNormOp::kName, kFormula, "rms_norm_forward");
-  const auto outputs = function(x.scalar_type(), {{'d', x.size(-1)}}, {as_rows(x), weight, host_number(eps)});
-  return {outputs[0].view(x.sizes()), outputs[1]};
-}
-
-RmsNormOp::Gradient rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                                   const Tensor& rstd, const WeightGradient& into) {
-  static const AotFunction function(RmsNormOp::kName, kFormula, "rms_norm_backward");
-  const auto gradients =
-      function(x.scalar_type(), {{'d', x.size(-1)}}, {as_rows(grad_y), as_rows(x), weight, as_rows(rstd)});
-  return {gradients[0].view(x.sizes()), deliver_wide(gradients[1], weight, into)};
-}
-
-AddRmsNormOp::Output add_rms_norm_forward_aot_inductor(const Tensor& residual, const Tensor& branch,
-                                                       const Tensor& weight, double eps) {
-  static const AotFunction function(RmsNormOp::kName, kFormula, "add_rms_norm_forward");
-  const auto outputs = function(residual.scalar_type(), {{'d', residual.size(-1)}},
-                                {as_rows(residual), as_rows(branch), weight, host_number(eps)});
-  return {outputs[0].view(residual.sizes()), outputs[1].view(residual.sizes()), outputs[2]};
-}
-
-// Without grad_sum this is the backward of rms_norm.
-AddRmsNormOp::Gradient add_rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum,
-                                                          const Tensor& sum, const Tensor& weight, const Tensor& rstd,
-                                                          const WeightGradient& into) {
-  if (!grad_sum.defined()) {
-    auto [grad_x, grad_weight] = rms_norm_backward_aot_inductor(grad_y, sum, weight, rstd, into);
-    return {grad_x, grad_weight};
+RmsNormOp::Output rms_norm_forward_aot_inductor(const Tensor& x, const Tensor& branch, const Tensor& weight,
+                                                double eps) {
+  static const AotFunction plain(RmsNormOp::kName, kFormula, "rms_norm_forward");
+  static const AotFunction adds(RmsNormOp::kName, kFormula, "add_rms_norm_forward");
+  const std::vector<AotWidth> widths = {{'d', x.size(-1)}};
+  if (!branch.defined()) {
+    const auto outputs = plain(x.scalar_type(), widths, {as_rows(x), weight, host_number(eps)});
+    return {outputs[0].view(x.sizes()), {}, outputs[1]};
   }
-  static const AotFunction function(RmsNormOp::kName, kFormula, "add_rms_norm_backward");
-  const auto gradients = function(sum.scalar_type(), {{'d', sum.size(-1)}},
-                                  {as_rows(grad_y), as_rows(grad_sum), as_rows(sum), weight, as_rows(rstd)});
-  return {gradients[0].view(sum.sizes()), deliver_wide(gradients[1], weight, into)};
+  const auto outputs = adds(x.scalar_type(), widths, {as_rows(x), as_rows(branch), weight, host_number(eps)});
+  return {outputs[0].view(x.sizes()), outputs[1].view(x.sizes()), outputs[2]};
 }
 
-}  // namespace
+RmsNormOp::Gradient rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                                   const Tensor& weight, const Tensor& rstd,
+                                                   const WeightGradient& into) {
+  static const AotFunction plain(RmsNormOp::kName, kFormula, "rms_norm_backward");
+  static const AotFunction adds(RmsNormOp::kName, kFormula, "add_rms_norm_backward");
+  std::vector<Tensor> inputs = {as_rows(grad_y), as_rows(x), weight, as_rows(rstd)};
+  if (grad_sum.defined()) inputs.insert(inputs.begin() + 1, as_rows(grad_sum));
+  const AotFunction& function = grad_sum.defined() ? adds : plain;
+  const auto gradients = function(x.scalar_type(), {{'d', x.size(-1)}}, std::move(inputs));
+  return {gradients[0].view(x.sizes()), accumulate_wide(gradients[1], weight, into)};
+}
 
-constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
+// Both ops have these kernels, which add if there is a branch.
+template <class Op>
+constexpr KernelTable<Op> kTable = {
     .aten = {rms_norm_forward_aten, rms_norm_backward_aten},
     .torchscript = {rms_norm_forward_torchscript, nullptr},
     .aot_inductor = {rms_norm_forward_aot_inductor, rms_norm_backward_aot_inductor},
@@ -127,61 +108,48 @@ constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = {
     .cuda = {rms_norm_forward_cuda, rms_norm_backward_cuda},
 };
 
-constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = {
-    .aten = {add_rms_norm_forward_aten, add_rms_norm_backward_aten},
-    .torchscript = {add_rms_norm_forward_torchscript, nullptr},
-    .aot_inductor = {add_rms_norm_forward_aot_inductor, add_rms_norm_backward_aot_inductor},
-    .triton = {add_rms_norm_forward_triton, add_rms_norm_backward_triton},
-    .cuda = {add_rms_norm_forward_cuda, add_rms_norm_backward_cuda},
-};
+}  // namespace
+
+constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = kTable<RmsNormOp>;
+constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = kTable<AddRmsNormOp>;
 
 namespace {
 
-RmsNormShape shape_of(const Tensor& x, bool adds) {
-  return {.rows = row_count(x), .width = row_width(x), .adds = adds};
+template <class Op>
+constexpr bool kAdds = std::is_same_v<Op, AddRmsNormOp>;
+
+template <class Op>
+RmsNormShape shape_of(const Tensor& x) {
+  return {.rows = row_count(x), .width = row_width(x), .adds = kAdds<Op>};
 }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps, Level level) {
-    const CallScope scope(RmsNormOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
-    const auto [y, rstd] = RmsNormOp::kKernels.slot(level).forward(x, weight, eps);
-    context->save_for_backward({x, weight, rstd});
-    context->saved_data["level"] = static_cast<int64_t>(level);
-    return y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
-    const CallScope scope(RmsNormOp::kName, level, kBackward, x, [&] { return shape_of(x, /*adds=*/false); });
-    const auto gradient =
-        RmsNormOp::kKernels.slot(level).backward(gradients[0], x, weight, rstd, claim_weight_gradient(weight));
-    return {gradient.x, gradient.weight, Tensor(), Tensor()};
-  }
-};
-
-struct AddRmsNormFunction : torch::autograd::Function<AddRmsNormFunction> {
-  static variable_list forward(AutogradContext* context, const Tensor& residual, const Tensor& branch,
+// Op is RmsNormOp, which has no branch, or AddRmsNormOp.
+template <class Op>
+struct RmsNormFunction : torch::autograd::Function<RmsNormFunction<Op>> {
+  // Returns {y}, or {y, sum} if there is a branch.
+  static variable_list forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& branch,
                                const Tensor& weight, double eps, Level level) {
-    const CallScope scope(AddRmsNormOp::kName, level, residual, [&] { return shape_of(residual, /*adds=*/true); });
-    const auto [y, sum, rstd] = AddRmsNormOp::kKernels.slot(level).forward(residual, branch, weight, eps);
-    context->save_for_backward({sum, weight, rstd});
+    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
+    const auto [y, sum, rstd] = Op::kKernels.slot(level).forward(x, branch.value_or(Tensor()), weight, eps);
+    context->save_for_backward({kAdds<Op> ? sum : x, weight, rstd});
     context->saved_data["level"] = static_cast<int64_t>(level);
+    if constexpr (!kAdds<Op>) return {y};
     context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const variable_list saved = context->get_saved_variables();
-    const Tensor &sum = saved[0], &weight = saved[1], &rstd = saved[2];
-    if (!gradients[0].defined()) return {gradients[1], gradients[1], Tensor(), Tensor(), Tensor()};  // y was not used
-    const CallScope scope(AddRmsNormOp::kName, level, kBackward, sum, [&] { return shape_of(sum, /*adds=*/true); });
-    const auto gradient = AddRmsNormOp::kKernels.slot(level).backward(gradients[0], gradients[1], sum, weight, rstd,
-                                                                      claim_weight_gradient(weight));
-    return {gradient.sum, gradient.sum, gradient.weight, Tensor(), Tensor()};
+    const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
+    const Tensor grad_sum = kAdds<Op> ? gradients[1] : Tensor();
+    if (!gradients[0].defined()) return {grad_sum, grad_sum, Tensor(), Tensor(), Tensor()};  // y was not used
+    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x); });
+    const auto gradient =
+        Op::kKernels.slot(level).backward(gradients[0], grad_sum, x, weight, rstd, take_gradient_destination(weight));
+    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight, Tensor(), Tensor()};
   }
 };
 
@@ -191,28 +159,28 @@ void check(std::string_view op, const Tensor& x, const Tensor& weight, Level lev
   require_same_kind(op, level, "x", x, "weight", weight);
 }
 
+template <class Op>
+NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps, Level level) {
+  const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
+  if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
+  check(Op::kName, x, weight, level);
+  if (kernel.backward != nullptr) {
+    const variable_list outputs = RmsNormFunction<Op>::apply(x, if_defined(branch), weight, eps, level);
+    return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
+  }
+  const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
+  const auto output = kernel.forward(x, branch, with_gradient_destination(weight), eps);
+  return {output.y, output.sum};
+}
+
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Level level) {
-  const Kernel<RmsNormOp>& kernel = RmsNormOp::kKernels.at(level, x.device());
-  check(RmsNormOp::kName, x, weight, level);
-  if (kernel.backward != nullptr) return RmsNormFunction::apply(x, weight, eps, level);
-  const CallScope scope(RmsNormOp::kName, level, x, [&] { return shape_of(x, /*adds=*/false); });
-  return kernel.forward(x, deliver_weight_gradient(weight), eps).y;
+  return normed<RmsNormOp>(x, /*branch=*/{}, weight, eps, level).y;
 }
 
 NormedSum add_rms_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, double eps, Level level) {
-  constexpr auto op = AddRmsNormOp::kName;
-  const Kernel<AddRmsNormOp>& kernel = AddRmsNormOp::kKernels.at(level, residual.device());
-  require_alike(op, level, "residual", residual, "branch", branch);
-  check(op, residual, weight, level);
-  if (kernel.backward != nullptr) {
-    const variable_list outputs = AddRmsNormFunction::apply(residual, branch, weight, eps, level);
-    return {outputs[0], outputs[1]};
-  }
-  const CallScope scope(op, level, residual, [&] { return shape_of(residual, /*adds=*/true); });
-  const auto output = kernel.forward(residual, branch, deliver_weight_gradient(weight), eps);
-  return {output.y, output.sum};
+  return normed<AddRmsNormOp>(residual, branch, weight, eps, level);
 }
 
 }  // namespace strata::kernels

@@ -24,41 +24,34 @@ NormedSum add_rms_norm(const Tensor& residual, const Tensor& branch, const Tenso
 struct RmsNormOp {
   static constexpr std::string_view kName = "rms_norm";
   struct Output {
-    Tensor y, rstd;  // rstd [..., 1] = 1 / sqrt(mean(x^2) + eps), fp32 or wider, saved for backward
+    Tensor y, sum, rstd;  // rstd [..., 1] = 1 / sqrt(mean(x^2) + eps), fp32 or wider, saved for backward
   };
   struct Gradient {
     Tensor x, weight;  // weight is undefined if it was written into a buffer
   };
-  using Forward = Output(const Tensor& x, const Tensor& weight, double eps);
-  using Backward = Gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, const Tensor& rstd,
-                            const WeightGradient& into);
+  // Normalizes x, or sum = x + branch. If `branch` is undefined, so is the output `sum`. x, branch, y and sum are
+  // [..., D], weight is [D].
+  using Forward = Output(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps);
+  // x is what was normalized: the sum if there was a branch. grad_sum is the gradient of the output `sum`, undefined if
+  // there is none.
+  using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
+                            const Tensor& rstd, const WeightGradient& into);
   static const KernelTable<RmsNormOp> kKernels;
 };
 
-RmsNormOp::Forward rms_norm_forward_cuda;
-RmsNormOp::Backward rms_norm_backward_cuda;
-RmsNormOp::Forward rms_norm_forward_triton;
-RmsNormOp::Backward rms_norm_backward_triton;
-
+// AddRmsNormOp has the kernels of RmsNormOp, called with a branch. The gradient of sum is also that of residual and of
+// branch. Without grad_sum the backward is that of rms_norm, which errors of aot_inductor and cuda then name.
 struct AddRmsNormOp {
   static constexpr std::string_view kName = "add_rms_norm";
-  struct Output {
-    Tensor y, sum, rstd;
-  };
-  struct Gradient {
-    Tensor sum, weight;  // the gradient of sum is also that of residual and of branch
-  };
-  using Forward = Output(const Tensor& residual, const Tensor& branch, const Tensor& weight, double eps);
-  // grad_sum is the gradient of the output `sum`, undefined if there is none.
-  using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum, const Tensor& weight,
-                            const Tensor& rstd, const WeightGradient& into);
+  using Forward = RmsNormOp::Forward;
+  using Backward = RmsNormOp::Backward;
   static const KernelTable<AddRmsNormOp> kKernels;
 };
 
-AddRmsNormOp::Forward add_rms_norm_forward_triton;
-AddRmsNormOp::Backward add_rms_norm_backward_triton;
-AddRmsNormOp::Forward add_rms_norm_forward_cuda;
-AddRmsNormOp::Backward add_rms_norm_backward_cuda;
+RmsNormOp::Forward rms_norm_forward_triton;
+RmsNormOp::Backward rms_norm_backward_triton;
+RmsNormOp::Forward rms_norm_forward_cuda;
+RmsNormOp::Backward rms_norm_backward_cuda;
 
 using RmsNormOps = OpList<RmsNormOp, AddRmsNormOp>;
 

@@ -3,61 +3,33 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/partial_sums.h"
+#include "kernels/norms/norm_tensors.h"
 #include "kernels/norms/norm_width.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
-#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
-namespace {
 
-// Normalizes x, or x + branch if `branch` is defined. Without it `sum` is undefined.
-AddRmsNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps) {
+RmsNormOp::Output rms_norm_forward_triton(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   require_triton_width(branch.defined() ? AddRmsNormOp::kName : RmsNormOp::kName, x);
   const Tensor y = at::empty(x.sizes(), x.options());
   const Tensor sum = branch.defined() ? at::empty(x.sizes(), x.options()) : Tensor();
-  std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = 1;
-  const Tensor rstd = at::empty(shape, x.options().dtype(at::kFloat));
-  launch_rms_norm_forward_triton(x.contiguous(), branch.defined() ? branch.contiguous() : branch, weight.contiguous(),
-                                 y, sum, rstd, rows, width, eps, branch.defined());
+  const Tensor rstd = number_per_row(x);
+  launch_rms_norm_forward_triton(x.contiguous(), contiguous_if_defined(branch), weight.contiguous(), y, sum, rstd, rows,
+                                 width, eps, branch.defined());
   return {y, sum, rstd};
 }
 
-RmsNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
-                             const Tensor& rstd, const WeightGradient& into) {
+RmsNormOp::Gradient rms_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
+                                             const Tensor& weight, const Tensor& rstd, const WeightGradient& into) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor partials = at::empty({partial_sum_programs(rows, width), width}, rstd.options());
-  launch_rms_norm_backward_triton(grad_y.contiguous(), grad_sum.defined() ? grad_sum.contiguous() : grad_sum,
-                                  x.contiguous(), weight.contiguous(), rstd, grad_x, partials, rows, width,
-                                  grad_sum.defined(), partials.size(0));
+  launch_rms_norm_backward_triton(grad_y.contiguous(), contiguous_if_defined(grad_sum), x.contiguous(),
+                                  weight.contiguous(), rstd, grad_x, partials, rows, width, grad_sum.defined(),
+                                  partials.size(0));
   return {grad_x, sum_partials(partials, weight, into)};
-}
-
-}  // namespace
-
-RmsNormOp::Output rms_norm_forward_triton(const Tensor& x, const Tensor& weight, double eps) {
-  const auto [y, sum, rstd] = forward(x, /*branch=*/{}, weight, eps);
-  return {y, rstd};
-}
-
-RmsNormOp::Gradient rms_norm_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
-                                             const Tensor& rstd, const WeightGradient& into) {
-  return backward(grad_y, /*grad_sum=*/{}, x, weight, rstd, into);
-}
-
-AddRmsNormOp::Output add_rms_norm_forward_triton(const Tensor& residual, const Tensor& branch, const Tensor& weight,
-                                                 double eps) {
-  return forward(residual, branch, weight, eps);
-}
-
-AddRmsNormOp::Gradient add_rms_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& sum,
-                                                    const Tensor& weight, const Tensor& rstd,
-                                                    const WeightGradient& into) {
-  const auto [grad_x, grad_weight] = backward(grad_y, grad_sum, sum, weight, rstd, into);
-  return {grad_x, grad_weight};
 }
 
 }  // namespace strata::kernels

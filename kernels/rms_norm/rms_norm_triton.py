@@ -5,7 +5,7 @@ import triton.language as tl
 
 from kernels.norms.norm_choices import NORM_ALIGNED, NORM_CHOICES
 from kernels.norms.norm_rows_triton import normed_rows, rows_of_block
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -47,7 +47,6 @@ KERNELS = {
     "rms_norm_forward": TritonKernel(
         forward,
         arguments=dict(x="*T", branch="*T", weight="*T", y="*T", total="*T", rstd="*fp32", rows="i32", width="i32", eps="fp32", adds="i32"),
-        types=ALL_TYPES,
         choices=NORM_CHOICES,
         fits="width <= WIDTH",
         aligned=("x", "branch", "weight", "y", "total") + NORM_ALIGNED,
@@ -57,7 +56,6 @@ KERNELS = {
         backward,
         arguments=dict(grad_y="*T", grad_total="*T", x="*T", weight="*T", rstd="*fp32", grad_x="*T", partials="*fp32",
                        rows="i32", width="i32", adds="i32"),
-        types=ALL_TYPES,
         sizes=("programs",),
         choices=NORM_CHOICES,
         fits="width <= WIDTH",

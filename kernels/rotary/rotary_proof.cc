@@ -48,7 +48,6 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
   const Tensor angle = at::rand({s.positions, s.head_width / 2}, options.dtype(at::kFloat)).mul_(6.28);
   w.inputs.constants = {at::cos(angle), at::sin(angle)};
-  w.overwrites = true;
   w.run = [heads = s.heads, shared = s.key_value_heads](const Inputs& in, Level level) -> Leaves {
     return {rotary(in.leaves[0], in.constants[0], in.constants[1], heads, shared, level)};
   };

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -28,7 +28,6 @@ KERNELS = {
     "rotary": TritonKernel(
         turn,
         arguments=dict(qkv="*T", cosine="*fp32", sine="*fp32", positions="i32", turned_heads="i32", half="i32", row_width="i32", direction="fp32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         # HALF is the largest half of a head's width. A thread has eight pairs, with HALF=16 four.
         choices=[

@@ -2,7 +2,6 @@
 // PackageCatalog: finds packages of level aot_inductor in folders by their keys, and loads each one once.
 #pragma once
 
-#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include <filesystem>

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/runtime/aot_inductor_package.h"
 #include "kernels/runtime/call.h"
 
 namespace strata::kernels {
@@ -175,8 +176,8 @@ Tensor as_lanes(const Tensor& x) {
   return x.contiguous().view({whole ? x.numel() / kLanes : 1, whole ? kLanes : x.numel()});
 }
 
-Tensor deliver_wide(const Tensor& gradient, const Tensor& weight, const WeightGradient& where) {
-  return deliver(where.into.defined() ? gradient : gradient.to(weight.scalar_type()), where);
+Tensor accumulate_wide(const Tensor& gradient, const Tensor& weight, const WeightGradient& where) {
+  return accumulate(where.into.defined() ? gradient : gradient.to(weight.scalar_type()), where);
 }
 
 }  // namespace strata::kernels

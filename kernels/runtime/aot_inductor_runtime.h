@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/aot_inductor_package.h"
 #include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
@@ -63,8 +62,8 @@ at::Tensor as_rows(const at::Tensor& x);
 // Views `x` as [elements / kLanes, kLanes], or as [1, elements] if kLanes does not divide the number of elements.
 at::Tensor as_lanes(const at::Tensor& x);
 
-// Delivers the fp32 gradient that a package returns for a weight: to its routed buffer without a cast, or to autograd
-// in the dtype of the weight.
-at::Tensor deliver_wide(const at::Tensor& gradient, const at::Tensor& weight, const WeightGradient& where);
+// Accumulates the fp32 gradient that a package returns for a weight: in the buffer `where` without a cast, or returns
+// it in the dtype of the weight.
+at::Tensor accumulate_wide(const at::Tensor& gradient, const at::Tensor& weight, const WeightGradient& where);
 
 }  // namespace strata::kernels

@@ -21,7 +21,6 @@ struct Absent {
   std::string_view reason;
 };
 
-inline constexpr Absent kNotWritten{"not written yet"};
 inline constexpr std::string_view kGpuCode = "this level is GPU code";
 inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string_view>
 
 namespace strata::kernels {
@@ -16,12 +15,5 @@ inline constexpr std::array<std::string_view, 5> kLevelNames = {"aten", "torchsc
                                                                 "cuda"};
 
 constexpr std::string_view name(Level level) { return kLevelNames[static_cast<size_t>(level)]; }
-
-constexpr std::optional<Level> level_from_name(std::string_view text) {
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (kLevelNames[i] == text) return static_cast<Level>(i);
-  }
-  return std::nullopt;
-}
 
 }  // namespace strata::kernels

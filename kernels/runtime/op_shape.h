@@ -44,6 +44,7 @@ class OpShape {
   // The key of `kernels:` that chooses the level of the op: rms_norm for add_rms_norm, activation for swiglu.
   std::string_view key() const { return held_->key(); }
   // Examples: "16384x4096", "65536x768->3072 gelu_tanh bias", "8x1024 positions, 12 heads of 64, causal"
+  // <op>_programs.py reads this text.
   std::string text() const { return held_->text(); }
   Work forward_work(double element_bytes) const { return held_->forward_work(element_bytes); }
   Work backward_work(double element_bytes) const { return held_->backward_work(element_bytes); }

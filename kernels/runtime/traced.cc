@@ -5,7 +5,6 @@
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_set>

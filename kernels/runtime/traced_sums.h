@@ -3,7 +3,6 @@
 // meta tensors, which it takes for a tensor subclass. A traced backward would need one gradient more than the real one.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 #include <torch/library.h>
 

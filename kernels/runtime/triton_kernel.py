@@ -30,9 +30,9 @@ class TritonKernel:
 
     function: object
     arguments: dict  # the arguments that are no constants, in order; "*T" is a pointer to elements of type T
-    types: list  # the type of each letter: [{"T": "bf16"}, ...]
     choices: list  # the constants of each specialization, and `warps`, `stages`, `aligned`, `only` (values of T)
     grid: tuple
+    types: tuple | list = ({"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"})  # the types of the letters, one dict per compiled variant
     fits: str = "true"
     sizes: tuple = ()  # numbers that only `fits` and `grid` use
     aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)
@@ -49,6 +49,3 @@ class TritonKernel:
     def evaluate(self, expression, values):
         names = {"true": True, "min": min, "max": max, "ceil_div": ceil_div}
         return eval(expression, {"__builtins__": {}}, {**names, **values})  # written in this repository
-
-
-ALL_TYPES = [{"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"}]

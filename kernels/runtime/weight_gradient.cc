@@ -14,45 +14,45 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The target lies in the metadata of the weight's own TensorImpl, which LibTorch has for backends. Detached tensors and
-// aliases, which copy the metadata, do not get it.
-struct Sink final : c10::BackendMeta {
-  explicit Sink(WeightGradientTarget given) : target(std::move(given)) {}
+// The destination lies in the metadata of the weight's own TensorImpl, which LibTorch has for backends. Detached
+// tensors and aliases, which copy the metadata, do not get it.
+struct Registered final : c10::BackendMeta {
+  explicit Registered(GradientDestination given) : destination(std::move(given)) {}
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override { return {}; }
 
-  const WeightGradientTarget target;
+  const GradientDestination destination;
 };
 
-struct Deliver : torch::autograd::Function<Deliver> {
+struct Accumulate : torch::autograd::Function<Accumulate> {
   static Tensor forward(AutogradContext* context, const Tensor& weight) {
     context->save_for_backward({weight});
     return at::alias(weight);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor weight = context->get_saved_variables()[0];
-    return {deliver(gradients[0], claim_weight_gradient(weight))};
+    return {accumulate(gradients[0], take_gradient_destination(weight))};
   }
 };
 
 }  // namespace
 
-void route_weight_gradient(const Tensor& weight, WeightGradientTarget target) {
-  weight.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Sink>(std::move(target)));
+void set_gradient_destination(const Tensor& weight, GradientDestination destination) {
+  weight.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Registered>(std::move(destination)));
 }
 
-void unroute_weight_gradient(const Tensor& weight) { weight.unsafeGetTensorImpl()->set_backend_meta({}); }
+void clear_gradient_destination(const Tensor& weight) { weight.unsafeGetTensorImpl()->set_backend_meta({}); }
 
-WeightGradient claim_weight_gradient(const Tensor& weight) {
+WeightGradient take_gradient_destination(const Tensor& weight) {
   if (!weight.defined()) return {};
-  const auto* sink = dynamic_cast<const Sink*>(weight.unsafeGetTensorImpl()->get_backend_meta());
-  return sink != nullptr ? sink->target() : WeightGradient{};
+  const auto* registered = dynamic_cast<const Registered*>(weight.unsafeGetTensorImpl()->get_backend_meta());
+  return registered != nullptr ? registered->destination() : WeightGradient{};
 }
 
-Tensor deliver_weight_gradient(const Tensor& weight) {
-  return weight.defined() && weight.requires_grad() ? Deliver::apply(weight) : weight;
+Tensor with_gradient_destination(const Tensor& weight) {
+  return weight.defined() && weight.requires_grad() ? Accumulate::apply(weight) : weight;
 }
 
-Tensor deliver(const Tensor& gradient, const WeightGradient& where) {
+Tensor accumulate(const Tensor& gradient, const WeightGradient& where) {
   if (!where.into.defined()) return gradient;
   if (where.add) {
     where.into.add_(gradient);

@@ -20,20 +20,21 @@ struct WeightGradient {
 };
 
 // A function that returns the destination. It is called once for every gradient that a backward is about to compute.
-using WeightGradientTarget = std::function<WeightGradient()>;
+using GradientDestination = std::function<WeightGradient()>;
 
-// Registers `target` for the gradients of `weight`, which must be a leaf. Replaces an earlier registration.
-void route_weight_gradient(const Tensor& weight, WeightGradientTarget target);
-void unroute_weight_gradient(const Tensor& weight);
+// Registers `destination` for the gradients of `weight`, which must be a leaf. Replaces an earlier registration.
+void set_gradient_destination(const Tensor& weight, GradientDestination destination);
+void clear_gradient_destination(const Tensor& weight);
 
-// Called by the backward of an op for each weight. Returns {} if no target is registered or the weight is undefined.
-WeightGradient claim_weight_gradient(const Tensor& weight);
+// Called by the backward of an op, once for each weight: the next call returns add == true. Returns {} if no
+// destination is registered or the weight is undefined.
+WeightGradient take_gradient_destination(const Tensor& weight);
 
-// Returns an alias of `weight` whose gradient goes to the registered target. Used at levels that autograd
+// Returns an alias of `weight` whose gradient goes to the registered destination. Used at levels that autograd
 // differentiates.
-Tensor deliver_weight_gradient(const Tensor& weight);
+Tensor with_gradient_destination(const Tensor& weight);
 
 // Writes or adds `gradient` to `where.into` and returns an undefined tensor. Returns `gradient` if `into` is undefined.
-Tensor deliver(const Tensor& gradient, const WeightGradient& where);
+Tensor accumulate(const Tensor& gradient, const WeightGradient& where);
 
 }  // namespace strata::kernels

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import ALL_TYPES, TritonKernel
+from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
@@ -46,7 +46,6 @@ KERNELS = {
     "swiglu_forward": TritonKernel(
         forward,
         arguments=dict(gate_up="*T", y="*T", width="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,
@@ -56,7 +55,6 @@ KERNELS = {
     "swiglu_backward": TritonKernel(
         backward,
         arguments=dict(grad_y="*T", gate_up="*T", grad="*T", width="i32"),
-        types=ALL_TYPES,
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,

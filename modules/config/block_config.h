@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sizes and options of a transformer block, of language models and vision transformers. Its parts read what they
-// need: an Mlp alone, as in a mixer, reads the widths, the activation and the initialization.
+// The sizes and options of a transformer block, of language models and vision transformers.
 #pragma once
 
 #include <cstdint>

@@ -22,6 +22,21 @@ void check(const GraphNetworkConfig& model, configs::Checks& checks) {
   }
 }
 
+kernels::Activation GraphNetworkConfig::activation_kind() const {
+  using kernels::Activation;
+  switch (activation) {
+    case GraphActivation::relu:
+      return Activation::relu;
+    case GraphActivation::gelu:
+      return Activation::gelu;
+    case GraphActivation::gelu_tanh:
+      return Activation::gelu_tanh;
+    case GraphActivation::silu:
+      return Activation::silu;
+  }
+  return Activation::none;  // unreachable: the switch is complete
+}
+
 double flops_per_item(const GraphNetworkConfig& model, const std::vector<ParameterGroup>& groups) {
   const bool sparse = model.projection == InputProjection::sparse;
   return 6 * (elements_of_matrices(groups, Role::layer) + elements_of_matrices(groups, Role::head) +

@@ -10,12 +10,13 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "kernels/activation/activation_kind.h"
 #include "modules/config/parameter_group.h"
 
 namespace strata::modules {
 
-// The kinds are PyG's SAGEConv, GCNConv, GINConv and GATConv. The mlp of gin is two linear layers with a relu between
-// them.
+// The kinds are PyG's SAGEConv, GCNConv, GINConv and GATConv. The mlp of gin is two linear layers with the activation
+// of the network between them.
 enum class GraphConvolutionKind { sage, gcn, gin, gat };
 constexpr std::array<std::string_view, 4> names(GraphConvolutionKind) { return {"sage", "gcn", "gin", "gat"}; }
 
@@ -32,6 +33,10 @@ constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none
 enum class NodePooling { none, mean, sum, attention };
 constexpr std::array<std::string_view, 4> names(NodePooling) { return {"none", "mean", "sum", "attention"}; }
 
+// The activations of a network: the kinds of op activation. gelu_tanh is torch.nn.GELU(approximate="tanh").
+enum class GraphActivation { relu, gelu, gelu_tanh, silu };
+constexpr std::array<std::string_view, 4> names(GraphActivation) { return {"relu", "gelu", "gelu_tanh", "silu"}; }
+
 struct GraphNetworkConfig {
   static constexpr std::string_view kItem = "node";
 
@@ -44,6 +49,7 @@ struct GraphNetworkConfig {
   int64_t width = 0;
   int64_t classes = 0;
   int64_t heads = 1;
+  GraphActivation activation = GraphActivation::relu;
   bool norm = false;
   bool residual = false;
   double dropout = 0;
@@ -55,12 +61,22 @@ struct GraphNetworkConfig {
   bool gives_classes(int64_t layer) const { return layer + 1 == layers && !has_pooling(); }
   int64_t inputs_of(int64_t layer) const { return layer == 0 && !has_projection() ? features : width; }
   int64_t outputs_of(int64_t layer) const { return gives_classes(layer) ? classes : width; }
-  // Norm, dropout and relu stand before a convolution, except before one whose input is the features.
+  kernels::Activation activation_kind() const;
+  // Norm, activation and dropout stand before a convolution, except before one whose input is the features.
   bool is_activated(int64_t layer) const { return layer > 0 || has_projection(); }
-  // If nothing else stands between a convolution and the next relu, the relu is the epilogue of that convolution.
-  bool ends_in_relu(int64_t layer) const { return layer + 1 < layers && !norm && !residual && dropout == 0; }
-  bool starts_with_relu(int64_t layer) const { return is_activated(layer) && !(layer > 0 && ends_in_relu(layer - 1)); }
+  // If nothing else stands between a convolution and the next activation, the activation is the epilogue of that
+  // convolution. If op linear has no such epilogue, the next layer starts with the activation.
+  bool ends_in_activation(int64_t layer) const {
+    return layer + 1 < layers && !norm && !residual && dropout == 0 && kernels::is_epilogue(activation_kind());
+  }
+  bool starts_with_activation(int64_t layer) const {
+    return is_activated(layer) && !(layer > 0 && ends_in_activation(layer - 1));
+  }
   bool adds_input(int64_t layer) const { return residual && is_activated(layer) && !gives_classes(layer); }
+  // layer_norm and gelu_tanh are one op, unless the norm adds the branch that the layer before left pending.
+  bool norm_ends_in_gelu_tanh(int64_t layer) const {
+    return norm && activation == GraphActivation::gelu_tanh && !(layer > 0 && adds_input(layer - 1));
+  }
   // True for convolutions that treat a node as one of its own neighbors.
   bool wants_self_loops() const {
     return convolution == GraphConvolutionKind::gcn || convolution == GraphConvolutionKind::gat;
@@ -85,9 +101,12 @@ struct GraphNetworkConfig {
                "number of attention heads (gat only); it must divide width; heads are concatenated, but averaged in a "
                "layer that gives the classes (pooling: none)",
                configs::between(1, 1e5));
-    fields.add("norm", norm, "LayerNorm before each ReLU");
+    fields.add("activation", activation,
+               "activation before each convolution of hidden states, and in the MLP of gin: relu, gelu, gelu_tanh "
+               "(tanh form of GELU) or silu");
+    fields.add("norm", norm, "LayerNorm before each activation");
     fields.add("residual", residual, "residual connection around each convolution from hidden states to hidden states");
-    fields.add("dropout", dropout, "dropout probability before each ReLU; 0: no dropout", configs::kBelowOne);
+    fields.add("dropout", dropout, "dropout probability after each activation; 0: no dropout", configs::kBelowOne);
     fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
   }
 };

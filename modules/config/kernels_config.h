@@ -2,7 +2,6 @@
 // The `kernels:` section: the level of each op in each layer and module.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -113,8 +113,9 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 // `groups` are the parameters that the model declares. For each item (kItem):
 //   token  6 x (elements of matrices, the head included, the embeddings not) + 6 x sequence x width x layers, which
 //          counts causal attention half
-//   image  6 x products of its tokens with matrices, and 12 x tokens^2 x width x layers if every patch attends to every
-//          patch
+//   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
+//          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
+//          patches multiply channels instead of tokens.
 //   node   6 x elements of matrices; sums over neighbors and the projection of sparse features are not counted
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups);
 

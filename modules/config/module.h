@@ -17,8 +17,9 @@ struct Module {
 
 // Choices of a run that move an op from one module to another.
 struct ModuleUse {
-  bool head_and_loss_are_one = false;       // kernels.linear_cross_entropy
-  bool features_are_gathered_once = false;  // by the first convolution; its relu is then the epilogue of its product
+  bool head_and_loss_are_one = false;  // kernels.linear_cross_entropy
+  // By the first convolution: an activation in which that ends is then the epilogue of its product.
+  bool features_are_gathered_once = false;
 };
 
 // Returns an error message if `name` means no module of the model, with the nearest name that would. Returns an empty

@@ -12,8 +12,8 @@
 
 namespace strata::modules {
 
-// Layers of transformers, language or vision, are named blocks.0, blocks.1, ... Layers of graph networks are named
-// layers.0, layers.1, ...
+// Layers of transformers, language or vision, and of mixers are named blocks.0, blocks.1, ... Layers of graph networks
+// are named layers.0, layers.1, ...
 std::string block_name(int64_t index);
 std::string graph_layer_name(int64_t index);
 

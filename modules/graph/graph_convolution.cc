@@ -14,6 +14,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/runtime/traced.h"
 #include "kernels/runtime/weight_gradient.h"
 
@@ -25,8 +26,8 @@ namespace {
 constexpr double kNegativeSlope = 0.2;  // the default of PyG's GATConv
 
 using kernels::Activation;
-using kernels::deliver_weight_gradient;
 using kernels::Reduction;
+using kernels::with_gradient_destination;
 
 Reduction reduction_of(const GraphNetworkConfig& config) {
   if (config.convolution != GraphConvolutionKind::sage) return Reduction::sum;
@@ -67,16 +68,16 @@ int64_t width_in_vectors(int64_t outputs, int64_t element_bytes) {
 // of 47 values of 16 bits over a graph takes three times as long as that of 48.
 Tensor in_vectors(const Tensor& weight) {
   const int64_t lacks = width_in_vectors(weight.size(0), weight.element_size()) - weight.size(0);
-  const Tensor delivered = deliver_weight_gradient(weight);
-  if (lacks == 0 || kernels::on_cpu(weight)) return delivered;
+  const Tensor alias = with_gradient_destination(weight);
+  if (lacks == 0 || kernels::on_cpu(weight)) return alias;
   std::vector<int64_t> padding(static_cast<size_t>(2 * weight.dim()), 0);
   padding.back() = lacks;
-  return at::constant_pad_nd(delivered, padding);
+  return at::constant_pad_nd(alias, padding);
 }
 
 // [H, F] -> [H, H * F], block-diagonal: one product computes the scores of all heads.
 Tensor by_heads(const Tensor& weight_HF) {
-  return at::diag_embed(deliver_weight_gradient(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
+  return at::diag_embed(with_gradient_destination(weight_HF).t(), /*offset=*/0, /*dim1=*/0, /*dim2=*/1).flatten(1);
 }
 
 // torch.nn.Linear and PyG's Linear initialize uniformly between -bound and bound.
@@ -96,31 +97,25 @@ GraphConvolution::GraphConvolution(const Scope& scope, const GraphNetworkConfig&
       kind_(config.convolution),
       reduction_(reduction_of(config)),
       multiplies_first_(multiplies_first(config, layer)),
-      activation_(config.ends_in_relu(layer) ? Activation::relu : Activation::none),
+      activation_(config.ends_in_activation(layer) ? config.activation_kind() : Activation::none),
       averages_heads_(config.gives_classes(layer)),
       heads_(config.heads) {
   if (kind_ == GraphConvolutionKind::gin) {
-    declare_mlp(scope, config);
+    mlp_.emplace(scope / "mlp", Mlp::Options{.inputs = config.inputs_of(layer),
+                                             .feed_forward = config.width,
+                                             .outputs = config.outputs_of(layer),
+                                             .activation = config.activation_kind(),
+                                             .last_activation = activation_,
+                                             .inner_initialization = Initialization::uniform,
+                                             .last_initialization = Initialization::uniform});
   } else {
     declare_products(scope, config);
   }
   aggregate_level_ = (scope / part_that_aggregates(kind_)).level("neighbor_aggregate");
-  // A relu right after the last product is its epilogue. Otherwise it is an op of the layer.
+  // An activation right after the last product is its epilogue. Otherwise it is an op of the layer.
   const bool is_last_product = kind_ != GraphConvolutionKind::gat &&
                                (!multiplies_first_ || takes_gathered_features(config, layer, gathered_once));
   if (activation_ != Activation::none && !is_last_product) activation_level_ = scope.level("activation");
-}
-
-void GraphConvolution::declare_mlp(const Scope& scope, const GraphNetworkConfig& config) {
-  const auto declare = [](const Scope& part, int64_t outputs, int64_t inputs, Tensor& weight, Tensor& bias) {
-    const double bound = bound_of_linear(inputs);
-    weight = part.parameter({"weight", {outputs, inputs}, Initialization::uniform, bound});
-    bias = part.parameter({"bias", {outputs}, Initialization::uniform, bound});
-    return part.level("linear");
-  };
-  const Scope mlp = scope / "mlp";
-  up_level_ = declare(mlp / "up", config.width, config.inputs_of(layer_), up_weight_, up_bias_);
-  down_level_ = declare(mlp / "down", config.outputs_of(layer_), config.width, down_weight_, down_bias_);
 }
 
 void GraphConvolution::declare_products(const Scope& scope, const GraphNetworkConfig& config) {
@@ -152,10 +147,11 @@ void GraphConvolution::declare_products(const Scope& scope, const GraphNetworkCo
   neighbor_bias_ = neighbor.parameter({"bias", {outputs}, Initialization::zeros});
 }
 
-Tensor GraphConvolution::operator()(const Tensor& x, const GraphStep& step) const {
+Tensor GraphConvolution::operator()(const Tensor& x, const StepContext& context) const {
+  const auto& step = context.get<GraphStep>();
   if (kind_ == GraphConvolutionKind::gat) return gat(x, step);
-  if (takes_features_ && step.gathered_features.defined()) return product_of(step.gathered_features);
-  return multiplies_first_ ? sum_of_products(x, step) : product_of(gathered(x, step));
+  if (takes_features_ && step.gathered_features.defined()) return product_of(step.gathered_features, context);
+  return multiplies_first_ ? sum_of_products(x, step) : product_of(gathered(x, step), context);
 }
 
 Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const {
@@ -172,15 +168,12 @@ Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const 
   return {};
 }
 
-Tensor GraphConvolution::product_of(const Tensor& gathered) const {
-  if (kind_ == GraphConvolutionKind::gin) {
-    const Tensor up = kernels::linear(gathered, up_weight_, up_bias_, Activation::relu, up_level_);
-    return kernels::linear(up, down_weight_, down_bias_, activation_, down_level_);
-  }
+Tensor GraphConvolution::product_of(const Tensor& gathered, const StepContext& context) const {
+  if (mlp_) return (*mlp_)(gathered, context);
   // sage multiplies once with the concatenated weights. Two products and their sum would move twice as many bytes.
   const Tensor weight =
       kind_ == GraphConvolutionKind::sage
-          ? at::cat({deliver_weight_gradient(self_weight_), deliver_weight_gradient(neighbor_weight_)}, 1)
+          ? at::cat({with_gradient_destination(self_weight_), with_gradient_destination(neighbor_weight_)}, 1)
           : neighbor_weight_;
   return linear(gathered, weight, neighbor_bias_, activation_);
 }
@@ -197,7 +190,7 @@ Tensor GraphConvolution::sum_of_products(const Tensor& x, const GraphStep& step)
 Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
   // The attention weights of a target sum to 1. So its bias can be added to h, as the bias of the product, which saves
   // a pass over the nodes.
-  const Tensor bias = deliver_weight_gradient(neighbor_bias_), of_h = averages_heads_ ? bias.repeat(heads_) : bias;
+  const Tensor bias = with_gradient_destination(neighbor_bias_), of_h = averages_heads_ ? bias.repeat(heads_) : bias;
   const Tensor h = sources_of(linear(x, neighbor_weight_, of_h, Activation::none), step);
   // The scores must be those of h without the bias, so this bias subtracts it.
   const Tensor weight = at::cat({by_heads(source_), by_heads(target_)});

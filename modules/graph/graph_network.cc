@@ -19,26 +19,30 @@
 namespace strata::modules {
 namespace {
 
+using kernels::Activation;
+
 Tensor sum_of(const Stream& stream) {
   return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
 }
 
-// Norm, dropout, relu, convolution. Dropout comes before relu, so that only the output of relu is saved; both orders
-// give the same numbers. A relu without norm and dropout is the epilogue of the convolution before.
+// Norm, activation, dropout, convolution, as in PyG's BasicGNN. An activation without norm and dropout is the epilogue
+// of the convolution before, except silu.
 class GraphLayer {
  public:
   GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool gathered_once)
-      : starts_with_relu_(config.starts_with_relu(index)),
+      : starts_with_activation_(config.starts_with_activation(index)),
         adds_input_(config.adds_input(index)),
+        activation_(config.norm_ends_in_gelu_tanh(index) ? Activation::none : config.activation_kind()),
         norm_(norm(scope / "norm", index, config)),
-        dropout_(scope, starts_with_relu_ ? config.dropout : 0, index + 1),
-        activation_level_(starts_with_relu_ ? scope.level("activation") : kernels::Level::aten),
+        dropout_(scope, starts_with_activation_ ? config.dropout : 0, index + 1),
+        activation_level_(starts_with_activation_ && activation_ != Activation::none ? scope.level("activation")
+                                                                                     : kernels::Level::aten),
         convolution_(scope, config, index, gathered_once) {}
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
-    const auto convolve = [&](const Tensor& x) { return convolution_(x, context.get<GraphStep>()); };
+    const auto convolve = [&](const Tensor& x) { return convolution_(x, context); };
     const auto [normed, sum] = norm_ ? (*norm_)(stream) : without_norm(stream);
-    if (!starts_with_relu_) return {convolve(sum), {}};
+    if (!starts_with_activation_) return {convolve(sum), {}};
     const Tensor active = activated(normed, context);
     Tensor result;
     if (context.find<SelectiveRecompute>() != nullptr) {
@@ -57,8 +61,10 @@ class GraphLayer {
 
  private:
   static std::optional<Norm> norm(const Scope& scope, int64_t index, const GraphNetworkConfig& config) {
-    if (!config.norm || !config.starts_with_relu(index)) return {};
-    return Norm(scope, {.width = config.inputs_of(index), .epsilon = config.norm_epsilon});
+    if (!config.norm || !config.starts_with_activation(index)) return {};
+    return Norm(scope, {.width = config.inputs_of(index),
+                        .epsilon = config.norm_epsilon,
+                        .gelu_tanh = config.norm_ends_in_gelu_tanh(index)});
   }
 
   static Norm::Output without_norm(const Stream& stream) {
@@ -66,11 +72,17 @@ class GraphLayer {
     return {sum, sum};
   }
 
+  // Dropout comes last, as in PyG, except before relu, where both orders give the same numbers.
   Tensor activated(const Tensor& normed, const StepContext& context) const {
-    return kernels::activation(dropout_(normed, context), kernels::Activation::relu, activation_level_);
+    if (activation_ == Activation::none) return dropout_(normed, context);
+    if (activation_ == Activation::relu) {
+      return kernels::activation(dropout_(normed, context), activation_, activation_level_);
+    }
+    return dropout_(kernels::activation(normed, activation_, activation_level_), context);
   }
 
-  bool starts_with_relu_, adds_input_;
+  bool starts_with_activation_, adds_input_;
+  Activation activation_;  // none: the norm ends in it
   // The order in which the parameters of the layer are declared, and initialized.
   std::optional<Norm> norm_;
   Dropout dropout_;
@@ -132,7 +144,7 @@ Tensor GraphNetwork::projected(const Tensor& features, const StepContext& contex
   const auto& [graph, values] = context.get<GraphStep>().features;
   return at::add(
       kernels::neighbor_aggregate(projection_weight_, graph, values, kernels::Reduction::sum, projection_level_),
-      kernels::deliver_weight_gradient(projection_bias_));
+      kernels::with_gradient_destination(projection_bias_));
 }
 
 }  // namespace strata::modules

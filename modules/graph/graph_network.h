@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A classifier of nodes or graphs: graph convolutions, each after norm, dropout and relu.
+// A classifier of nodes or graphs: graph convolutions, each after norm, activation and dropout.
 #pragma once
 
 #include <functional>

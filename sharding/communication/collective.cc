@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -58,43 +59,58 @@ int64_t checked_sum(const std::vector<int64_t>& counts, int size, std::string_vi
 
 }  // namespace
 
-std::string Collective::text() const {
-  std::string text(operation);
-  text.append(" of ").append(label).append(" (");
-  if (count >= 0) text.append(std::to_string(count)).append(" ");
-  return text.append(name(dtype)).append(")");
+std::string_view name(Operation operation) {
+  switch (operation) {
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::all_to_all:
+      return "all_to_all";
+  }
+  return "";  // unreachable: the switch is complete
 }
 
-uint64_t Collective::hash() const {
-  const std::hash<std::string_view> hash;
-  uint64_t mixed = hash(operation);
-  for (const uint64_t next :
-       {static_cast<uint64_t>(hash(label)), static_cast<uint64_t>(dtype), static_cast<uint64_t>(count)})
-    mixed = (mixed ^ next) * 0x9e3779b97f4a7c15u ^ mixed >> 29;
-  return mixed;
+int64_t Collective::count() const {
+  return operation == Operation::all_to_all ? -1 : std::max(output.numel(), input.numel());
 }
+
+std::string Collective::text() const {
+  std::string text(name(operation));
+  text.append(" of ").append(label);
+  if (operation == Operation::broadcast) text.append(" from rank ").append(std::to_string(root));
+  text.append(" (");
+  if (count() >= 0) text.append(std::to_string(count())).append(" ");
+  return text.append(name(input.scalar_type())).append(")");
+}
+
+uint64_t Collective::hash() const { return std::hash<std::string>()(text()); }
 
 Collective all_gather_of(const Tensor& output, const Tensor& input, int size, std::string_view label) {
   check_pair(output, input, "all_gather", label);
   check_part(output, input, size, "all_gather", label);
-  return {"all_gather", std::string(label), input.scalar_type(), output.numel()};
+  return {Operation::all_gather, std::string(label), output, input};
 }
 
 Collective reduce_scatter_of(const Tensor& output, const Tensor& input, int size, std::string_view label) {
   check_pair(output, input, "reduce_scatter", label);
   check_part(input, output, size, "reduce_scatter", label);
-  return {"reduce_scatter", std::string(label), input.scalar_type(), input.numel()};
+  return {Operation::reduce_scatter, std::string(label), output, input};
 }
 
 Collective all_reduce_of(const Tensor& tensor, std::string_view label) {
   check_tensor(tensor, "all_reduce", label);
-  return {"all_reduce", std::string(label), tensor.scalar_type(), tensor.numel()};
+  return {Operation::all_reduce, std::string(label), tensor, tensor};
 }
 
 Collective broadcast_of(const Tensor& tensor, int root, int size, std::string_view label) {
   check_tensor(tensor, "broadcast", label);
   TORCH_CHECK(root >= 0 && root < size, "broadcast of ", label, " over ", size, " ranks: there is no rank ", root);
-  return {"broadcast", std::string(label) + " from rank " + std::to_string(root), tensor.scalar_type(), tensor.numel()};
+  return {Operation::broadcast, std::string(label), tensor, tensor, root};
 }
 
 Collective all_to_all_of(const Tensor& output, const std::vector<int64_t>& output_counts, const Tensor& input,
@@ -106,7 +122,7 @@ Collective all_to_all_of(const Tensor& output, const std::vector<int64_t>& outpu
               " elements, output has ", output.numel());
   TORCH_CHECK(input.numel() == sent, "all_to_all of ", label, ": the counts send ", sent, " elements, input has ",
               input.numel());
-  return {"all_to_all", std::string(label), input.scalar_type(), -1};
+  return {Operation::all_to_all, std::string(label), output, input, /*root=*/0, output_counts, input_counts};
 }
 
 }  // namespace strata::sharding

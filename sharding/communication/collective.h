@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Names collectives for plans, reports and profiles, and checks their arguments for all communicators.
+// Collective: a collective with its arguments, which are checked here for all communicators, and its text for plans,
+// reports and profiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <string>
@@ -12,20 +12,27 @@
 
 namespace strata::sharding {
 
-struct Collective {
-  std::string_view operation;
-  std::string label;
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  int64_t count = 0;  // elements of the larger side; -1 if ranks may differ (all_to_all)
+enum class Operation { all_gather, reduce_scatter, all_reduce, broadcast, all_to_all };
 
+std::string_view name(Operation operation);
+
+struct Collective {
+  Operation operation;
+  std::string label;
+  at::Tensor output, input;                              // one tensor for all_reduce and broadcast
+  int root = 0;                                          // of broadcast
+  std::vector<int64_t> output_counts{}, input_counts{};  // of all_to_all
+
+  // The number of elements of the larger side; -1 if ranks may differ (all_to_all).
+  int64_t count() const;
   // A text such as "reduce_scatter of blocks.2 (197376 bfloat16)".
   std::string text() const;
   // Equal on two ranks if their collectives match, as far as one rank can see.
   uint64_t hash() const;
 };
 
-// Each function checks the arguments as class Communicator requires and describes the collective. `size` is the number
-// of ranks of the group.
+// Each function checks the arguments as class Communicator requires, and throws a c10::Error otherwise. `size` is the
+// number of ranks of the group.
 Collective all_gather_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective reduce_scatter_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective all_reduce_of(const at::Tensor& tensor, std::string_view label);

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sharding/communication/collective.h"
+
 namespace strata::sharding {
 
 using at::Tensor;
@@ -35,7 +37,8 @@ class PendingCollective {
 
 // Reductions sum and never average. All ranks start collectives in the same order. The tensors of a call are contiguous
 // and of one dtype (float32, bfloat16, float64, int64); they stay alive and unmodified until wait(). `label` is the
-// name of the parameter group or the purpose, which the plan check, the watchdog and the profile print.
+// name of the parameter group or the purpose, which the plan check, the watchdog and the profile print. A call with
+// other tensors throws a c10::Error that names the collective and its label.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -45,18 +48,31 @@ class Communicator {
   virtual at::Device device() const = 0;
 
   // output [n * size] <- the inputs [n] of all ranks in rank order. `input` may be this rank's own slice of `output`.
-  virtual PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) = 0;
+  PendingCollective all_gather(const Tensor& output, const Tensor& input, std::string_view label) {
+    return start(all_gather_of(output, input, size(), label));
+  }
   // output [n] <- this rank's slice of the sum of the inputs [n * size]. `output` may be this rank's own slice of
   // `input`.
-  virtual PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) = 0;
+  PendingCollective reduce_scatter(const Tensor& output, const Tensor& input, std::string_view label) {
+    return start(reduce_scatter_of(output, input, size(), label));
+  }
   // tensor <- the sum over ranks, the same bits on every rank.
-  virtual PendingCollective all_reduce(Tensor tensor, std::string_view label) = 0;
+  PendingCollective all_reduce(const Tensor& tensor, std::string_view label) {
+    return start(all_reduce_of(tensor, label));
+  }
   // tensor <- the tensor of rank `root`.
-  virtual PendingCollective broadcast(Tensor tensor, int root, std::string_view label) = 0;
+  PendingCollective broadcast(const Tensor& tensor, int root, std::string_view label) {
+    return start(broadcast_of(tensor, root, size(), label));
+  }
   // Sends input_counts[i] elements to rank i and receives output_counts[i] elements from rank i. In both tensors the
   // elements are ordered by rank.
-  virtual PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
-                                       const std::vector<int64_t>& input_counts, std::string_view label) = 0;
+  PendingCollective all_to_all(const Tensor& output, const std::vector<int64_t>& output_counts, const Tensor& input,
+                               const std::vector<int64_t>& input_counts, std::string_view label) {
+    return start(all_to_all_of(output, output_counts, input, input_counts, size(), label));
+  }
+  // Starts one of the collectives above, which have checked its arguments.
+  virtual PendingCollective start(const Collective& collective) = 0;
+
   // Allocates zeros in the memory that is fastest for the inputs and outputs of all_gather, whole or in slices. This is
   // a collective over all ranks of this communicator, with the same size on each.
   virtual Tensor gather_buffer(int64_t elements, at::TensorOptions options) = 0;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "sharding/communication/collective.h"
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/mpi_thread.h"
 #include "sharding/communication/rank_sum.h"
@@ -126,91 +125,88 @@ void reduce_directly(const Job& job, std::byte* data, int64_t count) {
 
 std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
+void all_gather(const Job& job, const Tensor& output, const Tensor& input) {
+  std::byte* const own = bytes_of(output) + job.group.rank() * input.numel() * job.element_bytes;
+  if (own != bytes_of(input)) std::copy_n(bytes_of(input), input.numel() * job.element_bytes, own);
+  exchange_parts(job, bytes_of(output), even_parts(output.numel(), job.size()));
+}
+
+void all_reduce(const Job& job, const Tensor& tensor) {
+  if (tensor.numel() * job.element_bytes <= kDirectBytes) return reduce_directly(job, bytes_of(tensor), tensor.numel());
+  const auto offsets = even_parts(tensor.numel(), job.size());
+  std::byte* const own = bytes_of(tensor) + offsets[static_cast<size_t>(job.group.rank())] * job.element_bytes;
+  reduce_parts(job, bytes_of(tensor), offsets, own);
+  exchange_parts(job, bytes_of(tensor), offsets);
+}
+
+void broadcast(const Job& job, const Tensor& tensor, int root) {
+  const size_t bytes = static_cast<size_t>(tensor.numel() * job.element_bytes);
+  MpiThread::Exchange exchange(job.thread());
+  if (job.group.rank() == root)
+    job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, bytes_of(tensor), bytes); });
+  else
+    exchange.receive(job.group.members()[static_cast<size_t>(root)], job.tag, bytes_of(tensor), bytes);
+  exchange.complete();
+}
+
+void all_to_all(const Job& job, const Collective& collective) {
+  const auto to = offsets_of(collective.output_counts), from = offsets_of(collective.input_counts);
+  std::byte *const output = bytes_of(collective.output), *const input = bytes_of(collective.input);
+  MpiThread::Exchange exchange(job.thread());
+  auto bytes = [&](const std::vector<int64_t>& offsets, size_t i) {
+    return static_cast<size_t>((offsets[i + 1] - offsets[i]) * job.element_bytes);
+  };
+  job.for_each_peer([&](int peer, int rank) {
+    const auto i = static_cast<size_t>(peer);
+    exchange.receive(rank, job.tag, output + to[i] * job.element_bytes, bytes(to, i));
+  });
+  job.for_each_peer([&](int peer, int rank) {
+    const auto i = static_cast<size_t>(peer);
+    exchange.send(rank, job.tag, input + from[i] * job.element_bytes, bytes(from, i));
+  });
+  const auto i = static_cast<size_t>(job.group.rank());
+  std::copy_n(input + from[i] * job.element_bytes, bytes(from, i), output + to[i] * job.element_bytes);
+  exchange.complete();
+}
+
+void run(const Job& job, const Collective& collective) {
+  const Tensor &output = collective.output, &input = collective.input;
+  switch (collective.operation) {
+    case Operation::all_gather:
+      return all_gather(job, output, input);
+    case Operation::reduce_scatter:
+      return reduce_parts(job, bytes_of(input), even_parts(input.numel(), job.size()), bytes_of(output));
+    case Operation::all_reduce:
+      return all_reduce(job, output);
+    case Operation::broadcast:
+      return broadcast(job, output, collective.root);
+    case Operation::all_to_all:
+      return all_to_all(job, collective);
+  }
+}
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(HostGroup group) : group_(std::move(group)) {
   TORCH_CHECK(group_.thread(), "a communicator over MPI needs MPI");
 }
 
-template <typename Body>
-PendingCollective MpiCommunicator::start(const Collective& collective, Body body) {
+PendingCollective MpiCommunicator::start(const Collective& collective) {
+  if (collective.operation == Operation::all_to_all) {
+    const auto own = static_cast<size_t>(rank());
+    const int64_t sent = collective.input_counts[own], received = collective.output_counts[own];
+    TORCH_CHECK(sent == received, "all_to_all of ", collective.label, ": rank ", own, " sends itself ", sent,
+                " elements and receives ", received);
+  }
   ++sequence_;
   // Collectives that do not match get different tags: they hang and are reported, and no memory is overwritten.
   const unsigned kind =
       1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % ((1u << 20) - 2));
-  const Job job{group_, group_.tag(kind), collective.dtype, static_cast<int64_t>(c10::elementSize(collective.dtype))};
-  return PendingCollective(group_.thread()->submit(
-      {group_.name() + ", collective " + std::to_string(sequence_), collective.text()}, [job, body] { body(job); }));
-}
-
-PendingCollective MpiCommunicator::all_gather(Tensor output, const Tensor& input, std::string_view label) {
-  const Collective collective = all_gather_of(output, input, size(), label);
-  return start(collective, [output, input](const Job& job) {
-    std::byte* const own = bytes_of(output) + job.group.rank() * input.numel() * job.element_bytes;
-    if (own != bytes_of(input)) std::copy_n(bytes_of(input), input.numel() * job.element_bytes, own);
-    exchange_parts(job, bytes_of(output), even_parts(output.numel(), job.size()));
-  });
-}
-
-PendingCollective MpiCommunicator::reduce_scatter(Tensor output, const Tensor& input, std::string_view label) {
-  const Collective collective = reduce_scatter_of(output, input, size(), label);
-  return start(collective, [output, input](const Job& job) {
-    reduce_parts(job, bytes_of(input), even_parts(input.numel(), job.size()), bytes_of(output));
-  });
-}
-
-PendingCollective MpiCommunicator::all_reduce(Tensor tensor, std::string_view label) {
-  const Collective collective = all_reduce_of(tensor, label);
-  return start(collective, [tensor](const Job& job) {
-    if (tensor.numel() * job.element_bytes <= kDirectBytes)
-      return reduce_directly(job, bytes_of(tensor), tensor.numel());
-    const auto offsets = even_parts(tensor.numel(), job.size());
-    std::byte* const own = bytes_of(tensor) + offsets[static_cast<size_t>(job.group.rank())] * job.element_bytes;
-    reduce_parts(job, bytes_of(tensor), offsets, own);
-    exchange_parts(job, bytes_of(tensor), offsets);
-  });
-}
-
-PendingCollective MpiCommunicator::broadcast(Tensor tensor, int root, std::string_view label) {
-  const Collective collective = broadcast_of(tensor, root, size(), label);
-  return start(collective, [tensor, root](const Job& job) {
-    const size_t bytes = static_cast<size_t>(tensor.numel() * job.element_bytes);
-    MpiThread::Exchange exchange(job.thread());
-    if (job.group.rank() == root)
-      job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, bytes_of(tensor), bytes); });
-    else
-      exchange.receive(job.group.members()[static_cast<size_t>(root)], job.tag, bytes_of(tensor), bytes);
-    exchange.complete();
-  });
-}
-
-PendingCollective MpiCommunicator::all_to_all(Tensor output, const std::vector<int64_t>& output_counts,
-                                              const Tensor& input, const std::vector<int64_t>& input_counts,
-                                              std::string_view label) {
-  const Collective collective = all_to_all_of(output, output_counts, input, input_counts, size(), label);
-  const int own = rank();
-  TORCH_CHECK(output_counts[static_cast<size_t>(own)] == input_counts[static_cast<size_t>(own)], "all_to_all of ",
-              label, ": rank ", own, " sends itself ", input_counts[static_cast<size_t>(own)],
-              " elements and receives ", output_counts[static_cast<size_t>(own)]);
-  return start(collective,
-               [output, input, to = offsets_of(output_counts), from = offsets_of(input_counts)](const Job& job) {
-                 MpiThread::Exchange exchange(job.thread());
-                 auto bytes = [&](const std::vector<int64_t>& offsets, size_t i) {
-                   return static_cast<size_t>((offsets[i + 1] - offsets[i]) * job.element_bytes);
-                 };
-                 job.for_each_peer([&](int peer, int rank) {
-                   const auto i = static_cast<size_t>(peer);
-                   exchange.receive(rank, job.tag, bytes_of(output) + to[i] * job.element_bytes, bytes(to, i));
-                 });
-                 job.for_each_peer([&](int peer, int rank) {
-                   const auto i = static_cast<size_t>(peer);
-                   exchange.send(rank, job.tag, bytes_of(input) + from[i] * job.element_bytes, bytes(from, i));
-                 });
-                 const auto i = static_cast<size_t>(job.group.rank());
-                 std::copy_n(bytes_of(input) + from[i] * job.element_bytes, bytes(from, i),
-                             bytes_of(output) + to[i] * job.element_bytes);
-                 exchange.complete();
-               });
+  const c10::ScalarType dtype = collective.input.scalar_type();
+  const Job job{group_, group_.tag(kind), dtype, static_cast<int64_t>(c10::elementSize(dtype))};
+  return PendingCollective(
+      group_.thread()->submit({group_.name() + ", collective " + std::to_string(sequence_), collective.text()},
+                              [job, collective] { run(job, collective); }));
 }
 
 Tensor MpiCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "sharding/communication/collective.h"
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/window_memory.h"
 
@@ -103,6 +102,46 @@ class PendingOnGpu : public PendingCollective::State {
   std::vector<Tensor> tensors_;
 };
 
+ncclResult_t queue_all_to_all(const Collective& collective, ncclComm_t comm, cudaStream_t stream) {
+  const ncclDataType_t type = type_of(collective.input.scalar_type());
+  const int64_t width = collective.input.element_size();
+  const char* from = static_cast<const char*>(collective.input.const_data_ptr());
+  char* to = static_cast<char*>(collective.output.mutable_data_ptr());
+  ncclResult_t result = ncclGroupStart();
+  for (size_t i = 0; i < collective.input_counts.size() && result == ncclSuccess; ++i) {
+    const int peer = static_cast<int>(i);
+    const int64_t sent = collective.input_counts[i], received = collective.output_counts[i];
+    if (sent > 0) result = ncclSend(from, static_cast<size_t>(sent), type, peer, comm, stream);
+    if (received > 0 && result == ncclSuccess) {
+      result = ncclRecv(to, static_cast<size_t>(received), type, peer, comm, stream);
+    }
+    from += sent * width;
+    to += received * width;
+  }
+  return result == ncclSuccess ? ncclGroupEnd() : result;
+}
+
+ncclResult_t queue(const Collective& collective, ncclComm_t comm, cudaStream_t stream) {
+  const Tensor &output = collective.output, &input = collective.input;
+  const void* const from = input.const_data_ptr();
+  void* const to = output.mutable_data_ptr();
+  const auto sent = static_cast<size_t>(input.numel()), received = static_cast<size_t>(output.numel());
+  const ncclDataType_t type = type_of(input.scalar_type());
+  switch (collective.operation) {
+    case Operation::all_gather:
+      return ncclAllGather(from, to, sent, type, comm, stream);
+    case Operation::reduce_scatter:
+      return ncclReduceScatter(from, to, received, type, ncclSum, comm, stream);
+    case Operation::all_reduce:
+      return ncclAllReduce(from, to, sent, type, ncclSum, comm, stream);
+    case Operation::broadcast:
+      return ncclBroadcast(from, to, sent, type, collective.root, comm, stream);
+    case Operation::all_to_all:
+      return queue_all_to_all(collective, comm, stream);
+  }
+  return ncclInternalError;  // unreachable: the switch is complete
+}
+
 }  // namespace
 
 NcclHandle::NcclHandle(ncclComm_t comm, std::string group, GpuWatch& watch)
@@ -172,15 +211,14 @@ NcclCommunicator::Lane NcclCommunicator::new_lane(bool copy_engines) {
           std::make_shared<NcclHandle>(comm, group_.name(), watch_)};
 }
 
-template <typename Call>
-PendingCollective NcclCommunicator::start(const Lane& lane, const Collective& collective, std::vector<Tensor> tensors,
-                                          Call call) {
-  for (const Tensor& tensor : tensors) {
-    TORCH_CHECK(tensor.device() == device(), collective.text(), ": a tensor is on ", tensor.device(),
+PendingCollective NcclCommunicator::start(const Collective& collective) {
+  for (const Tensor* tensor : {&collective.output, &collective.input}) {
+    TORCH_CHECK(tensor->device() == device(), collective.text(), ": a tensor is on ", tensor->device(),
                 ", this rank's communicator is on ", device());
   }
   ++sequence_;
-  if (collective.count == 0) return {};
+  if (collective.count() == 0) return {};
+  const Lane& lane = collective.operation == Operation::all_gather ? gathers_ : all_;
   const cudaStream_t current = c10::cuda::getCurrentCUDAStream();
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   C10_CUDA_CHECK(cudaStreamIsCapturing(current, &capturing));
@@ -191,73 +229,11 @@ PendingCollective NcclCommunicator::start(const Lane& lane, const Collective& co
   // NCCL may also block the host while it connects to other ranks, so the call is watched too.
   Watched watched(watch_.watchdog(),
                   {watches ? group_.name() + ", collective " + std::to_string(sequence_) : "", collective.text()});
-  call(lane.handle->get(), lane.stream.stream());
+  check(queue(collective, lane.handle->get(), lane.stream.stream()), collective.text());
   done->record(lane.stream);
   if (watches) watch_.end_at(watched.release(), done);
-  return PendingCollective(std::make_shared<PendingOnGpu>(done, std::move(tensors)));
-}
-
-PendingCollective NcclCommunicator::all_gather(Tensor output, const Tensor& input, std::string_view label) {
-  const Collective collective = all_gather_of(output, input, size(), label);
-  return start(gathers_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
-    check(ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), static_cast<size_t>(input.numel()),
-                        type_of(input.scalar_type()), comm, stream),
-          collective.text());
-  });
-}
-
-PendingCollective NcclCommunicator::reduce_scatter(Tensor output, const Tensor& input, std::string_view label) {
-  const Collective collective = reduce_scatter_of(output, input, size(), label);
-  return start(all_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
-    check(ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), static_cast<size_t>(output.numel()),
-                            type_of(input.scalar_type()), ncclSum, comm, stream),
-          collective.text());
-  });
-}
-
-PendingCollective NcclCommunicator::all_reduce(Tensor tensor, std::string_view label) {
-  const Collective collective = all_reduce_of(tensor, label);
-  return start(all_, collective, {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
-    void* const data = tensor.mutable_data_ptr();
-    check(ncclAllReduce(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), ncclSum, comm,
-                        stream),
-          collective.text());
-  });
-}
-
-PendingCollective NcclCommunicator::broadcast(Tensor tensor, int root, std::string_view label) {
-  const Collective collective = broadcast_of(tensor, root, size(), label);
-  return start(all_, collective, {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
-    void* const data = tensor.mutable_data_ptr();
-    check(ncclBroadcast(data, data, static_cast<size_t>(tensor.numel()), type_of(tensor.scalar_type()), root, comm,
-                        stream),
-          collective.text());
-  });
-}
-
-PendingCollective NcclCommunicator::all_to_all(Tensor output, const std::vector<int64_t>& output_counts,
-                                               const Tensor& input, const std::vector<int64_t>& input_counts,
-                                               std::string_view label) {
-  const Collective collective = all_to_all_of(output, output_counts, input, input_counts, size(), label);
-  return start(all_, collective, {output, input}, [&](ncclComm_t comm, cudaStream_t stream) {
-    const ncclDataType_t type = type_of(input.scalar_type());
-    const int64_t width = input.element_size();
-    const char* from = static_cast<const char*>(input.const_data_ptr());
-    char* to = static_cast<char*>(output.mutable_data_ptr());
-    check(ncclGroupStart(), collective.text());
-    for (int peer = 0; peer < size(); ++peer) {
-      const int64_t sent = input_counts[static_cast<size_t>(peer)], received = output_counts[static_cast<size_t>(peer)];
-      if (sent > 0) {
-        check(ncclSend(from, static_cast<size_t>(sent), type, peer, comm, stream), collective.text());
-      }
-      if (received > 0) {
-        check(ncclRecv(to, static_cast<size_t>(received), type, peer, comm, stream), collective.text());
-      }
-      from += sent * width;
-      to += received * width;
-    }
-    check(ncclGroupEnd(), collective.text());
-  });
+  return PendingCollective(
+      std::make_shared<PendingOnGpu>(done, std::vector<Tensor>{collective.output, collective.input}));
 }
 
 Tensor NcclCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {

@@ -15,8 +15,6 @@
 
 namespace strata::sharding {
 
-struct Collective;
-
 // A communicator of NCCL with its symmetric memory and its error check. Groups of the same ranks share it.
 class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
  public:
@@ -49,12 +47,8 @@ class NcclCommunicator : public Communicator {
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   at::Device device() const override { return all_.stream.device(); }
-  PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) override;
-  PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override;
-  PendingCollective all_reduce(Tensor tensor, std::string_view label) override;
-  PendingCollective broadcast(Tensor tensor, int root, std::string_view label) override;
-  PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
-                               const std::vector<int64_t>& input_counts, std::string_view label) override;
+  // Queues the collective after all work that the current stream has so far. Its tensors stay alive until wait().
+  PendingCollective start(const Collective& collective) override;
   // For Gather::copy_engines, a separate window of whole megabytes; otherwise memory of LibTorch.
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override;
   std::unique_ptr<Communicator> split(int color) override;
@@ -72,11 +66,6 @@ class NcclCommunicator : public Communicator {
   Lane new_lane(bool copy_engines);
   // Returns the lane of the ranks with the same color.
   Lane split(const Lane& lane, bool copy_engines, const HostGroup& part, int color);
-
-  // Queues call(communicator, stream) after all work that the current stream has so far. `tensors` stay alive until
-  // wait().
-  template <typename Call>
-  PendingCollective start(const Lane& lane, const Collective& collective, std::vector<Tensor> tensors, Call call);
 
   HostGroup group_;
   GpuWatch& watch_;

@@ -2,11 +2,11 @@
 #include "sharding/communication/plan_check.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "base/errors.h"
 #include "base/text_lines.h"
-#include "sharding/communication/collective.h"
 
 namespace strata::sharding {
 namespace {
@@ -26,12 +26,13 @@ class PlanCheck::Plan {
 
   const HostGroup& group() const { return group_; }
 
-  // Called before a collective starts. In the first step it returns after all ranks have arrived, with the `sends` of
-  // all ranks.
-  std::vector<std::string> start(Collective collective, const std::string& sends = "") {
+  // Called before a collective starts. In the first step it returns after all ranks have arrived, with the input counts
+  // of all ranks.
+  std::vector<std::string> start(const Collective& collective) {
     ++sequence_;
-    if (handshakes_) return group_.gather(sends, numbered(sequence_, collective));
-    log_.push_back(std::move(collective));
+    if (handshakes_) return group_.gather(text_of(collective.input_counts), numbered(sequence_, collective.text()));
+    log_.push_back(collective.text());
+    hash_ = hash_ * 0x100000001b3u ^ std::hash<std::string>()(log_.back());
     return {};
   }
 
@@ -41,23 +42,22 @@ class PlanCheck::Plan {
   }
 
   void compare() {
-    uint64_t hash = 0;
-    for (const Collective& collective : log_) hash = hash * 0x100000001b3u ^ collective.hash();
     const auto hashes =
-        group_.gather(std::to_string(log_.size()) + " " + std::to_string(hash), "a comparison of plans");
+        group_.gather(std::to_string(log_.size()) + " " + std::to_string(hash_), "a comparison of plans");
     if (std::any_of(hashes.begin(), hashes.end(), [&](const auto& one) { return one != hashes[0]; })) refuse();
     log_.clear();
+    hash_ = 0;
   }
 
  private:
-  static std::string numbered(int64_t sequence, const Collective& collective) {
-    return "collective " + std::to_string(sequence) + ", " + collective.text();
+  static std::string numbered(int64_t sequence, const std::string& text) {
+    return "collective " + std::to_string(sequence) + ", " + text;
   }
 
   [[noreturn]] void refuse() const {
     std::string mine;
     int64_t sequence = sequence_ - static_cast<int64_t>(log_.size());
-    for (const Collective& collective : log_) mine += numbered(++sequence, collective) + "\n";
+    for (const std::string& text : log_) mine += numbered(++sequence, text) + "\n";
     const auto plans = group_.gather(mine, "a search for the difference of plans");
     const auto first = lines_of(plans[0]);
     for (size_t rank = 1; rank < plans.size(); ++rank) {
@@ -78,7 +78,8 @@ class PlanCheck::Plan {
   const HostGroup group_;
   bool handshakes_;
   int64_t sequence_ = 0;
-  std::vector<Collective> log_;  // collectives since the last comparison
+  std::vector<std::string> log_;  // texts of the collectives since the last comparison
+  uint64_t hash_ = 0;             // of the same collectives
 };
 
 namespace {
@@ -92,28 +93,10 @@ class ComparedCommunicator : public Communicator {
   int size() const override { return inner_->size(); }
   at::Device device() const override { return inner_->device(); }
 
-  PendingCollective all_gather(Tensor output, const Tensor& input, std::string_view label) override {
-    plan_->start(all_gather_of(output, input, size(), label));
-    return inner_->all_gather(output, input, label);
-  }
-  PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override {
-    plan_->start(reduce_scatter_of(output, input, size(), label));
-    return inner_->reduce_scatter(output, input, label);
-  }
-  PendingCollective all_reduce(Tensor tensor, std::string_view label) override {
-    plan_->start(all_reduce_of(tensor, label));
-    return inner_->all_reduce(tensor, label);
-  }
-  PendingCollective broadcast(Tensor tensor, int root, std::string_view label) override {
-    plan_->start(broadcast_of(tensor, root, size(), label));
-    return inner_->broadcast(tensor, root, label);
-  }
-  PendingCollective all_to_all(Tensor output, const std::vector<int64_t>& output_counts, const Tensor& input,
-                               const std::vector<int64_t>& input_counts, std::string_view label) override {
-    Collective collective = all_to_all_of(output, output_counts, input, input_counts, size(), label);
-    const auto sends = plan_->start(std::move(collective), text_of(input_counts));
-    check_counts(sends, output_counts, label);
-    return inner_->all_to_all(output, output_counts, input, input_counts, label);
+  PendingCollective start(const Collective& collective) override {
+    const auto sends = plan_->start(collective);
+    if (collective.operation == Operation::all_to_all) check_counts(sends, collective);
+    return inner_->start(collective);
   }
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {
     return inner_->gather_buffer(elements, options);
@@ -123,18 +106,18 @@ class ComparedCommunicator : public Communicator {
   }
 
  private:
-  void check_counts(const std::vector<std::string>& sends, const std::vector<int64_t>& output_counts,
-                    std::string_view label) const {
+  void check_counts(const std::vector<std::string>& sends, const Collective& collective) const {
     for (size_t from = 0; from < sends.size(); ++from) {
       size_t at = 0;
       for (int i = 0; i < rank(); ++i) at = sends[from].find(' ', at) + 1;
       const int64_t count = std::stoll(sends[from].substr(at));
-      if (count != output_counts[from])
-        throw Error(ExitCode::communication, "all_to_all of " + std::string(label) + ": rank " +
+      const int64_t expected = collective.output_counts[from];
+      if (count != expected)
+        throw Error(ExitCode::communication, "all_to_all of " + collective.label + ": rank " +
                                                  std::to_string(plan_->group().members()[from]) + " sends " +
                                                  std::to_string(count) + " elements to rank " +
                                                  std::to_string(plan_->group().members()[static_cast<size_t>(rank())]) +
-                                                 ", which expects " + std::to_string(output_counts[from]));
+                                                 ", which expects " + std::to_string(expected));
     }
   }
 

@@ -10,7 +10,8 @@
 
 namespace strata::sharding {
 
-// Collectives end at once and change no tensor, so it suits tensors without values (device meta).
+// Collectives check their arguments, end at once and change no tensor, so it suits tensors without values (device
+// meta).
 class SilentCommunicator : public Communicator {
  public:
   SilentCommunicator(int rank, int size, at::Device device) : rank_(rank), size_(size), device_(device) {}
@@ -18,14 +19,7 @@ class SilentCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   at::Device device() const override { return device_; }
-  PendingCollective all_gather(Tensor, const Tensor&, std::string_view) override { return {}; }
-  PendingCollective reduce_scatter(Tensor, const Tensor&, std::string_view) override { return {}; }
-  PendingCollective all_reduce(Tensor, std::string_view) override { return {}; }
-  PendingCollective broadcast(Tensor, int, std::string_view) override { return {}; }
-  PendingCollective all_to_all(Tensor, const std::vector<int64_t>&, const Tensor&, const std::vector<int64_t>&,
-                               std::string_view) override {
-    return {};
-  }
+  PendingCollective start(const Collective&) override { return {}; }
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override { return at::zeros({elements}, options); }
   // No other rank says its color: the mesh of a trace is made without split.
   std::unique_ptr<Communicator> split(int) override { return nullptr; }

@@ -112,7 +112,7 @@ void ShardedParameterGroup::open_gradients() {
   clear_gaps(full_gradient_, layout_);
 }
 
-ShardedParameterGroup::GradientView ShardedParameterGroup::claim_gradient(size_t index) {
+ShardedParameterGroup::GradientView ShardedParameterGroup::take_gradient_destination(size_t index) {
   open_gradients();
   const bool add = written_[index];
   written_[index] = true;
@@ -130,7 +130,7 @@ void ShardedParameterGroup::refuse_stray_gradients() const {
     TORCH_CHECK(
         !parameters_[i].grad().defined(), layout_.entries()[i].name,
         ": its gradient went to .grad(), which no optimizer reads; the module that uses this weight outside of an "
-        "op of kernels/ must take it through kernels::deliver_weight_gradient");
+        "op of kernels/ must take it through kernels::with_gradient_destination");
   }
 }
 

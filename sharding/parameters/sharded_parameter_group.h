@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -60,12 +59,12 @@ class ShardedParameterGroup {
   // Call this before the first micro-batch of a step: the first gradient then overwrites the previous step's.
   void begin_step();
   // Returns the tensor for the gradient of parameter `index`: overwrite it, or add to it if `add` is set. Call this
-  // once for each gradient that is about to be written.
+  // once for each gradient that is about to be written, because the next call sets `add`.
   struct GradientView {
     Tensor into;
     bool add;
   };
-  GradientView claim_gradient(size_t index);
+  GradientView take_gradient_destination(size_t index);
   // Call this after all gradients of this micro-batch were written: it starts their sum over ranks. Parameters without
   // a gradient count as zero. A parameter whose gradient is in its .grad() instead is refused: it would never train.
   void start_reduce(bool last_micro_batch);

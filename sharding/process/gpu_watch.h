@@ -2,8 +2,6 @@
 // Reports to the watchdog when work on the GPU has finished, because no host thread waits for it.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <condition_variable>
 #include <deque>
 #include <functional>

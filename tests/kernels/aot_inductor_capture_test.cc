@@ -42,11 +42,11 @@ TEST_F(AotInductorCapture, AReplayReadsWhatIsThereThen) {
   const Tensor x = at::zeros({40, 1000}, kOnGpu), norm = at::rand({1000}, kOnGpu);
   const Tensor weight = at::rand({72, 1000}, kOnGpu), bias = at::rand({72}, kOnGpu);
   const auto step = [&] {
-    const auto [normed, rstd] = RmsNormOp::kKernels.aot_inductor.forward(x, norm, 1e-5);
+    const auto [normed, sum, rstd] = RmsNormOp::kKernels.aot_inductor.forward(x, /*branch=*/{}, norm, 1e-5);
     const auto [y, pre] = LinearOp::kKernels.aot_inductor.forward(normed, weight, bias, Activation::gelu_tanh);
     const auto products = LinearOp::kKernels.aot_inductor.backward(y, normed, weight, /*has_bias=*/true, pre,
                                                                    Activation::gelu_tanh, {true, {}, {}});
-    const auto gradient = RmsNormOp::kKernels.aot_inductor.backward(products.x, x, norm, rstd, {});
+    const auto gradient = RmsNormOp::kKernels.aot_inductor.backward(products.x, /*grad_sum=*/{}, x, norm, rstd, {});
     return std::vector<Tensor>{y, products.weight, products.bias, gradient.x, gradient.weight};
   };
   const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());

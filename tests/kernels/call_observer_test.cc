@@ -5,7 +5,6 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "kernels/op_proofs.h"

@@ -56,12 +56,12 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
   const std::vector<Tensor> leaves = leaves_of(op_case, setting);
   const size_t first_weight = leaves.size() - op_case.weights;
   std::vector<Tensor> buffers(leaves.size());
-  if (setting.routing.routed) {
+  if (setting.destination.given) {
     for (size_t i = first_weight; i < leaves.size(); ++i) {
-      const auto options = leaves[i].options().dtype(setting.routing.dtype).requires_grad(false);
+      const auto options = leaves[i].options().dtype(setting.destination.dtype).requires_grad(false);
       const Tensor buffer = at::full(leaves[i].sizes(), kBefore, options);
       buffers[i] = setting.layout == Layout::unaligned ? laid_out(buffer, setting.layout) : buffer;
-      route_weight_gradient(leaves[i], [&, i] { return WeightGradient{buffers[i], setting.routing.add}; });
+      set_gradient_destination(leaves[i], [&, i] { return WeightGradient{buffers[i], setting.destination.add}; });
     }
   }
 
@@ -94,10 +94,10 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
       values.push_back(value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), of_leaf));
       continue;
     }
-    unroute_weight_gradient(leaves[i]);
-    TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it was routed");
+    clear_gradient_destination(leaves[i]);
+    TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it has a destination");
     values.push_back(value(name, buffers[i], of_leaf));
-    if (setting.routing.add) values.back().value.sub_(kBefore);
+    if (setting.destination.add) values.back().value.sub_(kBefore);
   }
   return values;
 }

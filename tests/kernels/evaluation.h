@@ -14,9 +14,9 @@ namespace strata::kernels {
 // some of the columns. unaligned: contiguous, but one element after an aligned address.
 enum class Layout { contiguous, strided, unaligned };
 
-// Destination of weight gradients: autograd, or buffers that are overwritten or added to.
-struct Routing {
-  bool routed = false, add = false;
+// Destination of weight gradients: autograd, or, if it is given, buffers that are overwritten or added to.
+struct Destination {
+  bool given = false, add = false;
   at::ScalarType dtype = at::kFloat;
 };
 
@@ -24,7 +24,7 @@ struct Setting {
   at::ScalarType dtype = at::kDouble;
   c10::DeviceType device = c10::kCPU;
   Layout layout = Layout::contiguous;
-  Routing routing = {};
+  Destination destination = {};
   // If set, only this leaf requires a gradient, and only this output has one. Ops take another path for gradients that
   // are not needed.
   std::optional<size_t> only_leaf = {}, only_output = {};

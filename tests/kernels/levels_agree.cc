@@ -115,8 +115,8 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       const Measured measured{largest(value - expected), aten_error, scale, operands};
       double bound = allowed_error(allowed, dtype, measured);
       // Adding to a buffer rounds the value in it too.
-      if (setting.routing.routed) {
-        const double rounding = std::max(epsilon(setting.dtype), epsilon(setting.routing.dtype));
+      if (setting.destination.given) {
+        const double rounding = std::max(epsilon(setting.dtype), epsilon(setting.destination.dtype));
         bound = std::max(bound, allowed.k_of(setting.dtype) * rounding * (measured.scale + 1.0));
       }
       EXPECT_LE(measured.error, bound) << name << ", largest expected " << measured.scale;
@@ -172,16 +172,16 @@ TEST_P(LevelsAgree, WhenOnlyOneOutputHasAGradient) {
   }
 }
 
-TEST_P(LevelsAgree, WhenWeightGradientsAreRouted) {
+TEST_P(LevelsAgree, WhenWeightGradientsHaveDestinations) {
   if (op_case().weights == 0) return;
   for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
     for (const bool add : {false, true}) {
       SCOPED_TRACE(std::string(add ? "added to " : "written into ") + c10::toString(dtype));
-      expect_agreement({.routing = {true, add, dtype}});
+      expect_agreement({.destination = {true, add, dtype}});
     }
   }
   SCOPED_TRACE("added to unaligned BFloat16");
-  expect_agreement({.layout = Layout::unaligned, .routing = {true, true, at::kBFloat16}});
+  expect_agreement({.layout = Layout::unaligned, .destination = {true, true, at::kBFloat16}});
 }
 
 // Every op is deterministic on the CPU and on GPUs. Some ops are so at levels aten and cuda only in deterministic mode.

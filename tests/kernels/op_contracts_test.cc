@@ -42,12 +42,6 @@ TEST_P(Contracts, DropoutDoesNotDependOnHowRowsAreSplit) {
   EXPECT_TRUE(at::equal(whole, at::cat({head, tail})));
 }
 
-TEST_P(Contracts, AddDropoutDropsWhatDropoutDrops) {
-  const Tensor x = at::randn({6, 50}), residual = at::randn({6, 50});
-  const Tensor separately = residual + dropout(x, 0.3, key(7), 3, 1000, GetParam());
-  EXPECT_TRUE(at::equal(add_dropout(residual, x, 0.3, key(7), 3, 1000, GetParam()), separately));
-}
-
 TEST_P(Contracts, DropoutKeepsTheRightShareIndependentlyInEveryDirection) {
   const int64_t rows = 512, columns = 512;
   const Tensor x = at::ones({rows, columns});

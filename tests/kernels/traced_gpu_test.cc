@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tensors without values take what tensors on a GPU take, as CUDA's caching allocator counts it.
 #include <ATen/Context.h>
-#include <ATen/ops/ones.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 

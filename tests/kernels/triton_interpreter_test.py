@@ -280,16 +280,11 @@ class DropoutTest(KernelTest):
             for rows, width in ((3, 16), (2, 33), (1, 1040)):
                 x = torch.randn(rows, width).to(dtype)
                 expected = formula("dropout").dropout(x.double(), probability, key, site, first_row)
-                for residual in (None, torch.randn(rows, width).to(dtype)):
-                    y = torch.empty_like(x)
-                    launch(kernels("dropout/dropout")["dropout"], x=x, residual=residual, y=y, key=key, site=site, first_row=first_row,
-                           threshold=int(probability * 2**32), scale=1.0 / (1.0 - probability), width=width, adds=int(residual is not None),
-                           rows=rows)
-                    if residual is None:
-                        self.assertTrue(torch.equal(y == 0, expected == 0))
-                    else:
-                        expected = expected + residual.double()
-                    self.assert_close([y], [expected], dtype)
+                y = torch.empty_like(x)
+                launch(kernels("dropout/dropout")["dropout"], x=x, y=y, key=key, site=site, first_row=first_row,
+                       threshold=int(probability * 2**32), scale=1.0 / (1.0 - probability), width=width, rows=rows)
+                self.assertTrue(torch.equal(y == 0, expected == 0))
+                self.assert_close([y], [expected], dtype)
 
 
 class CrossEntropyTest(KernelTest):

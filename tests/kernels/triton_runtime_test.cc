@@ -137,11 +137,11 @@ TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
   const at::Tensor x = at::full({1, 16385}, 1.0f), weight = x[0];
   const at::Tensor angle = at::full({1, 129}, 0.0f), qkv = at::full({1, 1, 3 * 258}, 1.0f);
   const std::vector<std::pair<std::function<void()>, std::string>> refusals = {
-      {[&] { RmsNormOp::kKernels.triton.forward(x, weight, 1e-5); },
+      {[&] { RmsNormOp::kKernels.triton.forward(x, {}, weight, 1e-5); },
        "rms_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
       {[&] { AddRmsNormOp::kKernels.triton.forward(x, x, weight, 1e-5); },
        "add_rms_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
-      {[&] { LayerNormOp::kKernels.triton.forward(x, weight, {}, 1e-5); },
+      {[&] { LayerNormOp::kKernels.triton.forward(x, {}, weight, {}, 1e-5); },
        "layer_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
       {[&] { AddLayerNormOp::kKernels.triton.forward(x, x, weight, {}, 1e-5); },
        "add_layer_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that gradients of weights go where they were routed, on levels with a backward of their own and on traced
-// levels.
+// Checks that gradients of weights go to their destinations, at levels with a backward of their own and at levels that
+// autograd differentiates.
 #include "kernels/runtime/weight_gradient.h"
 
 #include <ATen/TensorOperators.h>
@@ -28,17 +28,17 @@ TEST_P(WeightGradients, OfATiedWeightAreSummedIntoOneBuffer) {
   weight.mutable_grad().reset();
 
   const Tensor buffer = at::full({6, 4}, NAN);
-  int claims = 0;
-  route_weight_gradient(weight, [&] { return WeightGradient{buffer, claims++ > 0}; });
+  int gradients = 0;
+  set_gradient_destination(weight, [&] { return WeightGradient{buffer, gradients++ > 0}; });
   loss().backward();
-  EXPECT_EQ(claims, 2);
+  EXPECT_EQ(gradients, 2);
   EXPECT_FALSE(weight.grad().defined());
   EXPECT_LT((buffer - expected).abs().max().item<double>(), 1e-4);
 
-  unroute_weight_gradient(weight);
+  clear_gradient_destination(weight);
   loss().backward();
   EXPECT_TRUE(weight.grad().defined());
-  EXPECT_EQ(claims, 2);
+  EXPECT_EQ(gradients, 2);
 }
 
 // A parameter's storage moves between slots. Tensors that were saved for backward move with it, and nothing is copied.
@@ -60,15 +60,16 @@ TEST_P(WeightGradients, FollowAStorageThatMoves) {
 INSTANTIATE_TEST_SUITE_P(Levels, WeightGradients, testing::Values(Level::aten, Level::torchscript),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-TEST(WeightGradientTarget, IsOfTheWeightAlone) {
+TEST(GradientDestination, IsOfTheWeightAlone) {
   const Tensor weight = at::randn({2}).requires_grad_();
-  route_weight_gradient(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
-  EXPECT_TRUE(claim_weight_gradient(weight).into.defined());
-  for (const Tensor& other : {weight.detach(), weight.view({2}), weight.clone(), Tensor()}) {
-    EXPECT_FALSE(claim_weight_gradient(other).into.defined());
+  set_gradient_destination(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
+  EXPECT_TRUE(take_gradient_destination(weight).into.defined());
+  for (const Tensor& other : {weight.detach(), weight.variable_data(), weight.view({2}), weight.clone(), Tensor()}) {
+    EXPECT_FALSE(take_gradient_destination(other).into.defined());
   }
-  unroute_weight_gradient(weight);
-  EXPECT_FALSE(claim_weight_gradient(weight).into.defined());
+  EXPECT_TRUE(take_gradient_destination(weight).into.defined());
+  clear_gradient_destination(weight);
+  EXPECT_FALSE(take_gradient_destination(weight).into.defined());
 }
 
 }  // namespace

@@ -6,16 +6,17 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/activation/activation.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "tests/modules/pyg_reference.h"
@@ -31,7 +32,7 @@ GraphConvolutionKind kind_of(const std::string& word) {
 }
 
 // A network whose first layer has these sizes. It is also the last layer, except for gat, whose last layer averages its
-// heads. The norm keeps the next layer's relu out of the convolution.
+// heads. The norm keeps the next layer's activation out of the convolution.
 GraphNetworkConfig network_for(const Json& json) {
   GraphNetworkConfig config{.convolution = kind_of(json["kind"]),
                             .features = json["inputs"],
@@ -57,6 +58,12 @@ GraphStep step_for(const GraphNetworkConfig& config) {
   GraphStep step;
   step.layers = {{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}};
   return step;
+}
+
+StepContext context_with(const GraphStep& step) {
+  StepContext context;
+  context.put(std::make_shared<const GraphStep>(step));
+  return context;
 }
 
 TEST(GraphConvolution, IsThatOfPyG) {
@@ -90,7 +97,7 @@ TEST(GraphConvolution, IsThatOfPyG) {
     const int64_t nodes = reference()["nodes"];
     const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
     GraphStep step = step_for(config);
-    const Tensor y = convolution(x, step);
+    const Tensor y = convolution(x, context_with(step));
     EXPECT_LT(relative_error(y, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
     y.backward(tensor_of(json["y_gradient"], {nodes, json["outputs"]}));
     EXPECT_LT(relative_error(x.grad(), tensor_of(json["x_gradient"], {nodes, json["inputs"]})), 2e-6);
@@ -100,44 +107,60 @@ TEST(GraphConvolution, IsThatOfPyG) {
     step.gathered_features = convolution.gathered(x.detach(), step);
     EXPECT_EQ(step.gathered_features.defined(), config.convolution != GraphConvolutionKind::gat);
     clear_gradients();
-    const Tensor again = convolution(x.detach(), step);
+    const Tensor again = convolution(x.detach(), context_with(step));
     EXPECT_LT(relative_error(again, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
     again.backward(tensor_of(json["y_gradient"], {nodes, json["outputs"]}));
     expect_gradients();
   }
 }
 
-TEST(GraphConvolution, EndsInTheReluOfTheNextLayerWhereNothingStandsBetween) {
-  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
-    for (const int64_t width : {3, 8}) {
-      SCOPED_TRACE(std::string(kind) + " of 5 to " + std::to_string(width));
-      GraphNetworkConfig config{
-          .convolution = kind_of(kind), .features = 5, .layers = 2, .width = width, .classes = 2, .norm = true};
-      const auto convolution = [&config] {
-        const auto parameter = [&config](const std::string& name) {
-          for (const ParameterGroup& group : trainer::declared_groups({.type = config})) {
-            for (const Parameter& parameter : group.parameters) {
-              if (parameter.name != name) continue;
-              std::vector<float> values(static_cast<size_t>(parameter.elements()));
-              initialize_parameter(parameter, /*seed=*/1, /*layers=*/2, 0, parameter.elements(), values.data());
-              return at::tensor(values, at::kFloat).view(parameter.shape);
-            }
+// The network is changed from one with a norm before the activation of the second layer to one without.
+void expect_end_in_activation(const char* kind, GraphActivation activation) {
+  for (const int64_t width : {3, 8}) {
+    SCOPED_TRACE(std::string(kind) + " of 5 to " + std::to_string(width));
+    GraphNetworkConfig config{.convolution = kind_of(kind),
+                              .features = 5,
+                              .layers = 2,
+                              .width = width,
+                              .classes = 2,
+                              .activation = activation,
+                              .norm = true};
+    const auto convolution = [&config] {
+      const auto parameter = [&config](const std::string& name) {
+        for (const ParameterGroup& group : trainer::declared_groups({.type = config})) {
+          for (const Parameter& parameter : group.parameters) {
+            if (parameter.name != name) continue;
+            std::vector<float> values(static_cast<size_t>(parameter.elements()));
+            initialize_parameter(parameter, /*seed=*/1, /*layers=*/2, 0, parameter.elements(), values.data());
+            return at::tensor(values, at::kFloat).view(parameter.shape);
           }
-          ADD_FAILURE() << name;
-          return Tensor();
-        };
-        BindingSource source(parameter);
-        const KernelsConfig kernels;
-        return GraphConvolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
-                                /*gathered_once=*/false);
+        }
+        ADD_FAILURE() << name;
+        return Tensor();
       };
-      const GraphStep step = step_for(config);
-      const Tensor x = at::randn({reference()["nodes"], 5});
-      const Tensor y = convolution()(x, step);
-      config.norm = false;
-      EXPECT_TRUE(at::equal(convolution()(x, step), at::relu(y)));
-      config.dropout = 0.5;
-      EXPECT_TRUE(at::equal(convolution()(x, step), y));
+      BindingSource source(parameter);
+      const KernelsConfig kernels;
+      return GraphConvolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
+                              /*gathered_once=*/false);
+    };
+    const StepContext context = context_with(step_for(config));
+    const Tensor x = at::randn({reference()["nodes"], 5});
+    const Tensor y = convolution()(x, context);
+    config.norm = false;
+    const bool is_epilogue = activation != GraphActivation::silu;
+    EXPECT_TRUE(at::equal(convolution()(x, context),
+                          is_epilogue ? kernels::activation(y, config.activation_kind(), kernels::Level::aten) : y));
+    config.dropout = 0.5;
+    EXPECT_TRUE(at::equal(convolution()(x, context), y));
+  }
+}
+
+TEST(GraphConvolution, EndsInTheActivationOfTheNextLayerWhereNothingStandsBetween) {
+  for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
+    for (const GraphActivation activation :
+         {GraphActivation::relu, GraphActivation::gelu, GraphActivation::gelu_tanh, GraphActivation::silu}) {
+      SCOPED_TRACE(names(activation)[static_cast<size_t>(activation)]);
+      expect_end_in_activation(kind, activation);
     }
   }
 }

@@ -49,8 +49,8 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
       }
     });
     for (size_t p = 0; p < 2; ++p) {
-      kernels::route_weight_gradient(group->parameters()[p], [group, p] {
-        const auto [into, add] = group->claim_gradient(p);
+      kernels::set_gradient_destination(group->parameters()[p], [group, p] {
+        const auto [into, add] = group->take_gradient_destination(p);
         return kernels::WeightGradient{into, add};
       });
     }
@@ -87,7 +87,7 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
   }
   for (auto* group : in_order) {
     result.gradients.push_back(group->gradient().clone());
-    for (const Tensor& parameter : group->parameters()) kernels::unroute_weight_gradient(parameter);
+    for (const Tensor& parameter : group->parameters()) kernels::clear_gradient_destination(parameter);
   }
   return result;
 }

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,17 +25,16 @@ class Twins : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 2; }
   at::Device device() const override { return at::kCPU; }
-  PendingCollective all_gather(Tensor, const Tensor&, std::string_view) override { return {}; }
-  PendingCollective reduce_scatter(Tensor output, const Tensor& input, std::string_view label) override {
-    return start(label, [output, input] { output.copy_(input.narrow(0, 0, output.numel()).mul(2)); });
-  }
-  PendingCollective all_reduce(Tensor tensor, std::string_view label) override {
-    return start(label, [tensor] { tensor.mul_(2); });
-  }
-  PendingCollective broadcast(Tensor, int, std::string_view) override { return {}; }
-  PendingCollective all_to_all(Tensor, const std::vector<int64_t>&, const Tensor&, const std::vector<int64_t>&,
-                               std::string_view) override {
-    return {};
+  PendingCollective start(const Collective& collective) override {
+    if (collective.operation != Operation::reduce_scatter && collective.operation != Operation::all_reduce) return {};
+    const auto state = std::make_shared<UnderWay>();
+    state->log = &log_;
+    state->text = name_ + " of " + collective.label;
+    state->finish = [output = collective.output, input = collective.input] {
+      output.copy_(input.narrow(0, 0, output.numel()).mul(2));
+    };
+    log_.push_back(state->text + " starts");
+    return PendingCollective(state);
   }
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override { return at::zeros({elements}, options); }
   std::unique_ptr<Communicator> split(int) override { return nullptr; }
@@ -51,14 +49,6 @@ class Twins : public Communicator {
     std::string text;
     std::function<void()> finish;
   };
-  PendingCollective start(std::string_view label, std::function<void()> finish) {
-    const auto state = std::make_shared<UnderWay>();
-    state->log = &log_;
-    state->text = name_ + " of " + std::string(label);
-    state->finish = std::move(finish);
-    log_.push_back(state->text + " starts");
-    return PendingCollective(state);
-  }
 
   const std::string name_;
   Log& log_;
@@ -94,7 +84,7 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   }
   for (int i = 0; i < micro_batches; ++i) {
     for (const auto& group : groups) {
-      const auto [into, add] = group->claim_gradient(0);
+      const auto [into, add] = group->take_gradient_destination(0);
       add ? into.add_(i + 1) : into.fill_(i + 1);
       group->start_reduce(/*last_micro_batch=*/i + 1 == micro_batches);
     }
@@ -132,7 +122,7 @@ TEST(ShardedParameterGroup, RefusesAGradientThatWentElsewhere) {
   SlotPool weights(1, layout.elements(), at::TensorOptions(at::kFloat)), gradients(1, layout.elements(), at::kFloat);
   ShardedParameterGroup group({.name = "blocks.0", .precision = {}}, layout, shards, replicas, &weights, &gradients);
   group.begin_step();
-  group.claim_gradient(1).into.fill_(1);
+  group.take_gradient_destination(1).into.fill_(1);
   group.parameters()[0].mutable_grad() = at::zeros({3, 5});
   try {
     group.start_reduce(/*last_micro_batch=*/true);
@@ -140,7 +130,7 @@ TEST(ShardedParameterGroup, RefusesAGradientThatWentElsewhere) {
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
     EXPECT_NE(message.find("scale.weight: its gradient went to .grad()"), std::string::npos) << message;
-    EXPECT_NE(message.find("kernels::deliver_weight_gradient"), std::string::npos) << message;
+    EXPECT_NE(message.find("kernels::with_gradient_destination"), std::string::npos) << message;
   }
 }
 

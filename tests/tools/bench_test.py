@@ -31,6 +31,7 @@ kernels: {{default: best}}
 LANGUAGE = "type: transformer, family: %s, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37"
 GRAPH = "type: graph_network, convolution: gcn, layers: 2, width: 32, features: 20, classes: 7"
 VISION = "type: vision_transformer, layers: 2, width: 32, heads: 4, feed_forward: 48, image_size: 12, patch: 3, classes: 7, pooling: mean"
+MIXER = "type: mixer, layers: 2, width: 32, token_width: 24, feed_forward: 48, image_size: 12, patch: 3, classes: 7"
 
 
 class BenchTest(unittest.TestCase):
@@ -52,11 +53,11 @@ class BenchTest(unittest.TestCase):
         path = f"{self.folder}/{family}.yaml"
         with open(path, "w", encoding="utf-8") as file:
             data = "type: text, train: {0}/data.bin, validation: {0}/data.bin"
-            if family == "vision":
+            if family in ("vision", "mixer"):
                 data = "type: idx, train_images: {0}/images, train_labels: {0}/labels, validation_images: {0}/images, validation_labels: {0}/labels"
-            model = VISION if family == "vision" else LANGUAGE % family
             if family == "graph":
-                model, data = GRAPH, "type: synthetic_graph, nodes: 50, edges: 300"
+                data = "type: synthetic_graph, nodes: 50, edges: 300"
+            model = {"vision": VISION, "mixer": MIXER, "graph": GRAPH}.get(family, LANGUAGE % family)
             file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
         return path
 
@@ -153,6 +154,9 @@ class BenchTest(unittest.TestCase):
         shapes = {(row["op"], row["shape"]) for row in self.rows("--config", self.write_config("vision"), "--level", "aten")}
         self.assertLessEqual({("linear", "32x27->32 bias"), ("layer_norm", "32x32 bias"), ("add_layer_norm", "32x32 bias"), ("linear", "32x32->48 gelu bias"),
                               ("linear", "2x32->7 bias"), ("cross_entropy", "2x7"), ("attention", "2x16 positions, 4 heads of 8, full")}, shapes)
+        shapes = {(row["op"], row["shape"]) for row in self.rows("--config", self.write_config("mixer"), "--op", "linear", "--level", "aten")}
+        self.assertLessEqual({("linear", "32x27->32 bias"), ("linear", "64x16->24 gelu bias"), ("linear", "64x24->16 bias"),
+                              ("linear", "32x32->48 gelu bias"), ("linear", "2x32->7 bias")}, shapes)
 
     def test_levels_are_listed_with_reasons(self):
         rows = [json.loads(line) for line in self.run_program(LEVELS, "--json")[0].splitlines()]
@@ -163,7 +167,7 @@ class BenchTest(unittest.TestCase):
         self.run_program(LEVELS, "--jsn", expect=2)
 
     def test_times_whole_steps_of_each_family(self):
-        for family, item in ("llama", "token"), ("vision", "image"), ("graph", "node"):
+        for family, item in ("llama", "token"), ("vision", "image"), ("mixer", "image"), ("graph", "node"):
             whole = ["batch=1", "micro_batch=1"] if family == "graph" else []
             self.run_program(STEP, self.write_config(family), "kernels.default=aten", *whole, "--warm-up", "5", "--steps", "3", "--json", f"{self.folder}/{family}.json")
             with open(f"{self.folder}/{family}.json", encoding="utf-8") as file:

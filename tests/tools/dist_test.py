@@ -42,9 +42,9 @@ class DistTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
 
     @unittest.skipUnless(can_trace(), "strace may not trace processes here")
-    def test_at_most_two_programs_are_started_before_the_ranks(self):
+    def test_at_most_two_programs_and_a_script_are_started_before_the_ranks(self):
         best = ["check", "plan_kernels"]
-        expected = {"aten": [["check"]], "aot_inductor": [["check", "make_for_config.py"], ["check"]], "best": [None, best, best]}
+        expected = {"aten": [["check"]], "aot_inductor": [["check", "validate", "make_for_config.py"], ["check"]], "best": [None, best, best]}
         for level, runs in expected.items():
             for programs in runs:
                 found = self.programs_before_ranks(f"kernels.default={level}")

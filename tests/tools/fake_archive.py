@@ -14,10 +14,18 @@ echo check >>programs
 [ "$1" = --for-launcher ] && shift || { [ -e "$1" ]; exit; }
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
 if grep -q wrong "$1"; then echo "$1:1:1: wrong: no such key" >&2; exit 2; fi
-printf '%s\t%s\n' run.device auto kernels.default aten kernels.plan '' precision.reduce float32 packages.types float32 packages.ops ''
+printf '%s\t%s\n' run.device auto kernels.default aten kernels.plan '' packages.ops ''
 while IFS= read -r line; do printf '%s\t%s\n' "${line%%: *}" "${line#*: }"; done <"$1"
 shift
 for override in "$@"; do printf '%s\t%s\n' "${override%%=*}" "${override#*=}"; done
+"""
+
+# The calls of a config are its name, or an error if it says so.
+VALIDATE = r"""#!/bin/bash
+[ "$1" = --aot-shapes ] || { echo "validated $1"; exit; }
+echo validate >>programs
+if grep -q "^data: none" "$2"; then echo "$2: no data" >&2; exit 3; fi
+echo "calls of ${*:2}"
 """
 
 # Runs until SIGUSR1 (exit 75) or for $seconds; rank 1 does what $act says.
@@ -50,7 +58,7 @@ class FakeArchive:
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree("tools", os.path.join(folder, "tools"))
-        for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n'), ("validate", '#!/bin/sh\necho "validated $1"\n')):
+        for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n'), ("validate", VALIDATE)):
             self.write(f"bin/{name}", text, 0o755)
         version = next(line for line in open("tools/requirements.txt", encoding="utf-8") if line.startswith("torch=="))
         self.write("site/torch/version.py", f"__version__ = '{version.strip()[7:]}+cu130'\ncuda: Optional[str] = '13.0'\n")

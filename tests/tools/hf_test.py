@@ -4,7 +4,6 @@ folders are refused."""
 
 import json
 import os
-import unittest
 
 import tokenizers
 import torch

@@ -72,7 +72,7 @@ class LauncherBenchTest(unittest.TestCase):
             self.archive.write(path, "")
         environment = {"STRATA_PYTHON": self.archive.write("fake/python", "#!/bin/sh\necho make_for_config >>programs\n", 0o755),
                        "STRATA_PACKAGES": os.path.dirname(self.archive.write("made/linear.txt", ""))}
-        for planned, programs in (("", []), ("linear", ["make_for_config"]), ("linear", [])):
+        for planned, programs in (("", []), ("linear", ["validate", "make_for_config"]), ("linear", [])):
             self.archive.write("planned", planned)
             config = self.archive.config(ranks=1, more=["run.device: cpu", "kernels.default: best"])
             code, _, errors = self.archive.run("train", config, "micro_batch=16", environment=environment)

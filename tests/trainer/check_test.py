@@ -96,9 +96,6 @@ class CheckTest(unittest.TestCase):
             "{default: best, linear: aot_inductor, plan: nowhere.yaml}": "linear"}
         for kernels, ops in cases.items():
             self.assertEqual(self.facts(QUICKSTART, "kernels=" + kernels)["packages.ops"], ops, kernels)
-        for precision, types in {"{compute: float32}": "float32", "{compute: bfloat16, modules: [{only: root, compute: float32}]}": "bfloat16,float32",
-                                 "{layers: [{only: 1, compute: bfloat16}]}": "bfloat16,float32"}.items():
-            self.assertEqual(self.facts(QUICKSTART, "precision=" + precision)["packages.types"], types)
 
     def test_resolved_reads_back(self):
         for path in SHIPPED:

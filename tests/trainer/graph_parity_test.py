@@ -14,6 +14,12 @@ from parity_runs import trained
 from training_runs import write_graph, write_graphs
 
 LAYERS, WIDTH, CLASSES, HEADS = 3, 24, 4, 2
+ACTIVATIONS = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "silu": functional.silu,
+}
 
 CONFIG = """
 run: {{folder: {folder}/run, ranks: 1}}
@@ -40,10 +46,11 @@ def matrix(graph, name):
     return dense
 
 
-def forward(weights, features, adjacent, convolution, norm, residual):
+def forward(weights, features, adjacent, convolution, norm, residual, activation):
     """Logits of nodes, in fp64, with dense matrices, by the papers: Hamilton 2017, Kipf 2017, Xu 2019, Velickovic
     2018."""
     gives_classes = "head.weight" not in weights
+    activated = ACTIVATIONS[activation]
     loops = adjacent.clone().fill_diagonal_(1)
 
     def linear(x, name, bias=True):
@@ -57,7 +64,7 @@ def forward(weights, features, adjacent, convolution, norm, residual):
             scale = loops.sum(1).rsqrt()
             return linear(scale[:, None] * (loops @ (scale[:, None] * x)), name + "neighbor")
         if convolution == "gin":
-            return linear(linear(x + adjacent @ x, name + "mlp.up").relu(), name + "mlp.down")
+            return linear(activated(linear(x + adjacent @ x, name + "mlp.up")), name + "mlp.down")
         h = linear(x, name + "neighbor", bias=False).view(len(x), HEADS, -1)
         scores = (h * weights[name + "attention.target"]).sum(-1)[:, None] + (h * weights[name + "attention.source"]).sum(-1)[None]
         shares = functional.leaky_relu(scores, 0.2).masked_fill(loops[:, :, None] == 0, -math.inf).softmax(1)
@@ -69,11 +76,11 @@ def forward(weights, features, adjacent, convolution, norm, residual):
         x = x @ weights["projection.weight"] + weights["projection.bias"]
     for i in range(LAYERS):
         name = "layers.%d." % i
-        activated = i > 0 or "projection.weight" in weights
-        y = functional.layer_norm(x, (WIDTH,), weights[name + "norm.weight"], weights[name + "norm.bias"]) if norm and activated else x
+        of_hidden = i > 0 or "projection.weight" in weights
+        y = functional.layer_norm(x, (WIDTH,), weights[name + "norm.weight"], weights[name + "norm.bias"]) if norm and of_hidden else x
         last = i + 1 == LAYERS and gives_classes
-        y = convolve(y.relu() if activated else y, name, last)
-        x = x + y if residual and activated and not last else y
+        y = convolve(activated(y) if of_hidden else y, name, last)
+        x = x + y if residual and of_hidden and not last else y
     return x
 
 
@@ -86,7 +93,7 @@ def pooled(weights, x, pooling):
 
 
 class GraphParityTest(unittest.TestCase):
-    def check(self, convolution, more="", norm=False, residual=False):
+    def check(self, convolution, more="", norm=False, residual=False, activation="relu"):
         with tempfile.TemporaryDirectory() as folder:
             write_graph(folder + "/graph.npz")
             graph = numpy.load(folder + "/graph.npz")
@@ -95,7 +102,7 @@ class GraphParityTest(unittest.TestCase):
             weights, ours = trained(folder, config)
         adjacent = matrix(graph, "adj")
         adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
-        logits, labels = forward(weights, matrix(graph, "attr"), adjacent, convolution, norm, residual), torch.tensor(graph["labels"])
+        logits, labels = forward(weights, matrix(graph, "attr"), adjacent, convolution, norm, residual, activation), torch.tensor(graph["labels"])
         nodes, tested = torch.tensor(graph["validation"]), torch.tensor(graph["test"])
         self.compare(ours, logits[nodes], labels[nodes], "validation_nodes", logits[tested], labels[tested])
 
@@ -124,7 +131,7 @@ class GraphParityTest(unittest.TestCase):
             adjacent = torch.zeros(nodes[graph], nodes[graph], dtype=torch.float64)
             adjacent[tuple(ends[graph].T)] = 1
             adjacent = ((adjacent + adjacent.t()) > 0).double().fill_diagonal_(0)
-            x = forward(weights, torch.tensor(features[graph]).float().double(), adjacent, convolution, norm=False, residual=residual)
+            x = forward(weights, torch.tensor(features[graph]).float().double(), adjacent, convolution, norm=False, residual=residual, activation="relu")
             logits.append(pooled(weights, x, pooling))
         count = len(validation)
         self.compare(ours, torch.stack(logits[:count]), torch.tensor(labels[validation]), "validation_graphs", torch.stack(logits[count:]),
@@ -150,6 +157,15 @@ class GraphParityTest(unittest.TestCase):
 
     def test_gat(self):
         self.check("gat", ", heads: 2")
+
+    def test_each_activation(self):
+        for activation in ("gelu", "gelu_tanh", "silu"):
+            more = ", activation: " + activation
+            with self.subTest(activation):
+                self.check("sage", more, activation=activation)
+                self.check("gat", more + ", heads: 2, norm: true, dropout: 0.2", norm=True, activation=activation)
+                self.check("gcn", more + ", norm: true, residual: true", norm=True, residual=True, activation=activation)
+                self.check("gin", more + ", residual: true, norm: true, dropout: 0.1", norm=True, residual=True, activation=activation)
 
 
 if __name__ == "__main__":

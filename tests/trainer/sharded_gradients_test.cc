@@ -207,8 +207,8 @@ TEST(ShardedGradients, OfGraphNetworks) {
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
              {"model.dropout=0.3"},     // the features are the input of the first convolution
              {"model.residual=false"},  // and every convolution but the last one ends in a relu
-             {"model.projection=dense", "model.norm=true", "model.dropout=0.3"},
-             {"model.projection=sparse", "model.norm=true", "sharding.accumulate=full"}}) {
+             {"model.projection=dense", "model.norm=true", "model.dropout=0.3", "model.activation=gelu_tanh"},
+             {"model.projection=sparse", "model.norm=true", "model.activation=silu", "sharding.accumulate=full"}}) {
       SCOPED_TRACE(convolution + " " + more[0]);
       expect_close(on_all_ranks(graph(convolution, more)), on_one_rank(graph(convolution, more)), tolerance);
     }

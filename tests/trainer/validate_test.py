@@ -14,7 +14,8 @@ def validate(*arguments):
 
 class ValidateTest(unittest.TestCase):
     def test_validate_counts_parameters(self):
-        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248, "quickstart": 824448, "quickstart_vision": 204938, "quickstart_graph": 296218}
+        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248,
+                     "quickstart": 824448, "quickstart_vision": 204938, "quickstart_mixer": 141642, "quickstart_graph": 296218}
         for name, count in published.items():
             result = validate(f"configs/{name}.yaml")
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -60,6 +61,14 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("stpes: unknown key; did you mean 'steps'?", result.stderr)
         self.assertEqual(validate().returncode, 2)
+
+    def test_a_level_that_an_op_lacks_is_refused_in_the_words_of_train(self):
+        levels = "kernels={default: aot_inductor, cross_entropy: aten}"
+        for device, existing in (("cpu", "aten, torchscript"), ("cuda", "aten, torchscript, triton, cuda")):
+            result = validate(QUICKSTART, levels, f"run.device={device}")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertRegex(result.stderr, rf"attention has no kernel at level aot_inductor on {device} \(.*\); levels there: {existing}\n")
+            self.assertNotIn("frame #", result.stderr)
 
 
 if __name__ == "__main__":

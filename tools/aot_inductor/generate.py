@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generates C++ code and cubins from traced functions with Inductor; package.py compiles them to a library.
+"""Generates C++ code and cubins from exported functions with Inductor; package.py compiles them to a library.
 
 Inductor would make one library per function, each with 280 KB of the same container code and 5 s of g++. Its last step
 is therefore replaced by one that keeps the code, and package.py compiles the code of all functions of a package at once.

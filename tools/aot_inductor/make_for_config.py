@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Compiles missing packages that a configuration needs; tools/strata packages and tools/strata train call it."""
+"""Compiles missing packages that a configuration needs; tools/strata packages and tools/strata train call it.
+
+It reads the calls of the configuration's step from trainer/validate --aot-shapes: a line with the key of `kernels:`, op,
+dtype and shape for each, with tabs between.
+"""
 import argparse
 import contextlib
 import fcntl
@@ -8,101 +12,50 @@ import importlib.metadata
 import os
 import subprocess
 import sys
-from fnmatch import fnmatch
 
 import make_packages
 
-# Patterns of "op/function" that models of images never call.
-UNUSED_BY_IMAGES = (
-    "activation/*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu_tanh*", "linear/linear_relu", "linear/relu_gradient", "linear/linear_none",
-    "rms_norm/*", "rotary/*", "swiglu/*",
-)  # fmt: skip
-# Patterns of "op/function" that models of a family, or of a type without families, never call.
-UNUSED = {
-    "llama": ("activation/*", "layer_norm/*", "linear/*bias*", "linear/*gelu*", "linear/linear_relu", "linear/relu_gradient"),
-    "gpt2": (
-        "activation/*", "layer_norm/*gelu*", "linear/linear_relu", "linear/relu_gradient", "linear/gelu_gradient", "linear/linear_gelu", "rms_norm/*",
-        "rotary/*", "swiglu/*",
-    ),
-    "vision_transformer": UNUSED_BY_IMAGES,
-    "mixer": UNUSED_BY_IMAGES,
-    "graph_network": (
-        "activation/*gelu*", "activation/*silu*", "embedding/*", "layer_norm/*gelu*", "linear/*gelu*", "rms_norm/*", "rotary/*", "swiglu/*",
-    ),
-}  # fmt: skip
-# Functions that take gradients, which may have a dtype of their own.
-OF_GRADIENTS = ("adamw/*", "global_norm/*")
-# Keys of `kernels:` that select an op, if they differ from its name.
-CHOSEN_BY = {"swiglu": {"activation"}, "cross_entropy": {"cross_entropy", "linear_cross_entropy"}}
 
-
-def widths_of_model(values):
-    """Returns the sizes of the letters in this model: [(pattern of op/function, widths)]."""
-    number = lambda key: int(values.get(key) or 0)
-    width, heads = number("model.width"), number("model.heads")
-    key_value_heads = number("model.key_value_heads") or heads
-    feed_forward = number("model.feed_forward") or 4 * width
-    classes = number("model.classes")
-    head_width = width // heads if heads else 0
-    all_heads = heads + 2 * key_value_heads
-    of_family = []
-    if values["model.type"] == "mixer":  # its MLPs over patches
-        patches = (number("model.image_size") // number("model.patch")) ** 2
-        of_family = [("linear/*gelu*", f"o={number('model.token_width') or width // 2}"), ("linear/bias_gradient", f"o={patches}")]
-    return of_family + [
-        ("rms_norm/*", f"d={width}"),
-        ("layer_norm/*", f"d={width}"),
-        ("embedding/*", f"d={width}"),
-        ("swiglu/*", f"f={feed_forward}"),
-        ("linear/*gelu*", f"o={feed_forward}"),
-        ("linear/bias_gradient", f"o={all_heads * head_width}"),
-        ("linear/bias_gradient", f"o={width}"),
-        ("linear/bias_gradient", f"o={classes}"),
-        ("cross_entropy/*", f"v={number('model.vocabulary') or classes},c=16"),
-        ("rotary/*", f"a={all_heads},e={head_width // 2}"),
-        ("activation/*", "c=16"),
-        ("adamw/*", "c=16"),
-        ("global_norm/*", "c=16"),
-    ]
-
-
-def is_asked_for(widths):
-    """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h, which requests other widths as any (`*`)."""
-    if not widths or "*" in widths.values():
-        return True
+def has_own_package(widths):
+    """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h for GPUs, which requests other widths as any."""
+    if not widths:
+        return False
     letter, size = list(widths.items())[-1]
     return size % 16 == 0 if letter in "ce" else size >= 256 and size % 8 == 0
 
 
-def needed(formulas, values, architecture, version, ops="all"):
-    """Returns the requests for make_packages.py by their keys."""
-    dtypes = set(values["precision.compute"].split(","))  # compute dtypes of all parameter groups
-    gradients = dtypes | {values["precision.reduce"], "float32"}
-    unused = UNUSED[values.get("model.family") or values["model.type"]]
+def widths_of(program, sizes, architecture):
+    """Returns sets of widths for a function that is called with these sizes: any (`*`), and on GPUs also its own."""
+    sets = [dict.fromkeys(program.widths, "*")]
+    own = {letter: sizes[letter] for letter in program.widths}
+    return [*sets, own] if architecture != "x86-64-v3" and has_own_package(own) else sets
+
+
+def called_functions(module, calls):
+    """Yields (program, dtype, sizes) for the functions of an op that the calls need."""
+    programs = {program.function: program for program in module.PROGRAMS}
+    for _, caller, dtype, shape in calls:
+        if caller in module.CALLED_BY:
+            for function, sizes in module.CALLED_BY[caller](shape).items():
+                yield programs[function], dtype, sizes
+
+
+def needed(formulas, lines, architecture, version, ops="all"):
+    """Returns the requests for make_packages.py by their keys. `lines` are those of validate --aot-shapes."""
+    calls = [line.split("\t") for line in lines]
+    calls = [call for call in calls if ops == "all" or call[0] in ops.split(",")]
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
-        if ops != "all" and not CHOSEN_BY.get(op, {op}) & set(ops.split(",")):
-            continue
         with open(path, "rb") as file:
-            text = file.read()
-        for program in make_packages.loaded(path[: -len(".py")] + "_programs.py").PROGRAMS:
-            name = f"{op}/{program.function}"
-            if any(fnmatch(name, pattern) for pattern in unused):
-                continue
-            sets = ["*"]
-            if architecture != "x86-64-v3":
-                sets += [widths for pattern, widths in widths_of_model(values) if fnmatch(name, pattern)]
-            of_program = gradients if any(fnmatch(name, pattern) for pattern in OF_GRADIENTS) else dtypes
-            if name == "dropout/dropout_rows" and float(values.get("model.stochastic_depth") or 0) > 0:
-                of_program = dtypes | {"float32"}  # stochastic depth draws one float32 number per sample
-            for dtype in sorted(of_program):
-                for widths in filter(is_asked_for, make_packages.sets_of_widths(sets, program.widths, dtype)):
-                    key = make_packages.key_of(
-                        version, op, program.function, dtype, make_packages.text_of(widths), architecture, text
-                    )
-                    chosen = "*" if "*" in widths.values() or not widths else make_packages.text_of(widths)
-                    requests[key] = f"{op} {program.function} {dtype} {chosen}"
+            formula = file.read()
+        module = make_packages.loaded(path[: -len(".py")] + "_programs.py")
+        for program, dtype, sizes in called_functions(module, calls):
+            for widths in widths_of(program, sizes, architecture):
+                text = make_packages.text_of(widths)
+                key = make_packages.key_of(version, op, program.function, dtype, text, architecture, formula)
+                chosen = text if widths and "*" not in widths.values() else "*"
+                requests[key] = f"{op} {program.function} {dtype} {chosen}"
     return requests
 
 
@@ -130,17 +83,15 @@ def alone_in(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--value", action="append", default=[], help="KEY=VALUE of the resolved configuration")
     parser.add_argument("--ops", default="all", help="keys of `kernels:` with commas between")
     parser.add_argument("--architecture", required=True)
     parser.add_argument("--root", required=True, help="of the checkout or of the archive: kernels/<op>/<op>.py lie there")
     parser.add_argument("--built", required=True, help="the folder of packages that came with the program")
     parser.add_argument("--output", required=True, help="where new ones go")
     arguments = parser.parse_args()
-    values = dict(value.split("=", 1) for value in arguments.value)
     formulas = sorted(path.replace("_programs.py", ".py") for path in glob.glob(arguments.root + "/kernels/*/*_programs.py"))
     version = importlib.metadata.version("torch").split("+")[0]
-    requests = needed(formulas, values, arguments.architecture, version, arguments.ops)
+    requests = needed(formulas, sys.stdin.read().splitlines(), arguments.architecture, version, arguments.ops)
 
     def missing():
         present = keys_that_exist([arguments.built, arguments.output])
@@ -154,7 +105,7 @@ def main():
 def compile_functions(formulas, functions, arguments):
     if not functions:
         return
-    print(f"strata: compiling {len(functions)} functions of level aot_inductor for {arguments.architecture} into "
+    print(f"strata: compiling {len(functions)} function{'s' * (len(functions) > 1)} of level aot_inductor for {arguments.architecture} into "
           f"{arguments.output}: half a minute, and a second or two for each; once", file=sys.stderr)  # fmt: skip
     command = [sys.executable, "-W", "ignore", os.path.join(os.path.dirname(__file__), "make_packages.py"), *formulas]
     for request in functions:

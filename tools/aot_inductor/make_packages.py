@@ -9,9 +9,7 @@ import argparse
 import hashlib
 import importlib.util
 import os
-import re
 import shutil
-import sys
 import tempfile
 
 RECIPE = 1  # increase it when the same formula is compiled differently, also in kernels/runtime/aot_inductor_package.cc
@@ -96,13 +94,13 @@ def named_functions(module, arguments, op):
 def make_package(arguments, work):
     import torch
 
+    import export_program
     import generate
     import package
-    import trace
 
     on_gpu = arguments.architecture == "sm_90"
     version = torch.__version__.split("+")[0]
-    lines, traced = [], []
+    lines, functions = [], []
     for path in arguments.formulas:
         op = os.path.splitext(os.path.basename(path))[0]
         formula = loaded(path)
@@ -113,12 +111,12 @@ def make_package(arguments, work):
         for program, dtype, widths in chosen:
             text = text_of(widths)
             fixed = {letter: size for letter, size in widths.items() if size != "*"}
-            exported = trace.trace(program, formula, getattr(torch, dtype), fixed, on_gpu)
-            traced.append((exported, f"f{len(traced)}"))
+            exported = export_program.export_program(program, formula, getattr(torch, dtype), fixed, on_gpu)
+            functions.append((exported, f"f{len(functions)}"))
             lines.append([
                 key_of(version, op, program.function, dtype, text, arguments.architecture, formula_text),
                 op, program.function, dtype, text, arguments.architecture,
-                str(trace.INDEX_LIMIT if fixed else 2**62),
+                str(export_program.INDEX_LIMIT if fixed else 2**62),
                 " ".join(argument.replace("host ", "host:") for argument in program.arguments),
                 str(len(exported.graph_signature.user_outputs)),
             ])  # fmt: skip
@@ -126,9 +124,9 @@ def make_package(arguments, work):
     if on_gpu:
         import hopper_without_gpu
 
-        hopper_without_gpu.install()  # call it after tracing, which runs on the CPU
+        hopper_without_gpu.install()  # call it after the export, which runs on the CPU
         options = hopper_without_gpu.OPTIONS
-    generated = [generate.generate(exported, name, options) for exported, name in traced]
+    generated = [generate.generate(exported, name, options) for exported, name in functions]
     site = os.path.dirname(os.path.dirname(torch.__file__))
     digest = hashlib.sha1("".join(line[0] for line in lines).encode()).hexdigest()[:12]
     os.makedirs(arguments.output, exist_ok=True)

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Program: a function of a package, its arguments, and the call of the op's formula file that is traced.
+"""Program: a function of a package, its arguments, and the call of the op's formula file that is exported.
 
 An argument is written "dtype[dimensions]". The dtype x stands for the package's dtype (of the activations); the prefix
 `host` means a number in host memory. Dimensions are letters or numbers. A letter of `widths` is fixed when a package is
 compiled, or any (`*`); every other letter may differ between calls.
+
+An <op>_programs.py has PROGRAMS, and CALLED_BY with an entry for each op that calls some of them at level aot_inductor.
+The entry takes the text of the op's shape (kernels/<op>/<op>_shape.h) and returns {function: {letter: size}}: all that
+forward, backward and recomputation of such a call need.
 """
+import re
 from dataclasses import dataclass
 from typing import Callable, Tuple
+
+LANES = {"c": 16}  # kLanes of kernels/runtime/aot_inductor_runtime.h
 
 
 @dataclass(frozen=True)
@@ -21,3 +28,13 @@ class Program:
 def same(function: str, arguments: Tuple[str, ...], widths: str, **others) -> Program:
     """Returns a program for a function of the formula file that needs no wrapper."""
     return Program(function, arguments, widths, lambda formula, *tensors: getattr(formula, function)(*tensors), **others)
+
+
+def numbers(shape):
+    """Returns the numbers of a shape: [16, 768, 3072] of "16x768->3072 gelu_tanh bias"."""
+    return [int(number) for number in re.findall(r"\d+", shape)]
+
+
+def with_columns(letter, *functions):
+    """Returns an entry of CALLED_BY for an op with shapes "16x768" whose functions have one width, the columns."""
+    return lambda shape: dict.fromkeys(functions, {letter: numbers(shape)[1]})

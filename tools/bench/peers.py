@@ -98,8 +98,6 @@ def elementwise_peers():
                    lambda x, a=approximate: F.gelu(x, approximate=a), (4 * 65536 * 3072, 0), (6 * 65536 * 3072, 0))
     yield Peer("dropout", "65536x768", lambda: [random(65536, 768)], lambda x: F.dropout(x, 0.1),
                (4 * 65536 * 768, 0), (4 * 65536 * 768, 0))
-    yield Peer("add_dropout", "65536x768", lambda: [random(65536, 768), random(65536, 768)],
-               lambda r, x: r + F.dropout(x, 0.1), (6 * 65536 * 768, 0), (4 * 65536 * 768, 0))
     angle = torch.rand(8192, 64, device="cuda")
     moved = 2 * 16384 * 128 * 40 * 2 + 8192 * 128 * 4
     yield Peer("rotary", "2x8192 positions, 32/8 heads of 128", lambda: [random(2, 8192, 48 * 128)],

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/checked_file.h"
@@ -21,7 +19,6 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "kernels/runtime/device_name.h"
-#include "modules/config/kernel_selection.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/launcher_facts.h"
@@ -116,18 +113,6 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   return row;
 }
 
-// Returns the shapes of the model with head and loss as two ops, and with both fused into one op. The two are equal if
-// fusion is impossible or the user set a level for the head.
-std::array<std::vector<UsedShape>, 2> ways_to_compute(trainer::TrainerConfig config, at::Device device) {
-  std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
-  head_and_loss.reset();
-  const std::vector<UsedShape> as_two = trainer::used_shapes(config, device.type());
-  const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
-  if (!has_head || modules::has_line_for_head(config.kernels)) return {as_two, as_two};
-  head_and_loss = Level::aten;
-  return {as_two, trainer::used_shapes(config, device.type())};
-}
-
 // Times each shape once and caches the result.
 class Stopwatch {
  public:
@@ -164,7 +149,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   Stopwatch stopwatch(config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16, device);
   std::optional<Choice> chosen;
   std::string impossible;
-  for (const std::vector<UsedShape>& way : ways_to_compute(config, device)) {
+  for (const std::vector<UsedShape>& way : trainer::ways_to_compute(config, device.type())) {
     Totals totals;
     for (const UsedShape& used : way) {
       for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.calls);

@@ -2,7 +2,6 @@
 // Formats measurements as rows for a table, as JSON lines, and as bars in an SVG.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

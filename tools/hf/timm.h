@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/model_config.h"
+#include "modules/config/vision_transformer_config.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/names.h"
 

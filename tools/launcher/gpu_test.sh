@@ -4,7 +4,8 @@
 # These programs run under mpirun on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
-  tests/trainer/step_data_test_ranks tests/trainer/memory/step_memory_test_ranks)
+  tests/trainer/step_data_test_ranks tests/trainer/memory/memory_choice_test_ranks
+  tests/trainer/memory/step_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
@@ -12,7 +13,8 @@ readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
-readonly LEVELS_PARTS=8  # parts of levels_agree_gpu_test, one process each
+# Parts of levels_agree_gpu_test, one process each. 7 divides no number of levels and types, so each part has all of them.
+readonly LEVELS_PARTS=7
 readonly HUGE_TEST_MIB=112640  # GPU memory that huge_gpu_test needs
 readonly GPU_TEST_SECONDS=300  # limit for one test
 
@@ -23,7 +25,7 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+    for program in trainer/check trainer/train trainer/validate tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
@@ -63,7 +65,7 @@ command_gpu_test() {
 
 # The packages that kernel_ladder_test needs at level aot_inductor: both of its families, in both types.
 packages_of_the_ladder() {
-  local type model runs
+  local type model runs config
   is_wanted kernel_ladder_test || return 0
   runs=$(PYTHONPATH=$ROOT/tests/trainer python -c '
 from kernel_ladder_test import FAMILIES, TOLERANCE
@@ -71,9 +73,9 @@ for model in FAMILIES.values():
     for dtype in TOLERANCE:
         print(dtype, *model)')
   while read -r type model; do
-    facts=()
-    ask trainer/check "$STRATA_TEST_CONFIG" "precision.compute=$type" ${model:+"$model"} </dev/null
-    make_packages all </dev/null
+    facts=() config=("$STRATA_TEST_CONFIG" "precision.compute=$type" ${model:+"$model"})
+    ask trainer/check "${config[@]}" </dev/null
+    make_packages all "${config[@]}" </dev/null
   done <<<"$runs"
 }
 

@@ -8,44 +8,50 @@ command_packages() {
   ranks_as_key "$@"
   is_built || { setup && build; }
   ask trainer/check "${arguments[@]}"
-  make_packages all
+  prepare_missing_graph
+  make_packages all "${arguments[@]}"
 }
 
-# make_packages OPS: compiles the missing packages for the configuration in `facts`. OPS is `all`, a list of keys of
-# `kernels:` with commas, or empty. A record of the state in which nothing was missing saves 2 s of checking.
+# make_packages OPS CONFIG [KEY=VALUE ...]: compiles the missing packages for the configuration, whose values are in
+# `facts`. OPS is `all`, a list of keys of `kernels:` with commas, or empty. A record of the state in which nothing was
+# missing saves 3 s of tracing and checking.
 make_packages() {
-  local command ops state
-  [[ -n $1 ]] || return 0
-  command_of_packages
+  local ops=$1 architecture state known calls
+  shift
+  [[ -n $ops ]] || return 0
+  architecture=$(package_architecture "${facts[run.device]}") || exit
   state=$(state_of_packages)
-  for ops in all "$1"; do
-    [[ -z $state || $(cat "$(record_of_packages "$ops")" 2>/dev/null) != "$state" ]] || return 0
+  for known in all "$ops"; do
+    [[ -z $state || $(cat "$(record_of_packages "$architecture" "$known")" 2>/dev/null) != "$state" ]] || return 0
   done
   find_libraries
-  python "${command[@]}" --ops "$1" || stop 70 "the packages of level aot_inductor could not be made; the words of the compiler are above"
+  calls=$("$(binary trainer/validate)" --aot-shapes "$@") || exit
+  python "$ROOT/tools/aot_inductor/make_for_config.py" --ops "$ops" --architecture "$architecture" --root "$ROOT" \
+    --built "$(built_packages)" --output "$(packages_folder)" <<<"$calls" ||
+    stop 70 "the packages of level aot_inductor could not be made; the words of the compiler are above"
   [[ -n $state && $(state_of_packages) == "$state" ]] || return 0  # otherwise something was compiled
-  { mkdir -p "$(packages_folder)" && echo "$state" >"$(record_of_packages "$1")"; } 2>/dev/null || true
+  { mkdir -p "$(packages_folder)" && echo "$state" >"$(record_of_packages "$architecture" "$ops")"; } 2>/dev/null || true
 }
 
-# Sets `command` from `facts`: the call of make_for_config.py without its option --ops.
-command_of_packages() {
-  local architecture name
-  architecture=$(package_architecture "${facts[run.device]}") || exit
-  command=("$ROOT/tools/aot_inductor/make_for_config.py" --value "precision.compute=${facts[packages.types]}")
+# record_of_packages ARCHITECTURE OPS: the file with the state in which all packages for OPS were there. Its name is a
+# hash of the configuration, without values that change no shape.
+record_of_packages() {
+  local name lines=("$*")
   for name in "${!facts[@]}"; do
-    if [[ $name == model.* || $name == precision.reduce ]]; then command+=(--value "$name=${facts[$name]}"); fi
+    case $name in
+      run.folder | run.seed | steps | optimizer.learning_rate | schedule.* | checkpoint.* | log.* | packages.ops) ;;
+      *) lines+=("$name=${facts[$name]}") ;;
+    esac
   done
-  command+=(--architecture "$architecture" --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)")
+  echo "$(packages_folder)/.complete-$(printf '%s\n' "${lines[@]}" | LC_ALL=C sort | sha256sum | cut -c1-16)"
 }
 
-# record_of_packages OPS: the file with the state in which `command` found all packages for OPS.
-record_of_packages() { echo "$(packages_folder)/.complete-$(sha256sum <<<"${command[*]} $1" | cut -c1-16)"; }
-
-# Prints a hash of all packages and of the files that they are made from. Prints nothing if a folder cannot be read.
+# Prints a hash of all packages and of the files that they are made from, with the program that names the calls. Prints
+# nothing if a folder cannot be read.
 state_of_packages() {
-  local files folders=("$(built_packages)" "$ROOT"/{kernels,tools/aot_inductor,tools/requirements.txt})
+  local files folders=("$(built_packages)" "$ROOT"/{kernels,tools/aot_inductor,tools/requirements.txt} "$(binary trainer/validate)")
   if [[ -d $(packages_folder) ]]; then folders+=("$(packages_folder)"); fi
-  files=$(find -L "${folders[@]}" -maxdepth 2 -type f -regex '.*\.\(py\|so\|txt\)' -printf '%p %i %C@ %s\n' 2>/dev/null) || return 0
+  files=$(find -L "${folders[@]}" -maxdepth 2 -type f -regex '.*\(\.py\|\.so\|\.txt\|/validate\)' -printf '%p %i %C@ %s\n' 2>/dev/null) || return 0
   LC_ALL=C sort -u <<<"$files" | sha256sum
 }
 

@@ -40,7 +40,7 @@ command_train() {
   find_libraries
   prepare_missing_data
   plan_for_best "${arguments[@]}"
-  make_packages "${facts[packages.ops]}"
+  make_packages "${facts[packages.ops]}" "${arguments[@]}"
   local folder=${facts[run.folder]}
   run_ranks "${facts[run.ranks]}" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
   if [[ -d $folder ]]; then
@@ -97,7 +97,7 @@ measure_plan() {
   shift
   [[ -e $plan ]] && return
   say "best has no plan yet: measuring every level of this model's ops into $plan"
-  make_packages all
+  make_packages all "$@"
   "$(binary tools/bench/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
 }
 
@@ -105,6 +105,10 @@ measure_plan() {
 prepare_missing_data() {
   if [[ ${facts[data.train]-} == data/bible/train.bin ]] && ! has_text data/bible; then command_prepare bible --output data/bible; fi
   if [[ ${facts[data.train_images]-} == data/fashion-mnist/* ]] && ! has_images data/fashion-mnist; then command_prepare fashion-mnist --output data/fashion-mnist; fi
+  prepare_missing_graph
+}
+
+prepare_missing_graph() {
   if [[ ${facts[data.file]-} == data/wordnet/graph.npz ]] && ! has_graph data/wordnet; then command_prepare graph --output data/wordnet; fi
 }
 

@@ -25,6 +25,15 @@ inline std::vector<int64_t> fan_outs(const DataConfig& data) {
   return std::visit(of, data.type);
 }
 
+// Returns the same data without sampling: each sample is the whole graph.
+inline DataConfig with_all_neighbors(DataConfig data) {
+  const auto use_all = []<class Data>(Data& graph) {
+    if constexpr (requires { graph.neighbors; }) graph.neighbors = AllNeighbors::all;
+  };
+  std::visit(use_all, data.type);
+  return data;
+}
+
 // True if each step has a graph of its own, whose size differs from that of the step before.
 inline bool sees_new_graphs(const DataConfig& data) { return has_many_graphs(data) || !fan_outs(data).empty(); }
 

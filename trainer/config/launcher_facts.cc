@@ -43,23 +43,13 @@ std::string ops_of_packages(const KernelsConfig& kernels, const std::string& pla
   return joined(ops);
 }
 
-std::string types_of_packages(const PrecisionConfig& precision) {
-  Words types;
-  const auto add = [&](FloatType type) { types.emplace(names(type)[static_cast<size_t>(type)]); };
-  add(precision.compute);
-  for (const LayerPrecision& line : precision.layers) add(line.compute);
-  for (const ModulePrecision& line : precision.modules) add(line.compute);
-  return joined(types);
-}
-
 }  // namespace
 
 std::string launcher_facts(const LoadedConfig& loaded) {
-  const TrainerConfig& config = loaded.config;
+  const KernelsConfig& kernels = loaded.config.kernels;
   std::string facts;
   for (const configs::Line& line : loaded.lines()) facts += fact(line.path, line.plain);
-  facts += fact("packages.ops", ops_of_packages(config.kernels, config.kernels.plan));
-  return facts + fact("packages.types", types_of_packages(config.precision));
+  return facts + fact("packages.ops", ops_of_packages(kernels, kernels.plan));
 }
 
 std::string plan_facts(const LoadedConfig& loaded, const std::string& plan) {

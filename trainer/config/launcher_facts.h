@@ -9,9 +9,8 @@
 namespace strata::trainer {
 
 // Returns facts; each is a line with a name, a tab and a value. Every value of the configuration is a fact under its
-// key. Two facts are about packages of level aot_inductor; a list has commas between its words:
-//   packages.ops    the keys of `kernels:` that name this level anywhere; `all` if it is the default
-//   packages.types  the types that groups of parameters compute in
+// key. The fact packages.ops is for packages of level aot_inductor: the keys of `kernels:` that name this level
+// anywhere, with commas between, or `all` if it is the default.
 std::string launcher_facts(const LoadedConfig& loaded);
 
 // Returns the facts of a run that takes `best` from the plan in this file, which need not exist yet: kernels.plan and

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Maps a configured type to the one of LibTorch. It is not in trainer_config.h, because that header must do without
+// Maps a configured type to the one of LibTorch. It is not in precision_config.h, because that header must do without
 // LibTorch.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/precision_config.h"
 
 namespace strata::trainer {
 

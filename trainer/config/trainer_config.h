@@ -161,8 +161,8 @@ struct TrainerConfig {
                "later entries win, and an entry without a word means full");
     fields.add_or_word(
         "memory", memory, "none",
-        "limit for the tensors of a rank; if gradient_checkpointing is none, a trial at the start "
-        "replaces it by the fastest choice that fits; any other gradient_checkpointing must fit; none: no limit",
+        "limit for the tensors of a rank; if gradient_checkpointing is none, the cheapest choice that is predicted to "
+        "fit replaces it; any other gradient_checkpointing must fit; none: no limit",
         "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "capture a whole step as a CUDA graph and replay it, with the same results (GPUs only); auto: on if "

@@ -95,7 +95,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   }
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
-    const Recompute recompute = options_.recomputes ? config.gradient_checkpointing.of(index) : Recompute::none;
+    const Recompute recompute = config.gradient_checkpointing.of(index);
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
@@ -106,7 +106,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
 ShardedModel::~ShardedModel() {
   for (const auto* group : groups_) {
-    for (const Tensor& parameter : group->parameters()) kernels::unroute_weight_gradient(parameter);
+    for (const Tensor& parameter : group->parameters()) kernels::clear_gradient_destination(parameter);
   }
 }
 
@@ -151,8 +151,8 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);
   for (size_t i = 0; i < group->parameters().size(); ++i) {
-    kernels::route_weight_gradient(group->parameters()[i], [group, i] {
-      const auto [into, add] = group->claim_gradient(i);
+    kernels::set_gradient_destination(group->parameters()[i], [group, i] {
+      const auto [into, add] = group->take_gradient_destination(i);
       return kernels::WeightGradient{into, add};
     });
   }

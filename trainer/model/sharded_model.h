@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,8 +28,7 @@ class ShardedModel {
     at::Device device = at::kCPU;
     bool poison_slots = false;    // fills released slots with NaN, for tests
     Task::WrapLayer around = {};  // wraps each layer, inside of sharding: timing, faults
-    bool initialized = true;      // false: weights stay zero, if only sizes and times matter
-    bool recomputes = true;  // false: `around` decides what layers recompute, and gradient_checkpointing is ignored
+    bool initialized = true;      // false: weights stay zero, if only sizes matter
   };
   // Constructs and initializes the groups, builds the task's model on their parameters and wraps its layers. The mesh
   // and the task must outlive this object.

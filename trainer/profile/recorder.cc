@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
-#include <utility>
 
 #include "kernels/runtime/call.h"
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "trainer/profile/peaks.h"
 #include "trainer/profile/steps.h"

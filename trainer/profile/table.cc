@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "trainer/profile/summary.h"
+
 namespace strata::trainer::profile {
 namespace {
 

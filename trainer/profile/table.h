@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trainer/profile/collective_waits.h"
+#include "trainer/profile/peaks.h"
 #include "trainer/profile/steps.h"
-#include "trainer/profile/summary.h"
 
 namespace strata::trainer::profile {
 

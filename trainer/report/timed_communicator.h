@@ -6,9 +6,7 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "sharding/communication/communicator.h"
 #include "trainer/report/phase_timer.h"
@@ -25,22 +23,12 @@ class TimedCommunicator : public sharding::Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   at::Device device() const override { return inner_->device(); }
-  PendingCollective all_gather(at::Tensor output, const at::Tensor& input, std::string_view label) override {
-    return timed("all_gather", label, [&] { return inner_->all_gather(std::move(output), input, label); });
-  }
-  PendingCollective reduce_scatter(at::Tensor output, const at::Tensor& input, std::string_view label) override {
-    return timed("reduce_scatter", label, [&] { return inner_->reduce_scatter(std::move(output), input, label); });
-  }
-  PendingCollective all_reduce(at::Tensor tensor, std::string_view label) override {
-    return timed("all_reduce", label, [&] { return inner_->all_reduce(std::move(tensor), label); });
-  }
-  PendingCollective broadcast(at::Tensor tensor, int root, std::string_view label) override {
-    return timed("broadcast", label, [&] { return inner_->broadcast(std::move(tensor), root, label); });
-  }
-  PendingCollective all_to_all(at::Tensor output, const std::vector<int64_t>& output_counts, const at::Tensor& input,
-                               const std::vector<int64_t>& input_counts, std::string_view label) override {
-    return timed("all_to_all", label,
-                 [&] { return inner_->all_to_all(std::move(output), output_counts, input, input_counts, label); });
+  // Names of scopes: "all_gather blocks.3" starts a collective, "wait for all_gather blocks.3" waits for it.
+  PendingCollective start(const sharding::Collective& collective) override {
+    const std::string name = std::string(sharding::name(collective.operation)) + " " + collective.label;
+    at::RecordFunction scope(at::RecordScope::USER_SCOPE);
+    if (scope.isActive()) scope.before(name);
+    return PendingCollective(std::make_shared<TimedState>(inner_->start(collective), "wait for " + name, timer_));
   }
   at::Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {
     return inner_->gather_buffer(elements, options);
@@ -61,15 +49,6 @@ class TimedCommunicator : public sharding::Communicator {
     std::string name;
     PhaseTimer& timer;
   };
-
-  // Names of scopes: "all_gather blocks.3" starts a collective, "wait for all_gather blocks.3" waits for it.
-  template <class Start>
-  PendingCollective timed(std::string_view op, std::string_view label, Start start) {
-    const std::string name = std::string(op).append(" ").append(label);
-    at::RecordFunction scope(at::RecordScope::USER_SCOPE);
-    if (scope.isActive()) scope.before(name);
-    return PendingCollective(std::make_shared<TimedState>(start(), "wait for " + name, timer_));
-  }
 
   std::unique_ptr<Communicator> inner_;
   PhaseTimer& timer_;

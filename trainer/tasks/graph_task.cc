@@ -12,7 +12,6 @@
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/config/module_name.h"
-#include "trainer/config/module_use.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/data/ignored_label.h"
 

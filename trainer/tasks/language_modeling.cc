@@ -12,7 +12,6 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "trainer/config/module_use.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {

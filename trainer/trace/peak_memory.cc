@@ -5,12 +5,15 @@
 #include <cstdio>
 
 #include "base/grouped_digits.h"
+#include "trainer/config/graph_data.h"
 
 namespace strata::trainer {
 namespace {
 
 // LibTorch allocates 32 MiB for cuBLAS in each thread that multiplies on a GPU: one runs the forward, one the backward.
 constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
+constexpr int64_t kMostOfCublasLt = int64_t{32} << 20;
+constexpr int64_t kMostOfOneDnn = int64_t{8} << 20;
 
 std::string row(const std::string& name, int64_t bytes) {
   char text[160];
@@ -31,6 +34,18 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
   classes.push_back({"more in " + step.moment, step.most - kept});
   if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
+}
+
+int64_t margin_of(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
+                  const StepTrace& step) {
+  const int64_t of_graphs = sees_new_graphs(config.data) ? (step.most + step.batches) / 10 : 0;
+  if (config.run.device != sharding::DeviceWish::cpu) {
+    return of_graphs + sum_of(peak_memory(config, groups, step)) / 100 + kMostOfCublasLt;
+  }
+  const bool in_16_bits = std::ranges::any_of(groups, [&](const modules::ParameterGroup& group) {
+    return config.precision.compute_of(group.name) != FloatType::float32;
+  });
+  return of_graphs + (in_16_bits ? kMostOfOneDnn : 0);
 }
 
 int64_t sum_of(const std::vector<MemoryClass>& classes) {

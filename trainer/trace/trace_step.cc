@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/global_norm/global_norm_shape.h"
@@ -43,6 +44,8 @@ class Determinism {
   const bool before_;
 };
 
+std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
+
 sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config) {
   const auto shards = static_cast<int>(config.ranks_per_copy(all.size()));
   return {.shard = std::make_unique<SilentCommunicator>(all.rank() % shards, shards, at::kMeta),
@@ -51,9 +54,9 @@ sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::Shardi
 }
 
 // Names the parts of the step for the trace, and reads how much each layer keeps.
-class Watch {
+class LayerMeter {
  public:
-  Watch(Tracing& tracing, StepTrace& trace) : tracing_(tracing), trace_(trace) {}
+  LayerMeter(Tracing& tracing, StepTrace& trace) : tracing_(tracing), trace_(trace) {}
 
   modules::Layer around(int64_t index, modules::Layer layer) {
     trace_.layers.push_back(0);
@@ -69,7 +72,7 @@ class Watch {
       trace_.kept = tracing_.now();
       tracing_.enter("the loss");
       const std::vector<Tensor> outputs =
-          sharding::run_in_backward({output.residual, output.branch}, entering("the backward of " + name));
+          sharding::run_in_backward({output.residual, output.branch}, entering(name_of_backward(index)));
       return Stream{outputs[0], outputs[1]};
     };
   }
@@ -79,19 +82,20 @@ class Watch {
   StepTrace& trace_;
 };
 
-// Counts the calls of each shape.
+// Counts the calls of each shape, and collects their dtypes.
 class Shapes : public kernels::CallObserver {
  public:
   explicit Shapes(std::vector<UsedShape>& all) : all_(all) {}
 
-  void call(const kernels::OpShape& shape, Level, bool backward, at::ScalarType) override {
-    if (!backward) add(shape);
+  void call(const kernels::OpShape& shape, Level, bool backward, at::ScalarType dtype) override {
+    if (!backward) add(shape, dtype);
   }
-  void add(kernels::OpShape shape) {
+  void add(kernels::OpShape shape, at::ScalarType dtype) {
     const auto same = std::ranges::find(all_, shape, &UsedShape::shape);
     if (same == all_.end()) {
-      all_.push_back({std::move(shape)});
+      all_.push_back({std::move(shape), {dtype}});
     } else {
+      same->dtypes.insert(dtype);
       ++same->calls;
     }
   }
@@ -107,12 +111,13 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
     const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
+    const at::ScalarType type = group->gradient().scalar_type();
     for (const int64_t part : {decayed, elements - decayed}) {
-      if (part > 0) shapes.add(kernels::AdamwShape{.elements = part});
+      if (part > 0) shapes.add(kernels::AdamwShape{.elements = part}, type);
     }
-    gradients[group->gradient().scalar_type()] += elements;
+    gradients[type] += elements;
   }
-  for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements});
+  for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements}, type);
 }
 
 }  // namespace
@@ -123,7 +128,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const Determinism determinism(config.run.deterministic);
   Tracing tracing(on_gpu(config) ? c10::kCUDA : c10::kCPU);
   StepTrace trace;
-  Watch watch(tracing, trace);
+  LayerMeter meter(tracing, trace);
   const auto options = at::TensorOptions(at::kMeta);
 
   SilentCommunicator world(rank, static_cast<int>(config.run.ranks), at::kMeta);
@@ -134,7 +139,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   ShardedModel model(
       config, task, mesh,
       {.device = at::kMeta,
-       .around = [&](int64_t index, modules::Layer layer) { return watch.around(index, std::move(layer)); },
+       .around = [&](int64_t index, modules::Layer layer) { return meter.around(index, std::move(layer)); },
        .initialized = false});
   gathers_once.reset();
   trace.task = model.bytes_of_task();
@@ -150,12 +155,12 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const int64_t standing = tracing.now();
   // The second micro-batch adds to the gradients of the first. Later ones take no more.
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
-  // Only the first forward is observed. Later ones are the same, and a backward may recompute it.
-  bool is_first = true;
+  // Forward and backward of the first micro-batch are observed; later ones are the same. The backward of a graph on
+  // several ranks calls the op that sums the gradients of nodes which other ranks return.
+  int phases = 0;
   const auto enter = [&](Phase phase) -> std::unique_ptr<kernels::ObservedCalls> {
-    if (phase != Phase::forward) return nullptr;
-    tracing.enter("the embedding");
-    return std::exchange(is_first, false) ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
+    if (phase == Phase::forward) tracing.enter("the embedding");
+    return ++phases <= 2 ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
   };
   // TorchScript profiles the first call of a function and saves other tensors in it, so the second round counts.
   const int rounds = modules::names_level(config.kernels, Level::torchscript) ? 2 : 1;
@@ -168,6 +173,9 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   trace.kept -= standing;
   trace.most = tracing.most() - standing;
   trace.moment = tracing.moment();
+  for (int64_t layer = 0; layer < static_cast<int64_t>(trace.layers.size()); ++layer) {
+    if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
+  }
   return trace;
 }
 
@@ -177,16 +185,31 @@ std::optional<StepTrace> trace_step(const TrainerConfig& config) {
   return trace_step(config, *task);
 }
 
+std::unique_ptr<Task> task_to_trace(const TrainerConfig& config) {
+  std::unique_ptr<Task> task = make_task_without_data(config);
+  return task ? std::move(task) : make_task(config);
+}
+
 std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType device) {
   TrainerConfig config = given;
   config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
   // At level aten each op runs at every shape and type. Of the levels, shapes depend on that of head and loss alone.
   config.kernels = {};
+  config.gradient_checkpointing = {};  // calls that recompute a forward are not counted
   config.kernels.default_level = Level::aten;
   if (given.kernels.levels.linear_cross_entropy) config.kernels.levels.linear_cross_entropy = Level::aten;
-  std::unique_ptr<Task> task = make_task_without_data(config);
-  if (!task) task = make_task(config);
-  return trace_step(config, *task).shapes;
+  return trace_step(config, *task_to_trace(config)).shapes;
+}
+
+std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device) {
+  std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
+  head_and_loss.reset();
+  std::vector<std::vector<UsedShape>> ways = {used_shapes(config, device)};
+  const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
+  if (!has_head || modules::has_line_for_head(config.kernels)) return ways;
+  head_and_loss = Level::aten;
+  ways.push_back(used_shapes(config, device));
+  return ways;
 }
 
 }  // namespace strata::trainer

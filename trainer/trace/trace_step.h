@@ -4,10 +4,11 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ namespace strata::trainer {
 // An op at a shape, and the number of its calls.
 struct UsedShape {
   kernels::OpShape shape;
-  int64_t calls = 1;
+  std::set<at::ScalarType> dtypes;  // of its elements; of adamw those of the gradients
+  int64_t calls = 1;                // of all dtypes
 };
 
 // Sizes in bytes, of one rank.
@@ -31,8 +33,9 @@ struct StepTrace {
   int64_t kept = 0;             // by all layers when the loss begins
   int64_t most = 0;             // activations, gradients and what ops need while they run, at most at once
   std::string moment;           // when that is: "the loss", "the backward of layer 11"
-  // What a whole graph computes once, the forward calls of one micro-batch without recomputation, in the order of the
-  // first calls, and the updates of one step.
+  std::optional<int64_t> backward_of = {};  // the layer, if that is in the backward of a layer
+  // What a whole graph computes once, the forward calls of one micro-batch, in the order of the first calls, and the
+  // updates of one step. A recomputed forward counts as a call.
   std::vector<UsedShape> shapes;
 };
 
@@ -46,8 +49,14 @@ StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);
 
-// The shapes of a trace of the run on this type of device. The data are read where the sizes of batches are known from
-// them alone.
+// Returns the task of a run for trace_step. The data are read only if the sizes of batches are known from them alone.
+std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);
+
+// The shapes of a trace of the run on this type of device, with the task of task_to_trace.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, c10::DeviceType device);
+
+// The same with head and loss as two ops, and then with both fused into linear_cross_entropy, unless fusion is
+// impossible or a line of `kernels.modules` sets the level of the head.
+std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device);
 
 }  // namespace strata::trainer

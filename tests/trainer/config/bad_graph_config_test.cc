@@ -34,6 +34,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadLine{"unknown_convolution", kModel, kNetwork + ", convolution: sgae}",
                 "run.yaml:5:90: model.convolution: expected sage, gcn, gin or gat, got 'sgae'; did you mean 'sage'?"},
+        BadLine{"unknown_activation", kModel, kNetwork + ", convolution: gcn, activation: gleu}",
+                "run.yaml:5:107: model.activation: expected relu, gelu, gelu_tanh or silu, got 'gleu'; did you mean "
+                "'gelu'?"},
         BadLine{"no_convolution", kModel, kNetwork + "}",
                 "run.yaml:5:1: model.convolution: missing; expected sage, gcn, gin or gat"},
         BadLine{"heads_of_gcn", kModel, kNetwork + ", convolution: gcn, heads: 4}",

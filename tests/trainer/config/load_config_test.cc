@@ -114,7 +114,7 @@ TEST(LoadConfig, FilesThatCannotBeRead) {
   const std::string large = testing::TempDir() + "/large.yaml";
   std::ofstream(large) << std::string(10'000'000, '#');
   const double start = processor_milliseconds();
-  EXPECT_EQ(report(large), large + ":1:1: expected a configuration of at most 256 KiB, got 10000000 bytes\n");
+  EXPECT_EQ(report(large), large + ":1:1: expected a configuration of at most 1 MiB, got 10000000 bytes\n");
   EXPECT_LT(processor_milliseconds() - start, 100);
 }
 
@@ -179,6 +179,22 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
   EXPECT_EQ(
       differences({"schedule={type: constant, warmup: 10}"}),
       (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));
+}
+
+TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
+  const std::string text =
+      config_with({{3, "batch: 1"},
+                   {4, "micro_batch: 1"},
+                   {5, "model: {type: graph_network, convolution: gin, features: 9, layers: 4, width: 64, classes: 7}"},
+                   {6, "data: {type: graph, file: a.npz}"},
+                   {13, "evaluation: {every: 50}"}});
+  std::string before = parse_trainer_config("run.yaml", text, {}).resolved();
+  const size_t begin = before.find("  activation: relu");
+  ASSERT_NE(begin, std::string::npos) << before;
+  before.erase(begin, before.find('\n', begin) + 1 - begin);
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text)), std::vector<std::string>{});
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text, {"model.activation=silu"})),
+            std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {

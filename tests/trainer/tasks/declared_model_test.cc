@@ -108,6 +108,11 @@ std::vector<std::pair<std::string, TrainerConfig>> configurations() {
       add(convolution + ", pooling: " + pooling, config_of(model + ", pooling: " + pooling, graphs_data(), 2));
     }
   }
+  for (const char* model : {"convolution: gin, activation: silu", "convolution: gat, activation: silu, dropout: 0.5",
+                            "convolution: sage, activation: gelu, norm: true, dropout: 0.5",
+                            "convolution: gcn, activation: gelu_tanh, norm: true, residual: true"}) {
+    add(model, config_of(graph(model), "type: synthetic_graph, nodes: 60, edges: 400", 1));
+  }
   return all;
 }
 
@@ -155,13 +160,19 @@ Calls calls_of(const TrainerConfig& config) {
   return counter.calls;
 }
 
-// Returns the configuration with an entry that sets this op of this module to torchscript, and nothing else.
-TrainerConfig with_line(TrainerConfig config, const std::string& module, const std::string& key) {
-  modules::ModuleKernels line{.only = module, .levels = {}};
-  line.levels.each([&](const std::string& op, std::optional<kernels::Level>& level) {
-    if (op == key) level = kernels::Level::torchscript;
-  });
-  config.kernels.modules = {line};
+// Returns the configuration with entries that set this op of this module to torchscript, and nothing else: the same op
+// of inner modules stays at aten.
+TrainerConfig with_lines(TrainerConfig config, const std::vector<modules::Module>& all, const std::string& name,
+                         const std::string& key) {
+  for (const modules::Module& module : all) {
+    const bool is_inner = module.name.starts_with(name + ".");
+    if (module.name != name && !is_inner) continue;
+    modules::ModuleKernels line{.only = module.name, .levels = {}};
+    line.levels.each([&](const std::string& op, std::optional<kernels::Level>& level) {
+      if (op == key) level = is_inner ? kernels::Level::aten : kernels::Level::torchscript;
+    });
+    config.kernels.modules.push_back(line);
+  }
   return config;
 }
 
@@ -171,7 +182,8 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
     const Calls plain = calls_of(config);
     ASSERT_EQ(plain.size(), 1u) << "not all at aten";
     std::map<std::string, int64_t> of_modules;
-    for (const modules::Module& module : declared_model(config).modules) {
+    const std::vector<modules::Module> all = declared_model(config).modules;
+    for (const modules::Module& module : all) {
       for (const std::string_view op : module.ops) {
         const std::string key(op);
         if (module.name.empty()) {  // the loss; updates come after it
@@ -179,7 +191,7 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
           continue;
         }
         SCOPED_TRACE(module.name + " " + key);
-        const Calls calls = calls_of(with_line(config, module.name, key));
+        const Calls calls = calls_of(with_lines(config, all, module.name, key));
         ASSERT_TRUE(calls.contains("torchscript")) << "the line was not followed";
         EXPECT_EQ(calls.at("torchscript").size(), 1u);
         const int64_t moved = calls.at("torchscript").at(key);

@@ -2,10 +2,13 @@
 // Checks the shapes of a trace, which plans and benches measure, against those of small models by hand.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/adamw/adamw_shape.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "trainer/config/load_config.h"
 #include "trainer/trace/trace_step.h"
 
@@ -24,9 +27,10 @@ TrainerConfig gpt2(const std::vector<std::string>& overrides = {}) {
                    "type: text, train: unused, validation: unused", overrides);
 }
 
-TrainerConfig graph(const std::string& model, const std::string& neighbors = "") {
-  return config_of("type: graph_network, layers: 3, width: 12, features: 16, classes: 5, " + model,
-                   "type: synthetic_graph, nodes: 60, edges: 400" + neighbors, {"batch=1", "micro_batch=1"});
+TrainerConfig graph(const std::string& ranks) {
+  return config_of(
+      "type: graph_network, layers: 3, width: 12, features: 16, classes: 5, convolution: sage, projection: sparse",
+      "type: synthetic_graph, nodes: 60, edges: 400", {"batch=1", "micro_batch=1", "run.ranks=" + ranks});
 }
 
 // Returns "2 linear 8x8->24 bias" for two calls.
@@ -74,6 +78,37 @@ TEST(UsedShapes, HeadAndLossMayBeOneOp) {
   EXPECT_EQ(texts(gpt2({"kernels.linear_cross_entropy=aten"})), with_updates(expected));
 }
 
+TEST(UsedShapes, CoverBothWaysToComputeHeadAndLoss) {
+  const auto losses = [](const TrainerConfig& config) {
+    std::vector<std::string> ops;
+    for (const std::vector<UsedShape>& way : ways_to_compute(config, at::kCPU)) {
+      for (const UsedShape& used : way) {
+        if (used.shape.op().ends_with("cross_entropy")) ops.emplace_back(used.shape.op());
+      }
+    }
+    return ops;
+  };
+  const std::vector<std::string> both = {"cross_entropy", "linear_cross_entropy"};
+  EXPECT_EQ(losses(gpt2()), both);
+  EXPECT_EQ(losses(gpt2({"kernels.linear_cross_entropy=aten"})), both);
+  EXPECT_EQ(losses(gpt2({"kernels={modules: [{only: head, linear: torchscript}]}"})), std::vector{both[0]});
+  EXPECT_EQ(losses(graph("1")), std::vector{both[0]});
+}
+
+TEST(UsedShapes, HaveTheDtypesOfTheirCalls) {
+  const TrainerConfig config = gpt2({"precision={compute: bfloat16, modules: [{only: root, compute: float32}]}"});
+  std::map<std::string, std::set<at::ScalarType>> dtypes;
+  for (const UsedShape& used : used_shapes(config, at::kCPU)) {
+    dtypes[std::string(used.shape.op()) + " " + used.shape.text()] = used.dtypes;
+  }
+  const std::set<at::ScalarType> wide = {at::kFloat}, narrow = {at::kBFloat16}, both = {at::kFloat, at::kBFloat16};
+  EXPECT_EQ(dtypes["embedding 8x8 of 10"], wide);
+  EXPECT_EQ(dtypes["linear 8x8->24 bias"], narrow);
+  EXPECT_EQ(dtypes["add_layer_norm 8x8 bias"], both) << "the last norm belongs to the root";
+  EXPECT_EQ(dtypes["linear 8x8->10"], wide);
+  EXPECT_EQ(dtypes["adamw 768"], wide) << "gradients are reduced in fp32";
+}
+
 TEST(UsedShapes, OfUpdatesAreShards) {
   const TrainerConfig config = gpt2({"run.ranks=4", "batch=8", "sharding.strategy=hybrid", "sharding.shard_ranks=2"});
   int64_t elements = 0;
@@ -87,7 +122,7 @@ TEST(UsedShapes, OfUpdatesAreShards) {
 
 TEST(UsedShapes, HaveTheSizesOfTheGraph) {
   std::vector<std::string> sums;
-  for (const UsedShape& used : used_shapes(graph("convolution: sage, projection: sparse"), at::kCPU)) {
+  for (const UsedShape& used : used_shapes(graph("1"), at::kCPU)) {
     if (used.shape.op() == "neighbor_aggregate") sums.push_back(used.shape.text());
   }
   ASSERT_EQ(sums.size(), 3u);
@@ -95,6 +130,20 @@ TEST(UsedShapes, HaveTheSizesOfTheGraph) {
   EXPECT_TRUE(sums[0].ends_with(" weighted edges sum")) << sums[0];
   EXPECT_TRUE(sums[1].starts_with("60x12, ")) << sums[1];
   EXPECT_TRUE(sums[2].starts_with("60x5, ")) << sums[2];
+}
+
+// Each layer exchanges the halo once, and its backward adds the gradients that come back to those of own nodes.
+TEST(UsedShapes, OfAPartOfAGraphIncludeTheSumsOfReturnedGradients) {
+  int64_t calls = 0;
+  for (const UsedShape& used : used_shapes(graph("2"), at::kCPU)) {
+    const auto* sum = used.shape.as<kernels::NeighborAggregateShape>();
+    if (sum == nullptr || sum->weighted || sum->reduction != kernels::Reduction::sum) continue;
+    EXPECT_LT(sum->targets, 60);
+    EXPECT_GT(sum->edges, 0);
+    EXPECT_EQ(sum->edges, sum->sources) << "a returned row is of one node";
+    calls += used.calls;
+  }
+  EXPECT_EQ(calls, 3);
 }
 
 }  // namespace

@@ -24,7 +24,6 @@ class ZipFile {
   explicit ZipFile(const std::string& path);
 
   const std::string& path() const { return path_; }
-  const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(const std::string& name) const;  // null if absent
   std::vector<char> read(const ZipEntry& entry);
 

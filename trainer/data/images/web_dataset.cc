@@ -10,7 +10,6 @@
 #include "base/hex_digits.h"
 #include "base/permutation.h"
 #include "trainer/data/fail.h"
-#include "trainer/data/images/decode_image.h"
 #include "trainer/data/matching_files.h"
 
 namespace strata::trainer {

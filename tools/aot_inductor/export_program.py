@@ -6,7 +6,7 @@ import torch
 from torch.export import Dim, export
 from torch.export.passes import move_to_device_pass
 
-# Sizes of the free dimensions during tracing. Inductor uses them as hints for its tiling, for example for the number of
+# Sizes of the free dimensions in the export. Inductor uses them as hints for its tiling, for example for the number of
 # programs that share a sum over rows. All sizes differ, so that no two dimensions are taken for the same one.
 HINTS = {
     "n": 32768, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
@@ -37,8 +37,8 @@ class _Call(torch.nn.Module):
         return self.program.call(self.formula, *tensors)
 
 
-def trace(program, formula, dtype, widths, on_gpu):
-    """Traces a program. `widths` maps each fixed letter to its size."""
+def export_program(program, formula, dtype, widths, on_gpu):
+    """Exports the graph of a program. `widths` maps each fixed letter to its size."""
     arguments = [Argument(text) for text in program.arguments]
     sizes = {**HINTS, **widths}
     free = {name for argument in arguments for name in argument.dimensions if not name.isdigit() and name not in widths}
