@@ -187,7 +187,7 @@ class TrainingTest(TrainingRuns):
         model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4"]
         self.train("large", *model, "gradient_checkpointing=[0-1]", "memory=0.001", ranks=1, batch=16, expect=6)
         self.assertFalse(os.path.exists(self.path("large")))
-        head, *lines = self.errors[self.errors.index("memory: "):].splitlines()
+        head, *lines = self.errors[self.errors.index("memory: 1.024"):].splitlines()
         found = re.fullmatch(r"memory: 1\.024 MiB do not hold a step: gradient_checkpointing: \[0-1\] takes ([0-9.]+) MiB as predicted", head)
         self.assertTrue(found, head)
         most = float(found[1])
