@@ -9,7 +9,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -77,17 +76,11 @@ std::string text_of(const PredictedStep& step) {
 class Predictor {
  public:
   Predictor(const TrainerConfig& config, sharding::Bootstrap& bootstrap)
-      : config_(config), bootstrap_(bootstrap), groups_(declared_groups(config.model)) {}
+      : config_(config), bootstrap_(bootstrap), groups_(declared_groups(config.model)), task_(task_to_trace(config)) {}
 
   // Collective. Returns the prediction of the rank that needs the most.
   PredictedStep operator()(const GradientCheckpointing& checkpointing) {
     config_.gradient_checkpointing = checkpointing;
-    // A task keeps what a trace has put on its device, such as rotary tables, and a second trace would not count it.
-    if (auto fresh = make_task_without_data(config_)) {
-      task_ = std::move(fresh);
-    } else if (!task_) {
-      task_ = make_task(config_);
-    }
     own_ = trace_step(config_, *task_, bootstrap_.rank());
     std::ostringstream own;
     own << sum_of(peak_memory(config_, groups_, own_)) << ' ' << margin_of(config_, groups_, own_) << ' '
@@ -117,7 +110,7 @@ class Predictor {
   TrainerConfig config_;
   sharding::Bootstrap& bootstrap_;
   const std::vector<modules::ParameterGroup> groups_;
-  std::unique_ptr<Task> task_;
+  const std::unique_ptr<Task> task_;
   StepTrace own_;
   int rank_ = 0;  // that needs the most
 };

@@ -132,8 +132,9 @@ class CountingAllocator final : public c10::Allocator {
  private:
   static void free(void* context) {
     auto* block = static_cast<TracedMemory::Block*>(context);
-    c10::reportMemoryUsageToProfiler(nullptr, -block->asked_for, 0, 0, c10::kMeta);
     const std::shared_ptr<TracedMemory> memory = block->memory;
+    // What listens in one Tracing did not hear of blocks of an earlier one, so it must not hear that they are freed.
+    if (memory == current_memory()) c10::reportMemoryUsageToProfiler(nullptr, -block->asked_for, 0, 0, c10::kMeta);
     memory->free(block);
   }
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Checks the bytes that are kept free for what a trace does not know.
+// Checks that a task may be traced again, and the bytes that are kept free for what a trace does not know.
 #include "trainer/trace/peak_memory.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/task.h"
 
 namespace strata::trainer {
 namespace {
@@ -16,13 +18,17 @@ namespace {
 constexpr int64_t kMebibyte = 1 << 20;
 constexpr int64_t kMost = 1'000'000, kBatches = 50'000;
 
-int64_t margin_with(const std::vector<std::string>& overrides) {
+TrainerConfig config_with(const std::vector<std::string>& overrides) {
   const std::string text =
       "run: {folder: unused, ranks: 1, device: cpu}\nsteps: 1\nbatch: 2\nmicro_batch: 2\n"
       "model: {type: graph_network, convolution: gcn, layers: 2, width: 12, features: 16, classes: 5}\n"
       "data: {type: synthetic_graph, nodes: 60, edges: 400, neighbors: [5, 5]}\n"
       "optimizer: {type: adamw, learning_rate: 1e-2}\nschedule: {type: constant}\n";
-  const TrainerConfig config = parse_trainer_config("test.yaml", text, overrides).config;
+  return parse_trainer_config("test.yaml", text, overrides).config;
+}
+
+int64_t margin_with(const std::vector<std::string>& overrides) {
+  const TrainerConfig config = config_with(overrides);
   StepTrace step;
   step.most = kMost;
   step.batches = kBatches;
@@ -35,6 +41,26 @@ std::vector<std::string> whole_and(const std::string& override) {
   std::vector<std::string> all = kWhole;
   all.push_back(override);
   return all;
+}
+
+// `memory` traces one task several times. The second trace replaces the model and what the task keeps on the device.
+void expect_equal_traces(const TrainerConfig& config) {
+  const std::unique_ptr<Task> task = task_to_trace(config);
+  const StepTrace first = trace_step(config, *task), second = trace_step(config, *task);
+  EXPECT_GT(first.task, 0);
+  EXPECT_EQ(second.task, first.task);
+  EXPECT_EQ(second.batches, first.batches);
+  EXPECT_EQ(second.kept, first.kept);
+  EXPECT_EQ(second.most, first.most);
+}
+
+TEST(StepTrace, IsTheSameForATaskThatWasTracedBefore) {
+  expect_equal_traces(config_with(kWhole));
+  expect_equal_traces(config_with({"data.neighbors=[5, 5]"}));
+  expect_equal_traces(
+      config_with({"model={type: transformer, family: llama, layers: 2, width: 8, heads: 2, key_value_heads: 1, "
+                   "feed_forward: 12, sequence: 16, vocabulary: 37}",
+                   "data={type: text, train: unused, validation: unused}"}));
 }
 
 TEST(Margin, IsNothingWhereATraceIsExact) { EXPECT_EQ(margin_with(kWhole), 0); }
