@@ -28,11 +28,6 @@
 namespace strata::trainer {
 namespace {
 
-// Traces are of GPUs unless the configuration asks for CPUs.
-c10::DeviceType device_of(const TrainerConfig& config) {
-  return config.run.device == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
-}
-
 void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
   using sharding::DeviceWish;
   const DeviceWish wish = config.run.device;
@@ -81,7 +76,7 @@ void print_values(const LoadedConfig& loaded) {
 // precision.compute, so these are there too. If training samples neighbors, evaluations compute the whole graph, with
 // other ops.
 void print_calls(TrainerConfig config) {
-  const c10::DeviceType device = device_of(config);
+  const c10::DeviceType device = device_of_trace(config);
   std::vector<std::vector<UsedShape>> ways = ways_to_compute(config, device);
   if (!fan_outs(config.data).empty()) {
     config.data = with_all_neighbors(config.data);
@@ -111,7 +106,7 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  check_levels(loaded, declared_model(config).modules, device_of(config));
+  check_levels(loaded, declared_model(config).modules, device_of_trace(config));
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
 }

@@ -32,14 +32,14 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
   classes.push_back({"batches", step.batches});
   classes.push_back({"activations that layers keep", kept});
   classes.push_back({"more in " + step.moment, step.most - kept});
-  if (config.run.device != sharding::DeviceWish::cpu) classes.push_back({"workspaces of libraries", kWorkspaces});
+  if (device_of_trace(config) == c10::kCUDA) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
 }
 
 int64_t margin_of(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
                   const StepTrace& step) {
   const int64_t of_graphs = sees_new_graphs(config.data) ? (step.most + step.batches) / 10 : 0;
-  if (config.run.device != sharding::DeviceWish::cpu) {
+  if (device_of_trace(config) == c10::kCUDA) {
     return of_graphs + sum_of(peak_memory(config, groups, step)) / 100 + kMostOfCublasLt;
   }
   const bool in_16_bits = std::ranges::any_of(groups, [&](const modules::ParameterGroup& group) {

@@ -31,8 +31,6 @@ using modules::StepContext;
 using modules::Stream;
 using sharding::SilentCommunicator;
 
-bool on_gpu(const TrainerConfig& config) { return config.run.device != sharding::DeviceWish::cpu; }
-
 // While it lives, ops choose deterministic algorithms if the run does.
 class Determinism {
  public:
@@ -122,11 +120,16 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
 
 }  // namespace
 
+c10::DeviceType device_of_trace(const TrainerConfig& config) {
+  return config.run.device == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
+}
+
 StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   TrainerConfig config = given;
-  if (!config.kernels.default_level) config.kernels.default_level = on_gpu(config) ? Level::cuda : Level::aten;
+  const bool on_gpu = device_of_trace(config) == c10::kCUDA;
+  if (!config.kernels.default_level) config.kernels.default_level = on_gpu ? Level::cuda : Level::aten;
   const Determinism determinism(config.run.deterministic);
-  Tracing tracing(on_gpu(config) ? c10::kCUDA : c10::kCPU);
+  Tracing tracing(device_of_trace(config));
   StepTrace trace;
   LayerMeter meter(tracing, trace);
   const auto options = at::TensorOptions(at::kMeta);
@@ -149,7 +152,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const MicroBatch batch = task.example_batch(config.micro_batch).with_each([](const Tensor& tensor) {
     return tensor.is_meta() ? tensor : tensor.to(at::kMeta);
   });
-  const int64_t copies = on_gpu(config) ? 3 : 1;  // as the feed has them
+  const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
   const int64_t standing = tracing.now();

@@ -64,7 +64,7 @@ LoadedConfig loaded_for(std::vector<std::string> overrides) {
       "optimizer: {type: adamw, learning_rate: 1e-2}\n"
       "schedule: {type: constant}\n";
   overrides.push_back("run.ranks=" + std::to_string(bootstrap().ranks()));
-  // Of the whole graph there is one.
+  // A step on the whole graph has one sample.
   const bool whole = std::find(overrides.begin(), overrides.end(), "micro_batch=1") != overrides.end() &&
                      overrides.front().find("graph_network") != std::string::npos;
   overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 4096 : 64) * bootstrap().ranks()));
