@@ -30,7 +30,8 @@ class Transformer {
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied
 
  private:
-  // The order in which parameters are declared. Each block is a group of its own, and so is an untied head.
+  // The members stand in the order in which the constructor declares their parameters. For sharding, each block is a
+  // parameter group, and so is an untied head.
   Tensor token_embedding_, position_embedding_;  // position undefined: rotary positions
   kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;

@@ -52,7 +52,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
       feed_([this](int64_t step) { return read_batches(step); }, device_, sees_new_graphs(config.data)),
       results_(device_),
-      loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
+      mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
       one_(scalar(1)) {
@@ -149,7 +149,7 @@ void Step::run() {
     sharding::set_position(number_, kPhaseNames[static_cast<size_t>(phase)]);
     return PhaseTimer::Scope(timer_, phase);
   };
-  const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, loss_scale_,
+  const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,
                                                  inputs_.dropout_key, enter, /*after_backward=*/[] {});
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);

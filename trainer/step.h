@@ -86,7 +86,7 @@ class Step {
   StepInputs inputs_;
   StepResults results_;
   std::optional<StepGraph> graph_;  // set if steps are captured
-  Tensor loss_scale_;               // fp32, 0-dim: 1 / items of a step
+  Tensor mean_factor_;              // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                  // fp32, 0-dim: number of applied updates
   Tensor halted_;                   // fp32, 0-dim: 1 after a skipped update for which the run must stop
   const Tensor one_;                // fp32, 0-dim

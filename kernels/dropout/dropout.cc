@@ -19,21 +19,21 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kMask = 0xffffffff;
+constexpr int64_t kLow32Bits = 0xffffffff;
 constexpr int64_t kGolden = 0x9e3779b9;
 
 // Works in place on int64 tensors that hold 32-bit numbers. The second constant is negative (0x846ca68b - 2^32), so
 // that the product stays above -2^63; it is the same modulo 2^32.
 Tensor mix(Tensor hash) {
-  hash.bitwise_xor_(at::bitwise_right_shift(hash, 16)).mul_(0x7feb352d).bitwise_and_(kMask);
-  hash.bitwise_xor_(at::bitwise_right_shift(hash, 15)).mul_(0x846ca68b - (kMask + 1)).bitwise_and_(kMask);
+  hash.bitwise_xor_(at::bitwise_right_shift(hash, 16)).mul_(0x7feb352d).bitwise_and_(kLow32Bits);
+  hash.bitwise_xor_(at::bitwise_right_shift(hash, 15)).mul_(0x846ca68b - (kLow32Bits + 1)).bitwise_and_(kLow32Bits);
   return hash.bitwise_xor_(at::bitwise_right_shift(hash, 16));
 }
 
-Tensor low(const Tensor& number) { return number.bitwise_and(kMask); }
-Tensor high(const Tensor& number) { return at::bitwise_right_shift(number, 32).bitwise_and_(kMask); }
+Tensor low(const Tensor& number) { return number.bitwise_and(kLow32Bits); }
+Tensor high(const Tensor& number) { return at::bitwise_right_shift(number, 32).bitwise_and_(kLow32Bits); }
 
-Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   const int64_t columns = x.size(-1);
   if (x.numel() == 0) return x.clone();
   if (on_cpu(x)) return dropout_by_loops(x, mask);
@@ -41,21 +41,21 @@ Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::Mask& mask) {
   const Tensor row = at::arange(mask.first_row, mask.first_row + x.numel() / columns, integers);
   Tensor hash = mix(low(mask.key).bitwise_xor_(kGolden));
   hash = mix(high(mask.key).bitwise_xor_(hash));
-  hash = mix(hash.bitwise_xor_(mask.site & kMask));
+  hash = mix(hash.bitwise_xor_(mask.site & kLow32Bits));
   const Tensor row_hash_R = mix(high(row).bitwise_xor_(mix(low(row).bitwise_xor_(hash))));
-  const Tensor column_hash_C = mix(at::arange(kGolden, kGolden + columns, integers).bitwise_and_(kMask));
+  const Tensor column_hash_C = mix(at::arange(kGolden, kGolden + columns, integers).bitwise_and_(kLow32Bits));
   const Tensor hash_RC = mix(at::bitwise_xor(row_hash_R.unsqueeze(1), column_hash_C));
   const Tensor dropped = hash_RC.lt(static_cast<int64_t>(mask.probability * 4294967296.0)).view(x.sizes());
   return at::mul(x, 1.0 / (1.0 - mask.probability)).masked_fill_(dropped, 0);
 }
 
-Tensor dropout_forward_torchscript(const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_torchscript(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   static const Formula formula(kFormula, "dropout");
   return formula(x, mask.probability, mask.key, mask.site, mask.first_row);
 }
 
 // Returns `inputs` followed by the numbers of the mask.
-std::vector<Tensor> with_mask(std::vector<Tensor> inputs, const DropoutOp::Mask& mask) {
+std::vector<Tensor> with_mask(std::vector<Tensor> inputs, const DropoutOp::MaskSeed& mask) {
   const auto threshold = static_cast<int64_t>(mask.probability * 4294967296.0);
   for (const Tensor& number : {host_number(threshold), host_number(1.0 / (1.0 - mask.probability)), mask.key,
                                host_number(mask.site), host_number(mask.first_row)}) {
@@ -64,7 +64,7 @@ std::vector<Tensor> with_mask(std::vector<Tensor> inputs, const DropoutOp::Mask&
   return inputs;
 }
 
-Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   static const AotFunction function(DropoutOp::kName, kFormula, "dropout_rows");
   if (x.numel() == 0) return x.clone();
   return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(x)}, mask))[0].view(x.sizes());
@@ -88,7 +88,7 @@ DropoutShape shape_of(const Tensor& x) { return {.rows = row_count(x), .width = 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-void save(AutogradContext* context, const DropoutOp::Mask& mask, Level level) {
+void save(AutogradContext* context, const DropoutOp::MaskSeed& mask, Level level) {
   context->save_for_backward({mask.key});
   context->saved_data["probability"] = mask.probability;
   context->saved_data["site"] = mask.site;
@@ -98,13 +98,13 @@ void save(AutogradContext* context, const DropoutOp::Mask& mask, Level level) {
 
 Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
 
-DropoutOp::Mask saved_mask(AutogradContext* context) {
+DropoutOp::MaskSeed saved_mask(AutogradContext* context) {
   return {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],
           context->saved_data["site"].toInt(), context->saved_data["first_row"].toInt()};
 }
 
 struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::Mask& mask, Level level) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::MaskSeed& mask, Level level) {
     const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
     save(context, mask, level);
     return DropoutOp::kKernels.slot(level).forward(x, mask);
@@ -130,7 +130,7 @@ void check(const Tensor& x, double probability, const Tensor& key, Level level) 
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
   const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());
   check(x, probability, key, level);
-  const DropoutOp::Mask mask = {probability, key.view({1}), site, first_row};
+  const DropoutOp::MaskSeed mask = {probability, key.view({1}), site, first_row};
   if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
   const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
   return kernel.forward(x, mask);

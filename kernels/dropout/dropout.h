@@ -26,13 +26,13 @@ Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t s
 
 struct DropoutOp {
   static constexpr std::string_view kName = "dropout";
-  struct Mask {
+  struct MaskSeed {
     double probability;
     Tensor key;
     int64_t site, first_row;
   };
-  using Forward = Tensor(const Tensor& x, const Mask& mask);
-  using Backward = Tensor(const Tensor& grad_y, const Mask& mask);
+  using Forward = Tensor(const Tensor& x, const MaskSeed& mask);
+  using Backward = Tensor(const Tensor& grad_y, const MaskSeed& mask);
   static const KernelTable<DropoutOp> kKernels;
 };
 

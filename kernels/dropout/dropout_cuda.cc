@@ -11,7 +11,7 @@
 
 namespace strata::kernels {
 
-Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_cuda(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   const Tensor input = x.contiguous(), y = at::empty(x.sizes(), x.options());
   const int64_t columns = x.size(-1), rows = x.numel() / std::max<int64_t>(columns, 1);
   const DropoutArguments arguments = {.type = cuda_type(DropoutOp::kName, "x", x),

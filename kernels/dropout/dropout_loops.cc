@@ -45,7 +45,7 @@ void for_rows(int64_t rows, int64_t columns, const Body& body) {
 
 }  // namespace
 
-Tensor dropout_by_loops(const Tensor& given, const DropoutOp::Mask& mask) {
+Tensor dropout_by_loops(const Tensor& given, const DropoutOp::MaskSeed& mask) {
   const Tensor x = given.contiguous(), y = at::empty_like(x);
   if (x.is_meta()) return y;
   const int64_t columns = x.size(-1), rows = x.numel() / columns;

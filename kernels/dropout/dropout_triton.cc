@@ -7,7 +7,7 @@
 
 namespace strata::kernels {
 
-Tensor dropout_forward_triton(const Tensor& x, const DropoutOp::Mask& mask) {
+Tensor dropout_forward_triton(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   const Tensor y = at::empty(x.sizes(), x.options());
   if (x.numel() == 0) return y;
   const int64_t width = x.size(-1);

@@ -32,7 +32,7 @@ class TritonKernel:
     arguments: dict  # the arguments that are no constants, in order; "*T" is a pointer to elements of type T
     choices: list  # the constants of each specialization, and `warps`, `stages`, `aligned`, `only` (values of T)
     grid: tuple
-    types: tuple | list = ({"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"})  # the types of the letters, one dict per compiled variant
+    types: tuple | list = ({"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"})  # the types of the letters; every choice is compiled for every dict
     fits: str = "true"
     sizes: tuple = ()  # numbers that only `fits` and `grid` use
     aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)

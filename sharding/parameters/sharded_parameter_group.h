@@ -109,8 +109,8 @@ class ShardedParameterGroup {
   int64_t weight_slot_ = -1, gradient_slot_ = -1;
   PendingCollective unsharding_, reducing_, reducing_over_replicas_;
   BeforeReduce before_reduce_;
-  Tensor reduced_, replica_sum_;     // output of a collective that is in progress
-  std::vector<bool> written_;        // since open_gradients()
+  Tensor reduced_, replica_sum_;     // where the reduce-scatter and the all-reduce in progress write
+  std::vector<bool> written_;        // for each parameter: its gradient was written since open_gradients()
   bool gradient_holds_sum_ = false;  // holds the sum of earlier micro-batches of this step
   bool reduces_last_micro_batch_ = false;
 };

@@ -16,11 +16,14 @@ struct MemoryClass {
   int64_t bytes;
 };
 
-// With n elements in a group (padded) and S ranks that share one copy of the parameters: master 4 n / S, moments 8 n /
-// S, gradients 4 n / S, a moving average, if there is one, 4 n / S and, unless the group computes in float32, a compute
-// copy 2 n / S. If S > 1, besides: for the blocks of each type, prefetch + 1 slots for weights (or one for every block,
-// without reshard_after_forward) and two for gradients (or a buffer for every block, with accumulate: full), and the
-// groups outside of blocks in full, weights and gradients.
+// A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
+//   master parameters 4 n / S, moments 8 n / S, gradients 4 n / S;
+//   a moving average, if there is one, 4 n / S;
+//   a compute copy 2 n / S, unless the group computes in float32.
+// If S > 1, slots hold complete parameters and gradients. For the blocks of each type there are
+//   prefetch + 1 slots for weights, or one for every block without reshard_after_forward;
+//   two slots for gradients, or one buffer for every block with accumulate: full.
+// The groups outside of blocks have complete weights and gradients of their own.
 std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table);
 

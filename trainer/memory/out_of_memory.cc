@@ -20,10 +20,10 @@ std::string row(const std::string& name, int64_t bytes) {
 
 struct Remedy {
   std::string text;
-  std::optional<TrainerConfig> changed;  // nothing where it is not one value that changes
+  std::optional<TrainerConfig> changed;  // the run with the remedy; empty if more than one value would change
 };
 
-// Whatever the batch is, a divisor of the micro-batch divides it too.
+// A micro-batch divided by this factor still divides the batch.
 int64_t smallest_factor(int64_t number) {
   int64_t factor = 2;
   while (number % factor != 0) ++factor;

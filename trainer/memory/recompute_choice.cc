@@ -51,9 +51,9 @@ RecomputeChoice cheapest_that_fits(int64_t layers, int64_t budget, const Predict
   if (fits(selective)) return fewest(layers, selective, Recompute::selective, Recompute::none);
 
   RecomputeChoice least = none.step.needed() < selective.step.needed() ? none : selective;
-  // A step that takes too much in the backward of a layer with `full`, which recomputes the whole layer, does so
-  // whenever the next layer has `full` too. So fewer layers are tried. A step that takes too much elsewhere takes more
-  // with fewer.
+  // The backward of a layer with `full` recomputes the whole layer, which may be the peak of the step. If the peak is
+  // in layer k, every count above k + 1 has the same peak, so the search goes on at k + 1 or below. If the peak is
+  // elsewhere, a smaller count only takes more, so the search ends.
   for (int64_t count = layers; count > 0;) {
     const RecomputeChoice full = choice(count, Recompute::full, Recompute::selective);
     if (fits(full)) return fewest(count, full, Recompute::full, Recompute::selective);

@@ -29,7 +29,7 @@ struct Slots {
   int64_t count = 0, elements = 0;
 };
 
-// Nothing where every rank holds all parameters; no gradients where each group keeps a buffer of its own.
+// Empty if every rank holds all parameters. `gradients` is empty if each group keeps a gradient buffer of its own.
 struct SlotPlan {
   std::vector<Slots> weights, gradients;
 };

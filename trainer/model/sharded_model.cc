@@ -100,7 +100,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
     if (options_.around) layer = options_.around(index, std::move(layer));
     layer = fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
-    return index + 1 == layers ? before_the_head(std::move(layer)) : layer;
+    return index + 1 == layers ? wrap_last_layer_for_head(std::move(layer)) : layer;
   });
 }
 
@@ -158,7 +158,7 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
   }
 }
 
-modules::Layer ShardedModel::before_the_head(modules::Layer layer) {
+modules::Layer ShardedModel::wrap_last_layer_for_head(modules::Layer layer) {
   return [this, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
     if (head_ != nullptr) head_->wait_for_unshard();
     const Stream output = layer(stream, context);

@@ -60,9 +60,9 @@ class ShardedModel {
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
   sharding::SlotPool* add_gradient_pool(int64_t slots, int64_t elements, at::ScalarType type);
   void add_group(const BufferRules& rules, const modules::ParameterGroup& parameters);
-  // Wraps the last layer, because an untied head comes after it. The head was gathered during the layers, and its
-  // gradient is complete when the backward returns to the last layer.
-  modules::Layer before_the_head(modules::Layer layer);
+  // An untied head is computed after the last layer, in the loss. So the forward of the wrapped layer waits until the
+  // head is gathered, and its backward begins with the reduction of the head's gradient, which is complete then.
+  modules::Layer wrap_last_layer_for_head(modules::Layer layer);
   void start_reduce_of_the_head();
   Tensor parameter(const std::string& name) const;
 

@@ -28,17 +28,17 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
                                      const StepTrace& step) {
   std::vector<MemoryClass> classes = memory_per_rank(config, groups);
   if (step.task > 0) classes.push_back({"data and tables of the task", step.task});
-  const int64_t kept = std::min(step.kept, step.most);
+  const int64_t kept = std::min(step.kept, step.peak);
   classes.push_back({"batches", step.batches});
   classes.push_back({"activations that layers keep", kept});
-  classes.push_back({"more in " + step.moment, step.most - kept});
+  classes.push_back({"more in " + step.moment, step.peak - kept});
   if (device_of_trace(config) == c10::kCUDA) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
 }
 
 int64_t margin_of(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
                   const StepTrace& step) {
-  const int64_t of_graphs = sees_new_graphs(config.data) ? (step.most + step.batches) / 10 : 0;
+  const int64_t of_graphs = sees_new_graphs(config.data) ? (step.peak + step.batches) / 10 : 0;
   if (device_of_trace(config) == c10::kCUDA) {
     return of_graphs + sum_of(peak_memory(config, groups, step)) / 100 + kMostOfCublasLt;
   }

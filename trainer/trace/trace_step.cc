@@ -51,13 +51,13 @@ sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::Shardi
           .all = &all};
 }
 
-// Names the parts of the step for the trace, and reads how much each layer keeps.
+// Tells the Tracing which part of the step runs, and reads how many bytes the forward of each layer leaves.
 class LayerMeter {
  public:
   LayerMeter(Tracing& tracing, StepTrace& trace) : tracing_(tracing), trace_(trace) {}
 
   modules::Layer around(int64_t index, modules::Layer layer) {
-    trace_.layers.push_back(0);
+    trace_.kept_by_layer.push_back(0);
     return [this, index, name = "layer " + std::to_string(index), layer = std::move(layer)](
                const Stream& stream, const StepContext& context) {
       const auto entering = [this](std::string place) { return [this, place] { tracing_.enter(place); }; };
@@ -66,7 +66,7 @@ class LayerMeter {
       const int64_t before = tracing_.now();
       tracing_.enter("the forward of " + name);
       const Stream output = layer({inputs[0], inputs[1]}, context);
-      trace_.layers.at(static_cast<size_t>(index)) = tracing_.now() - before;
+      trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
       trace_.kept = tracing_.now();
       tracing_.enter("the loss");
       const std::vector<Tensor> outputs =
@@ -137,14 +137,15 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   SilentCommunicator world(rank, static_cast<int>(config.run.ranks), at::kMeta);
   const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding);
   Shapes shapes(trace.shapes);
-  std::optional<kernels::ObservedCalls> gathers_once;  // sums of features that are the same in every step
-  if (shares_samples(config.model, config.data)) gathers_once.emplace(shapes);
+  // A task on a whole graph sums features once, while its model is built. These calls are not part of a step.
+  std::optional<kernels::ObservedCalls> observes_construction;
+  if (shares_samples(config.model, config.data)) observes_construction.emplace(shapes);
   ShardedModel model(
       config, task, mesh,
       {.device = at::kMeta,
        .around = [&](int64_t index, modules::Layer layer) { return meter.around(index, std::move(layer)); },
        .initialized = false});
-  gathers_once.reset();
+  observes_construction.reset();
   trace.task = model.bytes_of_task();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
@@ -155,7 +156,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
-  const int64_t standing = tracing.now();
+  const int64_t before_step = tracing.now();
   // The second micro-batch adds to the gradients of the first. Later ones take no more.
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
   // Forward and backward of the first micro-batch are observed; later ones are the same. The backward of a graph on
@@ -173,10 +174,10 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
                          [&] { tracing.enter("the sum over replicas"); });
   }
   add_updates(model, shapes);
-  trace.kept -= standing;
-  trace.most = tracing.most() - standing;
+  trace.kept -= before_step;
+  trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
-  for (int64_t layer = 0; layer < static_cast<int64_t>(trace.layers.size()); ++layer) {
+  for (int64_t layer = 0; layer < static_cast<int64_t>(trace.kept_by_layer.size()); ++layer) {
     if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
   }
   return trace;

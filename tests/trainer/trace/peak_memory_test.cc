@@ -30,7 +30,7 @@ TrainerConfig config_with(const std::vector<std::string>& overrides) {
 int64_t margin_with(const std::vector<std::string>& overrides) {
   const TrainerConfig config = config_with(overrides);
   StepTrace step;
-  step.most = kMost;
+  step.peak = kMost;
   step.batches = kBatches;
   return margin_of(config, declared_groups(config.model), step);
 }
@@ -51,7 +51,7 @@ void expect_equal_traces(const TrainerConfig& config) {
   EXPECT_EQ(second.task, first.task);
   EXPECT_EQ(second.batches, first.batches);
   EXPECT_EQ(second.kept, first.kept);
-  EXPECT_EQ(second.most, first.most);
+  EXPECT_EQ(second.peak, first.peak);
 }
 
 TEST(StepTrace, IsTheSameForATaskThatWasTracedBefore) {
