@@ -93,6 +93,8 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
 int exit_code_of(const std::function<ExitCode()>& run) {
   try {
     return static_cast<int>(run());
+  } catch (const ReportedFailure& failure) {
+    return failure.exit_code();
   } catch (const Error& error) {
     return fail(error.code(), error.what());
   } catch (const c10::OutOfMemoryError& error) {

@@ -12,6 +12,7 @@
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/resume.h"
+#include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 #include "trainer/weights_hash.h"
@@ -34,6 +35,17 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {}
 
 ExitCode Trainer::train() {
+  try {
+    return train_and_evaluate();
+  } catch (...) {
+    // It is reported here, because the destructor of the checkpoint writer waits for a file that is being written. That
+    // may take longer than run.timeout, and then another rank would report first that this one did not arrive.
+    bootstrap_.pause_watchdog();
+    throw ReportedFailure(exit_code_of([]() -> ExitCode { throw; }));
+  }
+}
+
+ExitCode Trainer::train_and_evaluate() {
   start();
   const Task& task = step_.task();
   while (step_.number() < last_step_ && !stop_) {
@@ -120,7 +132,9 @@ void Trainer::look_at(const StepResult& result) {
     }
     metrics_->step(record);
   }
-  if (skipped && config_.run.on_nonfinite == OnNonfinite::stop) step_.explain_skipped_update(result.step);
+  if (!skipped || config_.run.on_nonfinite != OnNonfinite::stop) return;
+  finish_save(/*wait=*/true);  // the weights that are being saved are those of an earlier step
+  step_.explain_skipped_update(result.step);
 }
 
 void Trainer::evaluate_samples(int64_t samples) {
@@ -146,8 +160,13 @@ bool Trainer::last_step_is_evaluated() const {
 }
 
 void Trainer::report_bad_samples() {
-  bad_samples_.report_new(
-      [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
+  try {
+    bad_samples_.report_new(
+        [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::data) finish_save(/*wait=*/true);  // all ranks throw it together
+    throw;
+  }
 }
 
 void Trainer::save() {

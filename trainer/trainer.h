@@ -22,10 +22,11 @@ class Trainer {
   // `resolved` is the configuration as the run's folder stores it.
   Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap);
 
-  // Trains to the last step, or until it is asked to stop. The exit code reports which.
+  // Trains to the last step, or until it is asked to stop. The exit code reports which. Throws ReportedFailure.
   ExitCode train();
 
  private:
+  ExitCode train_and_evaluate();
   void start();
   void read_results(bool all);
   void look_at(const StepResult& result);
