@@ -47,7 +47,7 @@ ExitCode Trainer::train() {
 
 ExitCode Trainer::train_and_evaluate() {
   start();
-  const Task& task = step_.task();
+  if (!is_evaluated()) evaluate_if_due();  // the run that was asked to stop has left this evaluation to this one
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
     const int64_t step = step_.number();
@@ -55,24 +55,22 @@ ExitCode Trainer::train_and_evaluate() {
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);
     read_results(/*all=*/pauses);
     if (stop_) read_results(/*all=*/true);
+    evaluate_if_due();
     const bool last = step == last_step_ || stop_;
-    if (!last && due(step, config_.evaluation.every)) {
-      const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
-      evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
-    }
     if (last || pauses || due(step, config_.log.every)) report_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step, config_.checkpoint.every)) save();
     bootstrap_.end_step();
   }
   finish_save(/*wait=*/true);
-  // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off. The
-  // resumed run then repeats it.
-  if (step_.number() == last_step_ && !last_step_is_evaluated()) evaluate_samples(task.evaluation_samples());
+  // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
+  // left because of a stop request. The resumed run then repeats it.
+  bool done = step_.number() >= last_step_;
+  if (step_.number() == last_step_ && !is_evaluated()) done = evaluate_samples(step_.task().evaluation_samples());
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
   if (metrics_) metrics_->note(metrics_->phase_table());
-  return stop_ && step_.number() < last_step_ ? ExitCode::preempted : ExitCode::done;
+  return done ? ExitCode::done : ExitCode::preempted;
 }
 
 void Trainer::start() {
@@ -137,25 +135,39 @@ void Trainer::look_at(const StepResult& result) {
   step_.explain_skipped_update(result.step);
 }
 
-void Trainer::evaluate_samples(int64_t samples) {
+void Trainer::evaluate_if_due() {
+  const int64_t step = step_.number();
+  if (stop_ || step == 0 || step >= last_step_ || !due(step, config_.evaluation.every)) return;
+  const Task& task = step_.task();
+  const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
+  stop_ = !evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
+}
+
+bool Trainer::evaluate_samples(int64_t samples) {
   const Task& task = step_.task();
   sharding::set_position(step_.number(), "evaluation");
   const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
   bootstrap_.heartbeat();
   step_.optimizer().exchange_averages();
-  const auto [means, items] =
+  const std::optional<Evaluation> result =
       evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
   report_bad_samples();  // throws if there are too many; the evaluation then does not count
-  if (!metrics_) return;
-  EvaluationRecord record{step_.number(), {{"validation_loss", means.at(0)}}};
-  for (const auto& [name, value] : task.metrics(means)) record.values.emplace_back(name, value);
-  record.values.emplace_back("validation_" + task.item_name(), static_cast<double>(items));
+  if (!metrics_) return result.has_value();
+  if (!result) {
+    metrics_->note("asked to stop: the evaluation after step " + std::to_string(step_.number()) +
+                   " is left to the run that resumes this one");
+    return false;
+  }
+  EvaluationRecord record{step_.number(), {{"validation_loss", result->means.at(0)}}};
+  for (const auto& [name, value] : task.metrics(result->means)) record.values.emplace_back(name, value);
+  record.values.emplace_back("validation_" + task.item_name(), static_cast<double>(result->items));
   metrics_->evaluation(record);
+  return true;
 }
 
-bool Trainer::last_step_is_evaluated() const {
-  const bool known = metrics_ && metrics_->has_evaluation(last_step_);
+bool Trainer::is_evaluated() const {
+  const bool known = metrics_ && metrics_->has_evaluation(step_.number());
   return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
 }
 

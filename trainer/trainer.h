@@ -30,8 +30,10 @@ class Trainer {
   void start();
   void read_results(bool all);
   void look_at(const StepResult& result);
-  void evaluate_samples(int64_t samples);
-  bool last_step_is_evaluated() const;
+  // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
+  void evaluate_if_due();
+  bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
+  bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();
   void save();
   void finish_save(bool wait);
