@@ -61,6 +61,12 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   place.line = 0;
 }
 
+// A host with an older build or another wheel computes other numbers, or waits in other collectives.
+void require_equal_builds(const sharding::Bootstrap& bootstrap, sharding::Gather gather) {
+  bootstrap.require_equal("builds", "LibTorch " + kernels::torch_version() + "\nkernels " + kernels::kernel_version() +
+                                        "\n" + bootstrap.transport(gather));
+}
+
 int fail(ExitCode code, const std::string& message) {
   sharding::print_failure(sharding::failure_here(code, message));
   return static_cast<int>(code);
@@ -79,6 +85,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
+  require_equal_builds(bootstrap, loaded.config.sharding.gather);
   if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
     apply_kernel_plan(loaded,

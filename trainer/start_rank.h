@@ -11,8 +11,8 @@
 
 namespace strata::trainer {
 
-// Throws (configuration) if the ranks differ in number or configuration, if the requested device is missing, or if an
-// op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
+// Throws (configuration) if the ranks differ in number, configuration or build, if the requested device is missing, or
+// if an op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 

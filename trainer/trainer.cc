@@ -76,6 +76,7 @@ ExitCode Trainer::train_and_evaluate() {
 void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   data_fingerprint_ = step_.task().data_fingerprint();
+  bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const auto resumed = resume(config_, folder, step_.model(), step_.optimizer(), ranks_, data_fingerprint_);
   if (resumed) {
     step_.resume_after(resumed->state.step, resumed->state.updates);
