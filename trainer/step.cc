@@ -153,7 +153,7 @@ void Step::run() {
                                                  inputs_.dropout_key, enter, /*after_backward=*/[] {});
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);
-  update(local_loss);
+  update(fault_.change(local_loss));
 }
 
 void Step::update(const Tensor& local_loss) {
@@ -169,7 +169,8 @@ void Step::update(const Tensor& local_loss) {
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   const Tensor norm = at::sqrt(sums.select(0, 1));
-  Tensor skipped = 1 - at::isfinite(norm).to(at::kFloat);
+  // The loss may not be finite although every gradient is.
+  Tensor skipped = 1 - at::isfinite(norm + sums.select(0, 0)).to(at::kFloat);
   if (config_.run.on_nonfinite == OnNonfinite::stop) {
     // No later update is applied, because on GPUs the host learns of it one step later.
     skipped = at::maximum(skipped, halted_);
@@ -190,6 +191,7 @@ void Step::explain_skipped_update(int64_t number) {
   number_ = number;
   const int rank = bootstrap_.rank();
   std::vector<std::string> found(1);
+  float loss = 0;
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (found[0].empty()) found[0] = first_nonfinite(group, rank);
@@ -197,13 +199,14 @@ void Step::explain_skipped_update(int64_t number) {
   try {
     fill_inputs();
     run();
+    loss = results_.values().select(0, 0).item<float>();
     found = bootstrap_.gather(found[0]);
   } catch (const c10::OutOfMemoryError&) {
     // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
   }
-  throw nonfinite_error(number_, found);
+  throw nonfinite_error(number_, loss, found);
 }
 
 Tensor Step::scalar(double value) const {

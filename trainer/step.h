@@ -47,7 +47,7 @@ class Step {
   int64_t number() const { return number_; }
   // See StepResults::next.
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
-  // Runs the step `number` again, whose update was skipped, to name the gradient that is not finite.
+  // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }

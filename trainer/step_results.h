@@ -19,7 +19,7 @@ struct StepResult {
   float loss = 0;           // mean over the items of all ranks
   float gradient_norm = 0;  // global, before clipping
   float stop = 0;           // above 0: a rank was asked to stop
-  float skipped = 0;        // 1: a gradient was not finite and the update was skipped
+  float skipped = 0;        // 1: the loss or a gradient was not finite, and the update was skipped
 };
 
 class StepResults {

@@ -20,6 +20,9 @@
 namespace strata::trainer {
 namespace {
 
+// So many skipped updates in a row end the run, because nothing is learnt any more.
+constexpr int64_t kMostSkips = 100;
+
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace
@@ -131,9 +134,16 @@ void Trainer::look_at(const StepResult& result) {
     }
     metrics_->step(record);
   }
-  if (!skipped || config_.run.on_nonfinite != OnNonfinite::stop) return;
+  skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
+  const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
+  if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;
   finish_save(/*wait=*/true);  // the weights that are being saved are those of an earlier step
-  step_.explain_skipped_update(result.step);
+  if (stops) step_.explain_skipped_update(result.step);
+  throw Error(
+      ExitCode::numerics,
+      "step " + std::to_string(result.step) + ": the last " + std::to_string(kMostSkips) +
+          " updates were all skipped, because the loss or a gradient was not finite; run.on_nonfinite=stop names "
+          "what is not finite; lower optimizer.learning_rate, or go on from an older checkpoint");
 }
 
 void Trainer::evaluate_if_due() {

@@ -49,6 +49,7 @@ class Trainer {
   std::optional<Metrics> metrics_;               // on rank 0, set by start()
   const int64_t last_step_;
   bool stop_ = false;
+  int64_t skips_in_a_row_ = 0;  // steps without an update
 };
 
 }  // namespace strata::trainer
