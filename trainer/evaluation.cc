@@ -43,7 +43,7 @@ std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, shardi
   if (stopped) return std::nullopt;
   world.all_reduce(sums, "evaluation").wait();
   sums = sums.cpu();
-  Evaluation result{{}, task.evaluation_items(samples)};
+  Evaluation result{{}, task.evaluation_items(samples, sums)};
   for (int64_t i = 0; i < sums.size(0); ++i) {
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }

@@ -3,6 +3,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -29,6 +30,15 @@
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
+namespace {
+
+// Returns null if the data were checked as a whole, because all samples can be used then.
+const FindsBadSamples* finder_of_bad_samples(const Task& task) {
+  const auto* finder = dynamic_cast<const FindsBadSamples*>(&task);
+  return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
+}
+
+}  // namespace
 
 using sharding::ShardedParameterGroup;
 
@@ -39,6 +49,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
+      finds_bad_samples_(finder_of_bad_samples(*task_)),
       fault_(config.fault, bootstrap.rank(), *mesh_.shard),
       profiler_(make_profiler(std::move(note))),
       model_(config, *task_, mesh_,
@@ -55,7 +66,8 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       loss_scale_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
-      one_(scalar(1)) {
+      one_(scalar(1)),
+      zero_(scalar(0)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
   const std::string no_graph =
       why_no_graph(config.cuda_graph, config.fault, config.kernels, sees_new_graphs(config.data), device_.is_cuda());
@@ -165,12 +177,22 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   // Replicas hold the same gradients, so each counts for its share.
-  const Tensor sums = at::stack({local_loss, squares / mesh_.replicate->size(), inputs_.stop});
+  std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), inputs_.stop};
+  if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
+  const Tensor sums = at::stack(local);
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  const Tensor norm = at::sqrt(sums.select(0, 1));
+  Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
+  if (finds_bad_samples_ != nullptr) {
+    // loss_scale_ made these the means over all samples. They become the means over those that can be used.
+    const auto batch = static_cast<double>(config_.batch);
+    unusable = batch - sums.select(0, 3);
+    share = batch / at::clamp_min(sums.select(0, 3), 1);
+    loss = loss * share;
+    norm = norm * share;
+  }
   // The loss may not be finite although every gradient is.
-  Tensor skipped = 1 - at::isfinite(norm + sums.select(0, 0)).to(at::kFloat);
+  Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
   if (config_.run.on_nonfinite == OnNonfinite::stop) {
     // No later update is applied, because on GPUs the host learns of it one step later.
     skipped = at::maximum(skipped, halted_);
@@ -179,9 +201,19 @@ void Step::update(const Tensor& local_loss) {
   updates_ += 1 - skipped;
   // The scale is that of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
-  const Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  if (finds_bad_samples_ != nullptr) scale = scale * share;
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  results_.values().copy_(at::stack({sums.select(0, 0), norm, sums.select(0, 2), skipped}));
+  results_.values().copy_(at::stack({loss, norm, sums.select(0, 2), unusable, skipped}));
+}
+
+Tensor Step::usable_samples() const {
+  Tensor sum;
+  for (const MicroBatch& batch : inputs_.micro_batches) {
+    const Tensor part = finds_bad_samples_->usable_samples(batch);
+    sum = sum.defined() ? sum + part : part;
+  }
+  return sum;
 }
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
