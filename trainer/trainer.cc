@@ -134,6 +134,7 @@ void Trainer::look_at(const StepResult& result) {
     }
     metrics_->step(record);
   }
+  if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
   const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
   if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;

@@ -118,11 +118,11 @@ class ImageFilesTrainingTest(TrainingRuns):
                 self.assertIn(line, self.output + self.errors)
         self.expect_same_losses(runs[-1], runs[0])
         run = kind + "-stopped"
-        self.train(run, *overrides, "data.bad_share=0.01", "log.every=1", ranks=runs.index(runs[-1]) + 1, expect=3)
+        self.train(run, *overrides, "data.bad_share=0.01", "log.every=1000", ranks=runs.index(runs[-1]) + 1, expect=3)
         self.assertIn("1 sample cannot be used, more than data.bad_share 0.01 of 71 images; each is named in metrics.jsonl", self.errors)
         self.assertEqual(len(self.bad(run)), 1)
         self.assertIn(broken[0], self.bad(run)[0])
-        self.assertLess(len(self.losses(run)), 20)
+        self.assertLessEqual(len(self.losses(run)), 4)  # steps of 16 images, of which there are 50
 
     def test_losses_and_gradients_are_means_over_the_images_that_can_be_used(self):
         # Each step takes all images, and each of them has one color, so that crops do not change them.
