@@ -26,6 +26,7 @@
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/nonfinite_gradient.h"
+#include "trainer/refused_memory.h"
 #include "trainer/strict_step.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -146,12 +147,13 @@ void Step::run_or_replay() {
       graph_->replay();
     }
     strict.check_allocations();
-  } catch (const c10::OutOfMemoryError& error) {
-    const std::string request = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    const std::optional<std::string> request = refused_by_gpu(error);
+    if (!request) throw;
     std::vector<MemoryClass> classes = memory_per_rank(config_, declared_model(config_).groups);
     classes.push_back({"data and tables of the task", model_.bytes_of_task()});
     throw Error(ExitCode::out_of_memory, out_of_memory_report(config_, classes, device_memory(device_),
-                                                              request.substr(0, request.find(". GPU "))));
+                                                              request->substr(0, request->find(". GPU "))));
   }
   results_.push(number_);
 }
