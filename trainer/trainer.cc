@@ -2,6 +2,7 @@
 #include "trainer/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <numeric>
 
@@ -199,11 +200,17 @@ void Trainer::save() {
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
   bootstrap_.heartbeat();
+  const auto begin = std::chrono::steady_clock::now();
   const RunState state{step, step_.updates(), resolved_, data_fingerprint_,
                        weights_sha256(step_.model(), *step_.mesh().shard)};
   if (metrics_) metrics_->weights(step, state.weights_sha256);
   const bool replica = step_.mesh().replicate->rank() > 0;
   checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), to_text(state));
+  const std::chrono::duration<double, std::milli> stalled = std::chrono::steady_clock::now() - begin;
+  char text[96];
+  std::snprintf(text, sizeof(text), "checkpoint of step %lld: the step waited %.0f ms for hash and copy",
+                static_cast<long long>(step), stalled.count());
+  if (metrics_) metrics_->note(text);
 }
 
 void Trainer::finish_save(bool wait) {
