@@ -70,7 +70,12 @@ ExitCode Trainer::train_and_evaluate() {
   // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
   // left because of a stop request. The resumed run then repeats it.
   bool done = step_.number() >= last_step_;
-  if (step_.number() == last_step_ && !is_evaluated()) done = evaluate_samples(step_.task().evaluation_samples());
+  if (step_.number() == last_step_ && !is_evaluated()) {
+    const int64_t samples = step_.task().evaluation_samples();
+    if (metrics_)
+      metrics_->note("evaluating all " + std::to_string(samples) + " validation samples after the last step");
+    done = evaluate_samples(samples);
+  }
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
   if (metrics_) metrics_->note(metrics_->phase_table());

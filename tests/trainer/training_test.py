@@ -265,6 +265,7 @@ class TrainingTest(TrainingRuns):
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, output + errors)
         self.assertGreater(time.monotonic() - begin, 1.5 * timeout)
+        self.assertRegex(output, r"(?m)^evaluating all 3333 validation samples after the last step$")
         self.assertEqual([line["step"] for line in self.lines("long") if "validation_loss" in line], [1])
 
     def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):
