@@ -72,8 +72,9 @@ ExitCode Trainer::train_and_evaluate() {
   bool done = step_.number() >= last_step_;
   if (step_.number() == last_step_ && !is_evaluated()) {
     const int64_t samples = step_.task().evaluation_samples();
-    if (metrics_)
+    if (metrics_) {
       metrics_->note("evaluating all " + std::to_string(samples) + " validation samples after the last step");
+    }
     done = evaluate_samples(samples);
   }
   if (step_.profiler() != nullptr) step_.profiler()->finish();
@@ -144,7 +145,7 @@ void Trainer::look_at(const StepResult& result) {
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
   const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
   if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;
-  finish_save(/*wait=*/true);  // the weights that are being saved are those of an earlier step
+  finish_last_save();  // the weights that are being saved are those of an earlier step
   if (stops) step_.explain_skipped_update(result.step);
   throw Error(
       ExitCode::numerics,
@@ -194,7 +195,7 @@ void Trainer::report_bad_samples() {
     bad_samples_.report_new(
         [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
   } catch (const Error& error) {
-    if (error.code() == ExitCode::data) finish_save(/*wait=*/true);  // all ranks throw it together
+    if (error.code() == ExitCode::data) finish_last_save();  // all ranks throw it together
     throw;
   }
 }
@@ -229,6 +230,16 @@ void Trainer::finish_save(bool wait) {
   // succeed.
   if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {
     throw Error(ExitCode::storage, "the last checkpoint could not be saved: " + outcome->message);
+  }
+}
+
+void Trainer::finish_last_save() {
+  try {
+    finish_save(/*wait=*/true);
+  } catch (const Error& error) {
+    // All ranks throw it together. The cause for which the run ends matters more.
+    if (error.code() != ExitCode::storage) throw;
+    if (metrics_) metrics_->warn(error.what());
   }
 }
 

@@ -37,6 +37,7 @@ class Trainer {
   void report_bad_samples();
   void save();
   void finish_save(bool wait);
+  void finish_last_save();  // before all ranks throw together; a save that fails is only a warning then
 
   const TrainerConfig& config_;
   const std::string& resolved_;
