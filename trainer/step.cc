@@ -235,7 +235,8 @@ void Step::explain_skipped_update(int64_t number) {
     run();
     loss = results_.values().select(0, 0).item<float>();
     found = bootstrap_.gather(found[0]);
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {
+    if (!refused_by_gpu(error)) throw;
     // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
