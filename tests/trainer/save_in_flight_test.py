@@ -33,7 +33,7 @@ class SaveInFlightTest(TrainingRuns):
 
     def test_an_exception_is_reported_before_the_disk_is_waited_for(self):
         run = self.start("thrown", "fault={at: step 6 rank 1, do: exception}", "run.timeout=4", environment=FAULTS, under=slow_disk_of_rank_1(12))
-        output = "".join(run.communicate(timeout=60))
+        output = "".join(run.communicate(timeout=120))
         self.assertNotEqual(run.returncode, 0, output)
         report = self.error("thrown")
         self.assertEqual((report["code"], report["rank"], report["step"]), (70, 1, 6), output)

@@ -14,12 +14,10 @@ class StopInEvaluationTest(TrainingRuns):
     def stop_in_the_evaluation_after(self, step, *overrides):
         process = self.start("run", *overrides)
         self.wait_for(process, "run", lambda: any(line["step"] == step and "loss" in line for line in self.lines("run")))
-        time.sleep(0.5)  # the evaluation follows the line of the step
-        begin = time.monotonic()
+        time.sleep(0.5)  # only the evaluation can hear the request, because it follows the line of the step
         os.kill(rank_processes(process.pid)[1], signal.SIGUSR1)  # one rank is asked, and all stop
         output, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 75, output + errors)
-        self.assertLess(time.monotonic() - begin, 10)
         self.assertIn("asked to stop: the evaluation after step %d is left" % step, output)
         self.assertTrue(os.path.exists(self.path("run", "checkpoints/step-%08d" % step)))
 

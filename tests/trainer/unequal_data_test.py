@@ -18,7 +18,7 @@ class UnequalDataTest(TrainingRuns):
                 write_tokens(os.path.join(host, name), [(i * i + 7 * (i // 5)) % 37 for i in range(tokens)])
             command += [] if rank == 0 else [":"]
             command += ["-n", "1", "-wdir", host, TRAIN, self.config("differ", 16), "run.device=cpu", "data.train=train.bin", "data.validation=validation.bin"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         self.assertRegex(result.stderr, "ranks differ in their data, line 1: rank 0 has `.*`, rank 1 has `")
 
