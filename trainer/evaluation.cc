@@ -33,7 +33,8 @@ std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, shardi
   // Every rank takes part in every round, also without samples of its own, because the layers have collectives.
   const int64_t in_round = micro_batch * world.size();
   for (int64_t first = 0; first < samples; first += in_round) {
-    if (first / in_round % kRoundsPerLook == 0 && (stopped = asked_to_stop(world))) break;
+    if (first / in_round % kRoundsPerLook == 0) stopped = asked_to_stop(world);
+    if (stopped) break;
     const MicroBatch batch = task.evaluation_batch(first + world.rank() * micro_batch, micro_batch, samples);
     const Tensor part = task.evaluation_sums(to_device(batch, world.device()));
     sums = sums.defined() ? sums + part : part;
