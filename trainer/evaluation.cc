@@ -2,28 +2,49 @@
 #include "trainer/evaluation.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
 
+#include "sharding/process/stop_request.h"
 #include "trainer/feed/batch_feed.h"
 
 namespace strata::trainer {
+namespace {
 
-Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
-                    int64_t samples, const std::function<void()>& sign_of_life) {
+// Rounds of micro-batches between two looks for stop requests. On GPUs the host waits for the device in each look.
+constexpr int64_t kRoundsPerLook = 4;
+
+// True on all ranks if any of them was asked to stop.
+bool asked_to_stop(sharding::Communicator& world) {
+  const Tensor asked =
+      at::scalar_tensor(sharding::stop_requested_here() ? 1 : 0, at::TensorOptions(at::kFloat).device(world.device()));
+  world.all_reduce(asked, "stop requests").wait();
+  return asked.item<float>() > 0;
+}
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
+                                   int64_t micro_batch, int64_t samples, const std::function<void()>& sign_of_life) {
   const at::NoGradGuard no_gradients;
   Tensor sums;
+  bool stopped = false;
   model.begin_step();
   // Every rank takes part in every round, also without samples of its own, because the layers have collectives.
-  for (int64_t round = 0; round < samples; round += micro_batch * world.size()) {
-    const MicroBatch batch = task.evaluation_batch(round + world.rank() * micro_batch, micro_batch, samples);
+  const int64_t in_round = micro_batch * world.size();
+  for (int64_t first = 0; first < samples; first += in_round) {
+    if (first / in_round % kRoundsPerLook == 0) stopped = asked_to_stop(world);
+    if (stopped) break;
+    const MicroBatch batch = task.evaluation_batch(first + world.rank() * micro_batch, micro_batch, samples);
     const Tensor part = task.evaluation_sums(to_device(batch, world.device()));
     sums = sums.defined() ? sums + part : part;
     sign_of_life();
   }
   model.reshard();
+  if (stopped) return std::nullopt;
   world.all_reduce(sums, "evaluation").wait();
   sums = sums.cpu();
-  Evaluation result{{}, task.evaluation_items(samples)};
+  Evaluation result{{}, task.evaluation_items(samples, sums)};
   for (int64_t i = 0; i < sums.size(0); ++i) {
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }

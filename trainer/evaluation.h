@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "sharding/communication/communicator.h"
@@ -18,9 +19,9 @@ struct Evaluation {
 };
 
 // Evaluates the first `samples` validation samples, `micro_batch` per rank at a time. Collective; the result is the
-// same on all ranks. `sign_of_life` is called after every micro-batch, because an evaluation may take longer than the
-// watchdog waits.
-Evaluation evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world, int64_t micro_batch,
-                    int64_t samples, const std::function<void()>& sign_of_life);
+// same on all ranks. Returns nothing if a rank was asked to stop before the end. `sign_of_life` is called after every
+// micro-batch, because an evaluation may take longer than the watchdog waits.
+std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
+                                   int64_t micro_batch, int64_t samples, const std::function<void()>& sign_of_life);
 
 }  // namespace strata::trainer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/fault_injection.h"
 
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
@@ -12,6 +13,11 @@
 #include "base/errors.h"
 
 namespace strata::trainer {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
 
 FaultInjection::FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator)
     : kind_(config.kind), communicator_(communicator) {
@@ -39,6 +45,8 @@ void FaultInjection::strike() {
       communicator_.all_reduce(at::zeros({1}, at::TensorOptions().device(communicator_.device())), "fault").wait();
       return;
     case Fault::nan:
+    case Fault::nan_loss:
+    case Fault::nan_weights:
     case Fault::none:
       return;
   }
@@ -52,8 +60,13 @@ modules::Layer FaultInjection::around(modules::Layer layer) {
 }
 
 void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
-  if (!now_ || kind_ != Fault::nan) return;
-  group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(std::numeric_limits<float>::quiet_NaN());
+  if (!now_) return;
+  if (kind_ == Fault::nan) group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(kNan);
+  if (kind_ == Fault::nan_weights) group.master().narrow(0, 0, 1).fill_(kNan);
+}
+
+at::Tensor FaultInjection::change(const at::Tensor& loss) const {
+  return now_ && kind_ == Fault::nan_loss ? at::full_like(loss, kNan) : loss;
 }
 
 }  // namespace strata::trainer

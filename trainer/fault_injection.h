@@ -2,6 +2,8 @@
 // Injects the fault that a test asks for (`fault:` in the configuration), in one step on one rank.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 
 #include "modules/layer.h"
@@ -21,8 +23,10 @@ class FaultInjection {
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
   // collective.
   modules::Layer around(modules::Layer layer);
-  // Writes a NaN into the first element of the group's first gradient, before it is reduced.
+  // Writes a NaN into the first element of the group's first gradient, before it is reduced, or of this rank's weights.
   void before_reduce(sharding::ShardedParameterGroup& group);
+  // Returns the loss of this rank, or a NaN.
+  at::Tensor change(const at::Tensor& loss) const;
 
  private:
   void strike();

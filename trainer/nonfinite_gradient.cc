@@ -3,6 +3,8 @@
 
 #include <ATen/ops/isfinite.h>
 
+#include <cmath>
+
 namespace strata::trainer {
 
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank) {
@@ -17,14 +19,19 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
   return "";
 }
 
-Error nonfinite_error(int64_t step, const std::vector<std::string>& found) {
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found) {
+  constexpr const char* kRemedy = "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip";
   std::string report;
   for (const std::string& sentence : found) report += sentence.empty() ? "" : "\n  " + sentence;
+  if (report.empty() && !std::isfinite(loss)) {
+    return {ExitCode::numerics, "step " + std::to_string(step) + ": the loss is " + std::to_string(loss) +
+                                    ", though every gradient is finite; the update was left out" + kRemedy};
+  }
   if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
   return {ExitCode::numerics, "step " + std::to_string(step) +
                                   ": a gradient is not finite; the update was left out. First, in the order of the "
                                   "backward, on each rank that has one:" +
-                                  report + "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip"};
+                                  report + kRemedy};
 }
 
 }  // namespace strata::trainer

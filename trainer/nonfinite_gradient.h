@@ -15,7 +15,8 @@ namespace strata::trainer {
 // there is none. Example: "rank 1: 3 of 576 gradients of blocks.0.attention.output.weight (group blocks.0)".
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank);
 
-// Returns the error (numerics) that ends the run. `found` holds the sentence of each rank, empty if it found nothing.
-Error nonfinite_error(int64_t step, const std::vector<std::string>& found);
+// Returns the error (numerics) that ends the run. `loss` is that of the step when it was run again. `found` holds the
+// sentence of each rank, empty if it found nothing.
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found);
 
 }  // namespace strata::trainer

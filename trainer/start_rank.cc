@@ -19,6 +19,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"
+#include "trainer/refused_memory.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
@@ -61,6 +62,12 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   place.line = 0;
 }
 
+// A host with an older build or another wheel computes other numbers, or waits in other collectives.
+void require_equal_builds(const sharding::Bootstrap& bootstrap, sharding::Gather gather) {
+  bootstrap.require_equal("builds", "LibTorch " + kernels::torch_version() + "\nkernels " + kernels::kernel_version() +
+                                        "\n" + bootstrap.transport(gather));
+}
+
 int fail(ExitCode code, const std::string& message) {
   sharding::print_failure(sharding::failure_here(code, message));
   return static_cast<int>(code);
@@ -79,6 +86,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
+  require_equal_builds(bootstrap, loaded.config.sharding.gather);
   if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
     apply_kernel_plan(loaded,
@@ -93,21 +101,20 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
 int exit_code_of(const std::function<ExitCode()>& run) {
   try {
     return static_cast<int>(run());
+  } catch (const ReportedFailure& failure) {
+    return failure.exit_code();
   } catch (const Error& error) {
     return fail(error.code(), error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail(ExitCode::out_of_memory, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::out_of_memory, "the host has no memory left");
-  } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    // The allocator of the CPU throws no OutOfMemoryError. Its message is the only sign.
-    const size_t place = message.find("you tried to allocate");
-    if (place == std::string::npos) return fail(ExitCode::internal, message);
-    return fail(ExitCode::out_of_memory, "the host has no memory left: " + message.substr(place) +
-                                             "; a smaller micro_batch and more ranks need less");
   } catch (const std::exception& error) {
-    return fail(ExitCode::internal, error.what());
+    if (const auto request = refused_by_gpu(error)) return fail(ExitCode::out_of_memory, *request);
+    if (const auto request = refused_by_host(error)) {
+      return fail(ExitCode::out_of_memory,
+                  "the host has no memory left: " + *request + "; a smaller micro_batch and more ranks need less");
+    }
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    return fail(ExitCode::internal, of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
   }
 }
 

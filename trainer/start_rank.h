@@ -2,6 +2,7 @@
 // The start and the end of every program whose ranks compute together: threads, determinism, device, exit code.
 #pragma once
 
+#include <exception>
 #include <functional>
 
 #include "base/errors.h"
@@ -10,12 +11,24 @@
 
 namespace strata::trainer {
 
-// Throws (configuration) if the ranks differ in number or configuration, if the requested device is missing, or if an
-// op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
+// Throws (configuration) if the ranks differ in number, configuration or build, if the requested device is missing, or
+// if an op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
-// Returns the exit code of `run`. An exception of `run` is reported as the failure of this rank.
+// Thrown in place of an exception that was reported where it was caught, because what it unwinds waits for the disk.
+class ReportedFailure : public std::exception {
+ public:
+  explicit ReportedFailure(int exit_code) : exit_code_(exit_code) {}
+  int exit_code() const { return exit_code_; }
+  const char* what() const noexcept override { return "a failure that is reported already"; }
+
+ private:
+  int exit_code_;
+};
+
+// Returns the exit code of `run`. An exception of `run` is reported as the failure of this rank, unless it is a
+// ReportedFailure.
 int exit_code_of(const std::function<ExitCode()>& run);
 
 }  // namespace strata::trainer

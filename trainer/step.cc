@@ -3,6 +3,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -25,10 +26,20 @@
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/nonfinite_gradient.h"
+#include "trainer/refused_memory.h"
 #include "trainer/strict_step.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
+namespace {
+
+// Returns null if the data were checked as a whole, because all samples can be used then.
+const FindsBadSamples* finder_of_bad_samples(const Task& task) {
+  const auto* finder = dynamic_cast<const FindsBadSamples*>(&task);
+  return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
+}
+
+}  // namespace
 
 using sharding::ShardedParameterGroup;
 
@@ -39,6 +50,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
+      finds_bad_samples_(finder_of_bad_samples(*task_)),
       fault_(config.fault, bootstrap.rank(), *mesh_.shard),
       profiler_(make_profiler(std::move(note))),
       model_(config, *task_, mesh_,
@@ -55,7 +67,8 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
-      one_(scalar(1)) {
+      one_(scalar(1)),
+      zero_(scalar(0)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
   const std::string no_graph =
       why_no_graph(config.cuda_graph, config.fault, config.kernels, sees_new_graphs(config.data), device_.is_cuda());
@@ -134,12 +147,13 @@ void Step::run_or_replay() {
       graph_->replay();
     }
     strict.check_allocations();
-  } catch (const c10::OutOfMemoryError& error) {
-    const std::string request = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    const std::optional<std::string> request = refused_by_gpu(error);
+    if (!request) throw;
     std::vector<MemoryClass> classes = memory_per_rank(config_, declared_model(config_).groups);
     classes.push_back({"data and tables of the task", model_.bytes_of_task()});
     throw Error(ExitCode::out_of_memory, out_of_memory_report(config_, classes, device_memory(device_),
-                                                              request.substr(0, request.find(". GPU "))));
+                                                              request->substr(0, request->find(". GPU "))));
   }
   results_.push(number_);
 }
@@ -153,7 +167,7 @@ void Step::run() {
                                                  inputs_.dropout_key, enter, /*after_backward=*/[] {});
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);
-  update(local_loss);
+  update(fault_.change(local_loss));
 }
 
 void Step::update(const Tensor& local_loss) {
@@ -165,11 +179,22 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   // Replicas hold the same gradients, so each counts for its share.
-  const Tensor sums = at::stack({local_loss, squares / mesh_.replicate->size(), inputs_.stop});
+  std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), inputs_.stop};
+  if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
+  const Tensor sums = at::stack(local);
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  const Tensor norm = at::sqrt(sums.select(0, 1));
-  Tensor skipped = 1 - at::isfinite(norm).to(at::kFloat);
+  Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
+  if (finds_bad_samples_ != nullptr) {
+    // loss_scale_ made these the means over all samples. They become the means over those that can be used.
+    const auto batch = static_cast<double>(config_.batch);
+    unusable = batch - sums.select(0, 3);
+    share = batch / at::clamp_min(sums.select(0, 3), 1);
+    loss = loss * share;
+    norm = norm * share;
+  }
+  // The loss may not be finite although every gradient is.
+  Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
   if (config_.run.on_nonfinite == OnNonfinite::stop) {
     // No later update is applied, because on GPUs the host learns of it one step later.
     skipped = at::maximum(skipped, halted_);
@@ -178,9 +203,19 @@ void Step::update(const Tensor& local_loss) {
   updates_ += 1 - skipped;
   // The scale is that of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
-  const Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
+  if (finds_bad_samples_ != nullptr) scale = scale * share;
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  results_.values().copy_(at::stack({sums.select(0, 0), norm, sums.select(0, 2), skipped}));
+  results_.values().copy_(at::stack({loss, norm, sums.select(0, 2), unusable, skipped}));
+}
+
+Tensor Step::usable_samples() const {
+  Tensor sum;
+  for (const MicroBatch& batch : inputs_.micro_batches) {
+    const Tensor part = finds_bad_samples_->usable_samples(batch);
+    sum = sum.defined() ? sum + part : part;
+  }
+  return sum;
 }
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
@@ -190,6 +225,7 @@ void Step::explain_skipped_update(int64_t number) {
   number_ = number;
   const int rank = bootstrap_.rank();
   std::vector<std::string> found(1);
+  float loss = 0;
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (found[0].empty()) found[0] = first_nonfinite(group, rank);
@@ -197,13 +233,15 @@ void Step::explain_skipped_update(int64_t number) {
   try {
     fill_inputs();
     run();
+    loss = results_.values().select(0, 0).item<float>();
     found = bootstrap_.gather(found[0]);
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {
+    if (!refused_by_gpu(error)) throw;
     // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
   }
-  throw nonfinite_error(number_, found);
+  throw nonfinite_error(number_, loss, found);
 }
 
 Tensor Step::scalar(double value) const {

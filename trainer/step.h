@@ -24,6 +24,7 @@
 #include "trainer/step_graph.h"
 #include "trainer/step_results.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -47,7 +48,7 @@ class Step {
   int64_t number() const { return number_; }
   // See StepResults::next.
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
-  // Runs the step `number` again, whose update was skipped, to name the gradient that is not finite.
+  // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
@@ -67,6 +68,7 @@ class Step {
   void run_or_replay();
   void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
+  Tensor usable_samples() const;      // of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
@@ -76,6 +78,7 @@ class Step {
   TimedCommunicator world_;
   const sharding::DeviceMesh mesh_;
   const std::unique_ptr<Task> task_;
+  const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
   ShardedModel model_;
@@ -89,7 +92,7 @@ class Step {
   Tensor mean_factor_;              // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                  // fp32, 0-dim: number of applied updates
   Tensor halted_;                   // fp32, 0-dim: 1 after a skipped update for which the run must stop
-  const Tensor one_;                // fp32, 0-dim
+  const Tensor one_, zero_;         // fp32, 0-dim
   int64_t number_ = 0;              // of the last queued step
   int64_t resumed_after_ = 0;       // number of the step after which this process began; 0: from the start
 };

@@ -9,7 +9,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 4;
+constexpr int64_t kValues = 5;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::optional<StepResult> StepResults::next(bool all) {
   pending_.pop_front();
   if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  return StepResult{oldest.step, values[0], values[1], values[2], values[3]};
+  return StepResult{oldest.step, values[0], values[1], values[2], values[3], values[4]};
 }
 
 }  // namespace strata::trainer

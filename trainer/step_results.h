@@ -19,14 +19,15 @@ struct StepResult {
   float loss = 0;           // mean over the items of all ranks
   float gradient_norm = 0;  // global, before clipping
   float stop = 0;           // above 0: a rank was asked to stop
-  float skipped = 0;        // 1: a gradient was not finite and the update was skipped
+  float unusable = 0;       // samples of the step that could not be used, over all ranks
+  float skipped = 0;        // 1: the loss or a gradient was not finite, and the update was skipped
 };
 
 class StepResults {
  public:
   explicit StepResults(at::Device device);
 
-  // Each step writes loss, gradient norm, stop and skipped here: fp32 [4] on the device.
+  // Each step writes loss, gradient norm, stop, unusable and skipped here: fp32 [5] on the device.
   const at::Tensor& values() const { return values_; }
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);

@@ -2,6 +2,7 @@
 #include "trainer/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <numeric>
 
@@ -12,12 +13,16 @@
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/resume.h"
+#include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 #include "trainer/weights_hash.h"
 
 namespace strata::trainer {
 namespace {
+
+// So many skipped updates in a row end the run, because nothing is learnt any more.
+constexpr int64_t kMostSkips = 100;
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
@@ -34,8 +39,19 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {}
 
 ExitCode Trainer::train() {
+  try {
+    return train_and_evaluate();
+  } catch (...) {
+    // It is reported here, because the destructor of the checkpoint writer waits for a file that is being written. That
+    // may take longer than run.timeout, and then another rank would report first that this one did not arrive.
+    bootstrap_.pause_watchdog();
+    throw ReportedFailure(exit_code_of([]() -> ExitCode { throw; }));
+  }
+}
+
+ExitCode Trainer::train_and_evaluate() {
   start();
-  const Task& task = step_.task();
+  if (!is_evaluated()) evaluate_if_due();  // the run that was asked to stop has left this evaluation to this one
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
     const int64_t step = step_.number();
@@ -43,29 +59,34 @@ ExitCode Trainer::train() {
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);
     read_results(/*all=*/pauses);
     if (stop_) read_results(/*all=*/true);
+    evaluate_if_due();
     const bool last = step == last_step_ || stop_;
-    if (!last && due(step, config_.evaluation.every)) {
-      const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
-      evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
-    }
     if (last || pauses || due(step, config_.log.every)) report_bad_samples();
     finish_save(/*wait=*/false);
     if (last || due(step, config_.checkpoint.every)) save();
     bootstrap_.end_step();
   }
   finish_save(/*wait=*/true);
-  // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off. The
-  // resumed run then repeats it.
-  if (step_.number() == last_step_ && !last_step_is_evaluated()) evaluate_samples(task.evaluation_samples());
+  // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
+  // left because of a stop request. The resumed run then repeats it.
+  bool done = step_.number() >= last_step_;
+  if (step_.number() == last_step_ && !is_evaluated()) {
+    const int64_t samples = step_.task().evaluation_samples();
+    if (metrics_) {
+      metrics_->note("evaluating all " + std::to_string(samples) + " validation samples after the last step");
+    }
+    done = evaluate_samples(samples);
+  }
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
   if (metrics_) metrics_->note(metrics_->phase_table());
-  return stop_ && step_.number() < last_step_ ? ExitCode::preempted : ExitCode::done;
+  return done ? ExitCode::done : ExitCode::preempted;
 }
 
 void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   data_fingerprint_ = step_.task().data_fingerprint();
+  bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const auto resumed = resume(config_, folder, step_.model(), step_.optimizer(), ranks_, data_fingerprint_);
   if (resumed) {
     step_.resume_after(resumed->state.step, resumed->state.updates);
@@ -120,34 +141,63 @@ void Trainer::look_at(const StepResult& result) {
     }
     metrics_->step(record);
   }
-  if (skipped && config_.run.on_nonfinite == OnNonfinite::stop) step_.explain_skipped_update(result.step);
+  if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
+  skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
+  const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
+  if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;
+  finish_last_save();  // the weights that are being saved are those of an earlier step
+  if (stops) step_.explain_skipped_update(result.step);
+  throw Error(
+      ExitCode::numerics,
+      "step " + std::to_string(result.step) + ": the last " + std::to_string(kMostSkips) +
+          " updates were all skipped, because the loss or a gradient was not finite; run.on_nonfinite=stop names "
+          "what is not finite; lower optimizer.learning_rate, or go on from an older checkpoint");
 }
 
-void Trainer::evaluate_samples(int64_t samples) {
+void Trainer::evaluate_if_due() {
+  const int64_t step = step_.number();
+  if (stop_ || step == 0 || step >= last_step_ || !due(step, config_.evaluation.every)) return;
+  const Task& task = step_.task();
+  const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
+  stop_ = !evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
+}
+
+bool Trainer::evaluate_samples(int64_t samples) {
   const Task& task = step_.task();
   sharding::set_position(step_.number(), "evaluation");
   const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
   bootstrap_.heartbeat();
   step_.optimizer().exchange_averages();
-  const auto [means, items] =
+  const std::optional<Evaluation> result =
       evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
   report_bad_samples();  // throws if there are too many; the evaluation then does not count
-  if (!metrics_) return;
-  EvaluationRecord record{step_.number(), {{"validation_loss", means.at(0)}}};
-  for (const auto& [name, value] : task.metrics(means)) record.values.emplace_back(name, value);
-  record.values.emplace_back("validation_" + task.item_name(), static_cast<double>(items));
+  if (!metrics_) return result.has_value();
+  if (!result) {
+    metrics_->note("asked to stop: the evaluation after step " + std::to_string(step_.number()) +
+                   " is left to the run that resumes this one");
+    return false;
+  }
+  EvaluationRecord record{step_.number(), {{"validation_loss", result->means.at(0)}}};
+  for (const auto& [name, value] : task.metrics(result->means)) record.values.emplace_back(name, value);
+  record.values.emplace_back("validation_" + task.item_name(), static_cast<double>(result->items));
   metrics_->evaluation(record);
+  return true;
 }
 
-bool Trainer::last_step_is_evaluated() const {
-  const bool known = metrics_ && metrics_->has_evaluation(last_step_);
+bool Trainer::is_evaluated() const {
+  const bool known = metrics_ && metrics_->has_evaluation(step_.number());
   return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
 }
 
 void Trainer::report_bad_samples() {
-  bad_samples_.report_new(
-      [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
+  try {
+    bad_samples_.report_new(
+        [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::data) finish_last_save();  // all ranks throw it together
+    throw;
+  }
 }
 
 void Trainer::save() {
@@ -156,11 +206,17 @@ void Trainer::save() {
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
   bootstrap_.heartbeat();
+  const auto begin = std::chrono::steady_clock::now();
   const RunState state{step, step_.updates(), resolved_, data_fingerprint_,
                        weights_sha256(step_.model(), *step_.mesh().shard)};
   if (metrics_) metrics_->weights(step, state.weights_sha256);
   const bool replica = step_.mesh().replicate->rank() > 0;
   checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), to_text(state));
+  const std::chrono::duration<double, std::milli> stalled = std::chrono::steady_clock::now() - begin;
+  char text[96];
+  std::snprintf(text, sizeof(text), "checkpoint of step %lld: the step waited %.0f ms for hash and copy",
+                static_cast<long long>(step), stalled.count());
+  if (metrics_) metrics_->note(text);
 }
 
 void Trainer::finish_save(bool wait) {
@@ -174,6 +230,16 @@ void Trainer::finish_save(bool wait) {
   // succeed.
   if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {
     throw Error(ExitCode::storage, "the last checkpoint could not be saved: " + outcome->message);
+  }
+}
+
+void Trainer::finish_last_save() {
+  try {
+    finish_save(/*wait=*/true);
+  } catch (const Error& error) {
+    // All ranks throw it together. The cause for which the run ends matters more.
+    if (error.code() != ExitCode::storage) throw;
+    if (metrics_) metrics_->warn(error.what());
   }
 }
 

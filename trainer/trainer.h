@@ -22,18 +22,22 @@ class Trainer {
   // `resolved` is the configuration as the run's folder stores it.
   Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap);
 
-  // Trains to the last step, or until it is asked to stop. The exit code reports which.
+  // Trains to the last step, or until it is asked to stop. The exit code reports which. Throws ReportedFailure.
   ExitCode train();
 
  private:
+  ExitCode train_and_evaluate();
   void start();
   void read_results(bool all);
   void look_at(const StepResult& result);
-  void evaluate_samples(int64_t samples);
-  bool last_step_is_evaluated() const;
+  // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
+  void evaluate_if_due();
+  bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
+  bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();
   void save();
   void finish_save(bool wait);
+  void finish_last_save();  // before all ranks throw together; a save that fails is only a warning then
 
   const TrainerConfig& config_;
   const std::string& resolved_;
@@ -46,6 +50,7 @@ class Trainer {
   std::optional<Metrics> metrics_;               // on rank 0, set by start()
   const int64_t last_step_;
   bool stop_ = false;
+  int64_t skips_in_a_row_ = 0;  // steps without an update
 };
 
 }  // namespace strata::trainer

@@ -2,6 +2,7 @@
 """Checks that a run which this machine cannot execute is refused before anything is written."""
 
 import os
+import struct
 import unittest
 
 from training_runs import TrainingRuns
@@ -26,6 +27,15 @@ class RefusedStartTest(TrainingRuns):
         self.assertIn("the host has no memory left: you tried to allocate ", errors)
         self.assertIn("a smaller micro_batch and more ranks need less", errors)
         self.assertEqual(self.error("huge")["code"], 6)
+
+    def test_memory_that_torchscript_asks_for(self):
+        sequence = 1 << 22  # the scores of 2 heads take 141 TB, all addresses of a process
+        for part in ("train", "validation"):
+            with open("%s/%s.bin" % (self.data, part), "wb") as file:
+                file.write(struct.pack("<256i", 20240520, 1, sequence + 1, *[0] * 253) + bytes(2 * (sequence + 1)))
+        model = "model={type: transformer, family: gpt2, layers: 1, width: 2, heads: 2, sequence: %d, vocabulary: 37}" % sequence
+        self.train("scores", model, "kernels.default=torchscript", "micro_batch=1", "evaluation.tokens=0", ranks=1, batch=1, expect=6, device="cpu")
+        self.assertIn("the host has no memory left: you tried to allocate ", self.errors)
 
 
 if __name__ == "__main__":

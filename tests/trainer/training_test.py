@@ -125,6 +125,7 @@ class TrainingTest(TrainingRuns):
 
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)
+        self.assertRegex(self.output, r"(?m)^checkpoint of step 5: the step waited \d+ ms for hash and copy$")
         saved = self.hashes("saved")[5]
         for ranks in self.some_ranks(1, 3, 4):
             self.train("saved", "run.stop_after=%d" % (5 + ranks), ranks=ranks, batch=96)
@@ -238,7 +239,7 @@ class TrainingTest(TrainingRuns):
         self.train("stopped", "steps=100000", "schedule={type: constant}", "run.stop_after=%d" % (step + 2))
         self.assertIn("resumed from step %d" % step, self.output)
 
-    def test_a_stop_request_in_the_last_step_does_not_drop_the_evaluation(self):
+    def test_a_stop_request_in_the_last_step_leaves_the_evaluation_to_the_resumed_run(self):
         once = ["model.layers=1", "micro_batch=16"]  # the fault strikes in each layer of each micro-batch
         process = self.start("last", "steps=4", *once, "fault={at: step 3 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
         self.wait_for_a_step(process, "last")
@@ -247,9 +248,11 @@ class TrainingTest(TrainingRuns):
         os.kill(rank, signal.SIGUSR1)  # the rank sees it at the beginning of the next step
         os.kill(rank, signal.SIGCONT)
         output, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 0, output + errors)
-        self.assertEqual([line["step"] for line in self.lines("last") if "validation_loss" in line], [4])
+        self.assertEqual(process.returncode, 75, output + errors)
+        self.assertEqual([line["step"] for line in self.lines("last") if "validation_loss" in line], [])
         self.assertTrue(os.path.exists(self.path("last", "checkpoints/step-00000004")))
+        self.train("last", "steps=4", *once, ranks=1)
+        self.assertEqual([line["step"] for line in self.lines("last") if "validation_loss" in line], [4])
 
     def test_a_long_evaluation_is_no_hang_and_comes_after_the_last_checkpoint(self):
         write_tokens(self.data + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(40000)])
@@ -262,6 +265,7 @@ class TrainingTest(TrainingRuns):
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, output + errors)
         self.assertGreater(time.monotonic() - begin, 1.5 * timeout)
+        self.assertRegex(output, r"(?m)^evaluating all 3333 validation samples after the last step$")
         self.assertEqual([line["step"] for line in self.lines("long") if "validation_loss" in line], [1])
 
     def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):

@@ -8,9 +8,11 @@
 
 namespace strata::trainer {
 
-enum class Fault { none, nan, kill, hang, extra_collective, exception };
-constexpr std::array<std::string_view, 6> names(Fault) {
-  return {"none", "nan", "kill", "hang", "extra_collective", "exception"};
+// nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
+// it.
+enum class Fault { none, nan, kill, hang, extra_collective, exception, nan_loss, nan_weights };
+constexpr std::array<std::string_view, 8> names(Fault) {
+  return {"none", "nan", "kill", "hang", "extra_collective", "exception", "nan_loss", "nan_weights"};
 }
 
 // A fault to inject in a test. It is refused unless STRATA_FAULTS=1 is in the environment.

@@ -62,9 +62,10 @@ struct RunConfig {
     fields.add("stop_after", stop_after,
                "stop after this step; the schedule still follows `steps`; 0: train to the last step",
                configs::kNonNegative, "steps");
-    fields.add("on_nonfinite", on_nonfinite,
-               "what to do if a gradient is not finite; stop: report its tensor, layer and rank, and end the run; "
-               "skip: skip the update");
+    fields.add(
+        "on_nonfinite", on_nonfinite,
+        "what to do if the loss or a gradient is not finite; stop: report its tensor, layer and rank, and end the "
+        "run; skip: skip the update, at most 100 in a row");
     fields.add("overwrite", overwrite, "allow a folder that holds another run, and replace the files of that run");
   }
 };

@@ -22,7 +22,7 @@ struct StepRecord {
   int64_t items = 0;        // tokens, images or nodes of the whole step
   double milliseconds = 0;  // from the end of the previous step
   int64_t memory_bytes = 0;
-  bool skipped = false;  // the update was skipped because a gradient was not finite
+  bool skipped = false;  // the update was skipped because the loss or a gradient was not finite
   Scalars phases = {};   // milliseconds of data, forward, ...; the table sums all steps but the first
 };
 

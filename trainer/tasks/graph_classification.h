@@ -21,7 +21,9 @@ class GraphClassification : public GraphTask {
   // The evaluated graphs are those for validation, then those of the test set. The test set is evaluated as a whole or
   // not at all.
   int64_t evaluation_samples() const override { return evaluated_.size(0); }
-  int64_t evaluation_items(int64_t samples) const override { return std::min(samples, graphs_.validation.size(0)); }
+  int64_t evaluation_items(int64_t samples, const Tensor& /*sums*/) const override {
+    return std::min(samples, graphs_.validation.size(0));
+  }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 

@@ -95,11 +95,20 @@ Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
   // The loss comes last, because a level may write the gradient into the memory of the scores.
   const Tensor loss =
       kernels::cross_entropy(scores, images.labels, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
-  return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble)});
+  return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble),
+                    usable_samples(batch).to(at::kDouble)});
+}
+
+int64_t ImageClassification::evaluation_items(int64_t /*samples*/, const Tensor& sums) const {
+  return static_cast<int64_t>(sums.select(0, 3).item<double>());
 }
 
 std::map<std::string, double> ImageClassification::metrics(const std::vector<double>& means) const {
   return {{"validation_accuracy", means.at(1)}, {"validation_top5_accuracy", means.at(2)}};
+}
+
+Tensor ImageClassification::usable_samples(const MicroBatch& batch) const {
+  return batch.as<MixedImages>().labels.ne(kIgnoredLabel).sum().to(at::kFloat);
 }
 
 std::vector<std::string> ImageClassification::take_bad_samples() const {

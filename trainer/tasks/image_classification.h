@@ -37,14 +37,16 @@ class ImageClassification : public Task, public FindsBadSamples {
   std::string item_name() const override { return "images"; }
 
   int64_t evaluation_samples() const override { return images_.validation->count(); }
-  int64_t evaluation_items(int64_t samples) const override { return samples; }
+  int64_t evaluation_items(int64_t samples, const Tensor& sums) const override;
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
-  // The sums are: losses without label smoothing, correct predictions, and images whose label is among the first five.
+  // The sums are: losses without label smoothing, correct predictions, images whose label is among the first five, and
+  // images that could be used.
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
+  Tensor usable_samples(const MicroBatch& batch) const override;
   std::vector<std::string> take_bad_samples() const override;
   std::optional<Limit> bad_sample_limit() const override;
   std::string data_fingerprint() const override;

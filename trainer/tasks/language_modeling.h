@@ -34,7 +34,9 @@ class LanguageModeling : public Task {
   std::string item_name() const override { return "tokens"; }
 
   int64_t evaluation_samples() const override { return corpora_->validation.windows(); }
-  int64_t evaluation_items(int64_t samples) const override { return samples * items_per_sample(); }
+  int64_t evaluation_items(int64_t samples, const Tensor& /*sums*/) const override {
+    return samples * items_per_sample();
+  }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;

@@ -31,7 +31,9 @@ class NodeClassification : public GraphTask, public SharesSamples {
   std::string item_name() const override { return "nodes"; }
 
   int64_t evaluation_samples() const override { return 1; }
-  int64_t evaluation_items(int64_t /*samples*/) const override { return graph_.validation.size(0); }
+  int64_t evaluation_items(int64_t /*samples*/, const Tensor& /*sums*/) const override {
+    return graph_.validation.size(0);
+  }
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
 

@@ -40,8 +40,8 @@ class Task {
   virtual std::string item_name() const = 0;
 
   virtual int64_t evaluation_samples() const = 0;
-  // Returns the number of items in the first `samples` evaluation samples.
-  virtual int64_t evaluation_items(int64_t samples) const = 0;
+  // Returns the number of items in the first `samples` evaluation samples. `sums` are their evaluation_sums.
+  virtual int64_t evaluation_items(int64_t samples, const Tensor& sums) const = 0;
   // Returns `count` samples from `first_sample` on. Samples from `end` on count nothing; `end` is at most
   // evaluation_samples().
   virtual MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const = 0;

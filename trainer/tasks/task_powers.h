@@ -24,6 +24,9 @@ class SharesSamples {
 class FindsBadSamples {
  public:
   virtual ~FindsBadSamples() = default;
+  // Returns how many samples of the batch can be used: fp32, 0-dim, on its device. The others add 0 to loss and
+  // gradient.
+  virtual Tensor usable_samples(const MicroBatch& batch) const = 0;
   // Returns the bad samples that this rank has found and not yet returned: a line for each.
   virtual std::vector<std::string> take_bad_samples() const = 0;
   struct Limit {

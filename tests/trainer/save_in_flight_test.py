@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""A run fails while a checkpoint is being written to a slow disk: a save that all ranks can finish is committed, and
+the first cause is reported before the disk is waited for."""
+
+import os
+import shutil
+import unittest
+
+from training_runs import TrainingRuns
+
+FAULTS = {"STRATA_FAULTS": "1"}
+
+
+def slow_disk_of_rank_1(seconds):
+    """Returns the command under which the file of rank 1 needs this long to get to the disk."""
+    slow = "strace -f --seccomp-bpf -o /dev/null -e trace=fdatasync -e inject=fdatasync:delay_enter=%d" % (1e6 * seconds)
+    return ["sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec %s "$0" "$@"; fi; exec "$0" "$@"' % slow]
+
+
+class SaveInFlightTest(TrainingRuns):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+
+    def checkpoints(self, run):
+        return sorted(os.listdir(self.path(run, "checkpoints")))
+
+    def test_a_gradient_that_is_not_finite_does_not_drop_the_save(self):
+        self.train("nan", "fault={at: step 6 rank 1, do: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)
+        self.assertEqual(self.checkpoints("nan"), ["latest", "step-00000005"])
+        self.assertEqual((self.error("nan")["code"], self.error("nan")["step"]), (5, 6))
+
+    def test_an_exception_is_reported_before_the_disk_is_waited_for(self):
+        run = self.start("thrown", "fault={at: step 6 rank 1, do: exception}", "run.timeout=4", environment=FAULTS, under=slow_disk_of_rank_1(12))
+        output = "".join(run.communicate(timeout=120))
+        self.assertNotEqual(run.returncode, 0, output)
+        report = self.error("thrown")
+        self.assertEqual((report["code"], report["rank"], report["step"]), (70, 1, 6), output)
+        self.assertIn("fault.do", report["message"])
+
+
+if __name__ == "__main__":
+    unittest.main()
