@@ -5,6 +5,7 @@ bpe_text.py encode TOKENIZER TEXT prints ids in one line. bpe_text.py decode TOK
 and prints text.
 """
 import sys
+import unicodedata
 
 import tokenizers
 
@@ -15,7 +16,10 @@ def main():
     if action == "encode":
         print(*tokenizer.encode(text[0], add_special_tokens=False).ids)
     else:
-        print(tokenizer.decode([int(line) for line in sys.stdin], skip_special_tokens=False))
+        text = tokenizer.decode([int(line) for line in sys.stdin], skip_special_tokens=False)
+        if sys.stdout.isatty():  # a model may write any character, and a terminal obeys control characters
+            text = "".join("?" if unicodedata.category(letter) == "Cc" and letter not in "\n\t" else letter for letter in text)
+        print(text)
 
 
 if __name__ == "__main__":

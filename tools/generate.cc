@@ -7,6 +7,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <c10/core/GradMode.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -164,11 +165,16 @@ void generate(const Request& request) {
   if (as_text) {
     for (const char letter : *request.prompt) ids.push_back(static_cast<unsigned char>(letter));
   }
-  if (ids.empty()) throw Error(ExitCode::configuration, "the prompt is empty; it has one token at least");
+  if (ids.empty())
+    throw Error(ExitCode::configuration,
+                "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
   sampler.require_ids(ids);
+  const bool for_a_terminal = isatty(STDOUT_FILENO) == 1;
   const auto print = [&](int64_t id) {
     if (as_text) {
-      std::putchar(static_cast<int>(id));
+      // A model may write any byte, and a terminal obeys control characters.
+      const bool is_control = (id < ' ' && id != '\n' && id != '\t') || id == 0x7f;
+      std::putchar(for_a_terminal && is_control ? '?' : static_cast<int>(id));
     } else {
       std::printf("%lld\n", static_cast<long long>(id));
     }
@@ -196,7 +202,7 @@ int main(int count, char** arguments) {
   app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str()->check(CLI::NonNegativeNumber);
   app.add_option("--temperature", request.temperature, "0: the likeliest token")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("--top-k", request.top_k, "choose among so many; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -5,9 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 from archive import SMALL, Archive
+
+# Runs a command with a terminal as its output, and prints what the terminal got.
+IN_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 
 
 def can_trace():
@@ -40,6 +44,12 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("export", "runs/small", "weights")
         self.assertEqual(code, 0, words)
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+        # What a model writes may hold control characters. A file gets them as they are, a terminal does not.
+        sample = ["generate", "runs/small", "--prompt", "a\x1b[31mb", "--tokens", "1"]
+        self.assertTrue(self.archive.run(*sample)[0].startswith("a\x1b[31mb"))
+        words, code = self.archive.run(*sample, before=[sys.executable, "-c", IN_A_TERMINAL])
+        self.assertEqual(code, 0, words)
+        self.assertTrue(words.startswith("a?[31mb"), words)
 
     @unittest.skipUnless(can_trace(), "strace may not trace processes here")
     def test_at_most_two_programs_and_a_script_are_started_before_the_ranks(self):

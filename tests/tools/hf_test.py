@@ -97,6 +97,8 @@ class HuggingFaceTest(ImportedModels):
                 model.save_pretrained(self.path("theirs"), max_shard_size="10KB")
                 self.assertTrue(os.path.exists(self.path("theirs/model.safetensors.index.json")))
                 command(IMPORT, self.path("theirs"), self.path("weights"))
+                with open(self.path("weights/model.yaml"), encoding="utf-8") as file:
+                    self.assertNotRegex(file.read(), r"\d{12}", "a number has more digits than it needs")
                 ours = self.values_here("weights", self.config("weights"))
                 self.assert_same(ours, self.values_there(model), 1e-5)
 

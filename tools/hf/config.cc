@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/errors.h"
+#include "configs/value.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/timm.h"
 
@@ -155,18 +156,18 @@ ImportedModel read_config(const std::string& text, const std::string& path) {
 
 std::string model_section(const TransformerConfig& model) {
   std::ostringstream text;
-  text.precision(17);
   text << "model: {type: transformer, family: " << names(model.family)[static_cast<size_t>(model.family)]
        << ", layers: " << model.layers << ", width: " << model.width << ", heads: " << model.heads;
   if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
   text << ", feed_forward: " << model.feed_forward << ", sequence: " << model.sequence
        << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false")
-       << ", norm_epsilon: " << model.norm_epsilon;
-  if (model.family == Family::llama) text << ", rotary_base: " << model.rotary_base;
+       << ", norm_epsilon: " << configs::text_of(model.norm_epsilon);
+  if (model.family == Family::llama) text << ", rotary_base: " << configs::text_of(model.rotary_base);
   const auto& scaling = model.rotary_scaling;
   if (scaling.type == RotaryScalingType::llama3) {
-    text << ", rotary_scaling: {type: llama3, factor: " << scaling.factor
-         << ", low_frequency: " << scaling.low_frequency << ", high_frequency: " << scaling.high_frequency
+    text << ", rotary_scaling: {type: llama3, factor: " << configs::text_of(scaling.factor)
+         << ", low_frequency: " << configs::text_of(scaling.low_frequency)
+         << ", high_frequency: " << configs::text_of(scaling.high_frequency)
          << ", original_sequence: " << scaling.original_sequence << "}";
   }
   text << "}\n";

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "configs/value.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::hf {
@@ -235,14 +236,13 @@ VisionTransformerConfig read_timm_config(const JsonSection& json) {
 
 std::string model_section(const VisionTransformerConfig& model) {
   std::ostringstream text;
-  text.precision(17);
   text << "model: {type: vision_transformer, layers: " << model.layers << ", width: " << model.width
        << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_width()
        << ", image_size: " << model.image_size << ", patch: " << model.patch << ", channels: " << model.channels
        << ", classes: " << model.classes << ", pooling: " << names(model.pooling)[static_cast<size_t>(model.pooling)];
-  if (model.stochastic_depth > 0) text << ", stochastic_depth: " << model.stochastic_depth;
-  if (model.layer_scale > 0) text << ", layer_scale: " << model.layer_scale;
-  text << ", norm_epsilon: " << model.norm_epsilon << "}\n";
+  if (model.stochastic_depth > 0) text << ", stochastic_depth: " << configs::text_of(model.stochastic_depth);
+  if (model.layer_scale > 0) text << ", layer_scale: " << configs::text_of(model.layer_scale);
+  text << ", norm_epsilon: " << configs::text_of(model.norm_epsilon) << "}\n";
   return text.str();
 }
 

@@ -5,6 +5,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <utility>
 
@@ -40,6 +42,7 @@ void Profiler::begin_step(int64_t step, int64_t last_eager_step) {
     // Earlier steps must have finished, so that their work is not recorded.
     if (options_.on_gpu) c10::cuda::device_synchronize();
     recorder_.start();
+    unreported_ = true;
   }
   step_scope_.emplace(at::RecordScope::USER_SCOPE);
   step_scope_->before("step " + std::to_string(step));
@@ -55,7 +58,7 @@ void Profiler::end_step(int64_t step) {
 void Profiler::finish() {
   step_scope_.reset();
   if (recorder_.recording()) stop_recording();
-  if (!steps_.empty()) report();
+  if (unreported_) report();
 }
 
 void Profiler::stop_recording() {
@@ -68,27 +71,36 @@ void Profiler::stop_recording() {
 }
 
 void Profiler::report() {
-  const bool recorded =
-      std::all_of(steps_.begin(), steps_.end(), [&](const Step& step) { return step.on_device == options_.on_gpu; });
+  unreported_ = false;
+  const bool recorded = !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+    return step.on_device == options_.on_gpu;
+  });
   if (recorded) mean_times_ = mean_of(steps_);
-  if (!options_.folder.empty()) write();
+  if (options_.folder.empty()) return steps_.clear();
+  std::vector<RankWaits> waits;
+  if (options_.device.one_group) waits = divide(options_.gather(collective_times(steps_)));
+  try {
+    write(waits);
+  } catch (const std::exception& error) {
+    const std::string reason = error.what();
+    std::fprintf(stderr, "warning: rank %d cannot write its profile, and training goes on without it: %s\n",
+                 options_.device.rank, reason.c_str());
+  }
   steps_.clear();
 }
 
-void Profiler::write() {
-  std::vector<RankWaits> waits;
-  if (options_.device.one_group) waits = divide(options_.gather(collective_times(steps_)));
+void Profiler::write(const std::vector<RankWaits>& waits) const {
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
-  std::filesystem::create_directories(folder);
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
   std::string text = table(steps_, options_.device, waits);
   if (reader_.without_launch() > 0) {
     text += "\n" + std::to_string(reader_.without_launch()) + " kernels have no recorded launch and are in no step\n";
   }
+  if (options_.device.rank == 0) options_.tell(text);
+  std::filesystem::create_directories(folder);
   replace_file(name + ".jsonl", json_lines(steps_, options_.device));
   replace_file(name + ".trace.json", chrome_trace(steps_, options_.device));
   replace_file(name + ".txt", text);
-  if (options_.device.rank == 0) options_.tell(text);
 }
 
 }  // namespace strata::trainer::profile

@@ -10,6 +10,7 @@
 
 #include "configs/range.h"
 #include "modules/layer.h"
+#include "trainer/profile/collective_waits.h"
 #include "trainer/profile/recorder.h"
 #include "trainer/profile/steps.h"
 #include "trainer/profile/table.h"
@@ -40,7 +41,8 @@ class Profiler {
   void begin_step(int64_t step, int64_t last_eager_step);
   // After the last recorded step, waits for the device and reports.
   void end_step(int64_t step);
-  // Call this at the end of the run. It reports the recorded steps even if later ones are missing.
+  // Call this at the end of the run. It reports the recorded steps even if later ones are missing. A profile that
+  // cannot be written is a warning on stderr.
   void finish();
 
   // The mean times of the reported steps; empty before the report, and if GPU work was not recorded.
@@ -49,12 +51,14 @@ class Profiler {
  private:
   bool wanted(int64_t step) const;
   void stop_recording();
+  // Every rank that began to record comes here, also if nothing was recorded on it, because it calls `gather`.
   void report();
-  void write();
+  void write(const std::vector<RankWaits>& waits) const;
 
   const Options options_;
   Recorder recorder_;
   int64_t last_eager_step_ = 0;
+  bool unreported_ = false;  // recording has begun, and report() was not called
   std::vector<LayerNodes> layers_;
   std::optional<at::RecordFunction> step_scope_;
   StepReader reader_;

@@ -7,8 +7,11 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/call.h"
@@ -137,6 +140,42 @@ TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
   EXPECT_NE(table.find("profile of steps 3-4"), std::string::npos) << table;
   EXPECT_NE(table.find("\n  2   "), std::string::npos) << "the layer is missing:\n" << table;
   EXPECT_NE(table.find("  linear                            backward    aten"), std::string::npos) << table;
+  EXPECT_TRUE(profiler.mean_times());
+}
+
+// Other ranks wait in `gather` for a rank whose steps were not recorded.
+TEST(Profiler, GathersOnceAlsoIfNoStepWasRecorded) {
+  std::vector<std::string> told;
+  Profiler::Options options = options_of(testing::TempDir() + "/empty", told);
+  int gathered = 0;
+  options.gather = [&](const std::string& text) {
+    ++gathered;
+    return std::vector<std::string>{text};
+  };
+  Profiler profiler(options);
+  profiler.finish();
+  EXPECT_EQ(gathered, 0) << "recording has not begun";
+  profiler.begin_step(3, /*last_eager_step=*/0);
+  profiler.finish();
+  profiler.finish();
+  EXPECT_EQ(gathered, 1);
+}
+
+TEST(Profiler, AProfileThatCannotBeWrittenIsAWarning) {
+  std::vector<std::string> told;
+  const std::string folder = testing::TempDir() + "/a_file";
+  std::ofstream(folder) << "no folder";
+  Profiler profiler(options_of(folder, told));
+  testing::internal::CaptureStderr();
+  for (int64_t step = 3; step <= 4; ++step) {
+    profiler.begin_step(step, /*last_eager_step=*/0);
+    layer(at::ones({8, 8}), at::ones({8, 8}));
+    profiler.end_step(step);
+  }
+  const std::string warning = testing::internal::GetCapturedStderr();
+  EXPECT_NE(warning.find("warning: rank 0 cannot write its profile"), std::string::npos) << warning;
+  EXPECT_NE(warning.find(folder), std::string::npos) << warning;
+  EXPECT_EQ(told.size(), 1u) << "the table is printed all the same";
   EXPECT_TRUE(profiler.mean_times());
 }
 

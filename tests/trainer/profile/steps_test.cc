@@ -188,6 +188,25 @@ TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
   EXPECT_EQ(steps[0].end, 5080);
 }
 
+// An eager memset is "Memset (Device)", and a replayed one "Memset (Unknown)".
+TEST(Steps, AReplayedMemsetIsTheEagerOne) {
+  StepReader reader;
+  MadeUp eager;
+  eager.user("step 3", 0, 100);
+  eager.user("forward", 10, 40);
+  eager.kernel("Memset (Device)", 20, 1000, 1010);
+  reader.read(eager);
+  MadeUp replays;
+  replays.user("step 4", 200, 210);
+  replays.graph_launch(205);
+  replays.replayed("Memset (Unknown)", 5000, 5010);
+  const std::vector<Step> steps = reader.read(replays);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].difference, "");
+  ASSERT_EQ(steps[0].activities.size(), 1u);
+  EXPECT_EQ(steps[0].activities[0].origin.phase, "forward");
+}
+
 // Adds the eager step 3: all-gathers of two layers by copy engines among 3 ranks, and the layers' compute. A batch of
 // copies to all other ranks is one record.
 void add_eager_gathers(MadeUp& trace) {
