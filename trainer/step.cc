@@ -186,7 +186,7 @@ void Step::update(const Tensor& local_loss) {
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
   if (finds_bad_samples_ != nullptr) {
-    // loss_scale_ made these the means over all samples. They become the means over those that can be used.
+    // mean_factor_ made these the means over all samples. They become the means over those that can be used.
     const auto batch = static_cast<double>(config_.batch);
     unusable = batch - sums.select(0, 3);
     share = batch / at::clamp_min(sums.select(0, 3), 1);
