@@ -137,6 +137,11 @@ void sync_folder(const std::string& path) {
   if (!synced) throw_storage_error("fsync", path);
 }
 
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  sync_folder(folder.empty() ? "." : folder);
+}
+
 void rename_path(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) throw_storage_error("rename to " + to, from);
 }
@@ -149,8 +154,7 @@ void replace_file(const std::string& path, std::string_view text) {
   file.write(text);
   file.close();
   rename_path(unfinished, path);
-  const std::string folder = std::filesystem::path(path).parent_path();
-  sync_folder(folder.empty() ? "." : folder);
+  sync_folder_of(path);
 }
 
 }  // namespace strata

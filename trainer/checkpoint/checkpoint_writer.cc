@@ -46,6 +46,26 @@ std::string_view bytes_of(const at::Tensor& data) {
   return {static_cast<const char*>(data.const_data_ptr()), static_cast<size_t>(data.nbytes())};
 }
 
+// Throws unless rank 0 finds each file with the bytes that its rank has written. If the hosts do not share run.folder,
+// this is found before the commit and not when the run resumes.
+void require_files(const std::string& folder, const std::vector<RankReport>& reports) {
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    const StoredFile& file = reports[rank].file;
+    const std::string path = folder + "/" + file.name;
+    std::string found;
+    try {
+      const uint64_t bytes = InputFile(path).bytes();
+      if (bytes == file.bytes) continue;
+      found = path + " has " + std::to_string(bytes) + " bytes";
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    throw Error(ExitCode::storage, "rank " + std::to_string(rank) + " has written " + std::to_string(file.bytes) +
+                                       " bytes of " + file.name + ", and on rank 0: " + found +
+                                       "; run.folder must be one folder that all hosts share");
+  }
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
@@ -57,6 +77,7 @@ CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
   run_ = gather_results(ranks_, [&] {
     if (ranks_.rank != 0) return std::string();
     fs::create_directories(options_.folder);
+    sync_folder_of(options_.folder);  // after a loss of power, checkpoints are found only in a folder that has its name
     for (const auto& entry : fs::directory_iterator(options_.folder)) {
       if (is_temporary(entry.path())) fs::remove_all(entry.path());
     }
@@ -198,6 +219,7 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   }
   if (!problems.empty()) throw Error(ExitCode::storage, problems);
 
+  require_files(unfinished(), reports);
   Manifest manifest = merge_reports(reports);
   manifest.run = run_;
   manifest.step = step_;

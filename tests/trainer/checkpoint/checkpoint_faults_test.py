@@ -156,6 +156,15 @@ class CheckpointFaultsTest(unittest.TestCase):
                     self.assertEqual(self.newest(), "step 20")
                     self.assertEqual(self.leftovers(), [])
 
+    def test_the_name_of_a_new_folder_is_put_on_the_disk(self):
+        trace = self.folder + "/trace"
+        answers = self.process.disturbed(f"disturb {self.checkpoints} 30 1 start", "mkdir:error=EIO:when=99", trace)
+        self.assertEqual(answers[-1], "exit 0")
+        with open(trace) as file:
+            calls = file.read()
+        made = calls.index(f'mkdir("{self.checkpoints}"')
+        self.assertRegex(calls[made:], rf'openat\(AT_FDCWD, "{self.folder}", [A-Z_|]*O_DIRECTORY[A-Z_|]*\) = (\d+)\n\d+ +fsync\(\1\b')
+
     def test_a_slow_disk_does_not_stall_steps(self):
         answers = self.process.disturbed(
             f"time {self.checkpoints} 1 10", "fdatasync,fsync:delay_enter=500000",  # microseconds

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
@@ -241,6 +242,38 @@ TEST(Checkpoint, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
     }
   });
   EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 4);
+}
+
+TEST(Checkpoint, FilesThatRankZeroDoesNotFindAreNotCommitted) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 2, 1);
+  const std::string name = "rank-00001.safetensors";
+  const auto save_and_then = [&](const std::function<void(const fs::path&)>& damage) {
+    std::string message;
+    run_ranks(2, [&](Ranks ranks) {
+      const auto gather = ranks.gather;
+      ranks.gather = [&, gather](const std::string& text) {
+        if (ranks.rank == 1 && text.find(name) != std::string::npos) {  // the report: the file is written
+          for (const auto& entry : fs::directory_iterator(folder.path())) {
+            if (entry.path().filename().string().starts_with("step-00000002.tmp-")) damage(entry.path() / name);
+          }
+        }
+        return gather(text);
+      };
+      CheckpointWriter writer({.folder = folder.path()}, ranks);
+      writer.start_save(2, small_model(ranks.rank, ranks.size, 2), "");
+      const SaveOutcome outcome = *writer.finish();
+      EXPECT_FALSE(outcome.committed);
+      if (ranks.rank == 0) message = outcome.message;
+    });
+    EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
+    EXPECT_NE(message.find("rank 1 has written "), std::string::npos) << message;
+    return message;
+  };
+  const std::string removed = save_and_then([](const fs::path& path) { fs::remove(path); });
+  EXPECT_NE(removed.find("No such file"), std::string::npos) << removed;
+  const std::string cut = save_and_then([](const fs::path& path) { fs::resize_file(path, 10); });
+  EXPECT_NE(cut.find("has 10 bytes"), std::string::npos) << cut;
 }
 
 TEST(Checkpoint, PiecesMustCoverEveryTensorOnce) {
