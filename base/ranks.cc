@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "base/ranks.h"
 
+#include <new>
 #include <optional>
+#include <system_error>
 
 #include "base/errors.h"
 
@@ -16,8 +18,12 @@ std::vector<std::string> gather_results(const Ranks& ranks, const std::function<
     mine = '+' + work();
   } catch (const Error& error) {
     mine = failure(error.code(), error.what());
-  } catch (const std::exception& error) {
+  } catch (const std::bad_alloc& error) {
+    mine = failure(ExitCode::out_of_memory, error.what());
+  } catch (const std::system_error& error) {  // those of std::filesystem too
     mine = failure(ExitCode::storage, error.what());
+  } catch (const std::exception& error) {
+    mine = failure(ExitCode::internal, error.what());
   }
   std::vector<std::string> results = ranks.gather(mine);
   std::optional<ExitCode> code;

@@ -18,8 +18,9 @@ struct Ranks {
 };
 
 // Runs `work` on every rank and gathers the results. If it throws on some rank, every rank throws an Error with all
-// messages and the exit code of the first failed rank, so that no rank waits for another. The exit code is storage if
-// the exception was no Error. This is a collective.
+// messages and the exit code of the first failed rank, so that no rank waits for another. The exit code of a
+// std::system_error is storage, of std::bad_alloc out_of_memory, and of other exceptions internal. This is a
+// collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
 }  // namespace strata

@@ -195,10 +195,11 @@ class TrainingRuns(unittest.TestCase):
         """Returns the counts for which this machine has enough devices."""
         return [count for count in counts if count <= MOST_RANKS]
 
-    def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE):
+    def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE, under=()):
+        """`under` is a command that runs mpirun, such as strace."""
         if device == "cuda" and ranks > MOST_RANKS:
             self.skipTest("needs %d ranks, there are devices for %d" % (ranks, MOST_RANKS))
-        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
+        command = [*under, "mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
                    TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))

@@ -8,10 +8,10 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace strata::trainer {
@@ -22,42 +22,79 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLargestManifest = 64'000'000;
 constexpr size_t kMostDifferences = 20;
 
-// Returns the manifest's text. Throws unless the folder holds the manifest, its files, and nothing else.
+// Returns a line, which is a note about files that do not belong there or empty, and the manifest's text. Throws
+// Damaged unless the folder holds the manifest and its files.
 std::string read_manifest(const std::string& folder) {
-  if (!fs::is_directory(fs::symlink_status(folder))) throw Error(ExitCode::storage, folder + ": expected a folder");
-  const std::string path = folder + "/" + kManifestName;
+  if (!fs::is_directory(fs::symlink_status(folder))) throw Damaged(folder + ": expected a folder");
+  std::map<std::string, fs::file_type> listed;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    listed[entry.path().filename()] = entry.symlink_status().type();
+  }
+  const auto take = [&](const std::string& name) {
+    const auto entry = listed.extract(name);
+    const std::string path = folder + "/" + name;
+    if (entry.empty()) throw Damaged(path + ": No such file, and it belongs to the checkpoint");
+    if (entry.mapped() == fs::file_type::symlink)
+      throw Damaged(path + ": is a symbolic link, and none is followed here");
+    if (entry.mapped() != fs::file_type::regular) throw Damaged(path + ": expected a regular file");
+    return path;
+  };
+  const std::string path = take(kManifestName);
+  if (const uint64_t bytes = InputFile(path).bytes(); bytes > kLargestManifest) {
+    throw Damaged(path + ": has " + std::to_string(bytes) + " bytes, expected at most " +
+                  std::to_string(kLargestManifest));
+  }
   const std::string text = read_text_file(path, kLargestManifest);
   const Manifest manifest = parse_manifest(text, path);
   if (fs::path(folder).filename() != checkpoint_folder_name(manifest.step)) {
-    throw Error(ExitCode::storage, path + ": is of step " + std::to_string(manifest.step));
+    throw Damaged(path + ": is of step " + std::to_string(manifest.step));
   }
-  std::set<std::string> expected = {kManifestName};
-  for (const StoredFile& file : manifest.files) expected.insert(file.name);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!expected.contains(entry.path().filename())) {
-      throw Error(ExitCode::storage, entry.path().string() + ": is not in the manifest");
-    }
+  for (const StoredFile& file : manifest.files) take(file.name);
+  std::string note;
+  if (!listed.empty()) {
+    note = printable(folder + "/" + listed.begin()->first) + ": is not in the manifest and is ignored" +
+           (listed.size() > 1 ? ", as are " + std::to_string(listed.size() - 1) + " more" : "");
   }
-  return text;
+  return note + "\n" + text;
 }
 
 void verify_file(const std::string& folder, const StoredFile& file) {
   const std::string path = folder + "/" + file.name;
   const uint64_t bytes = InputFile(path).bytes();
   if (bytes != file.bytes) {
-    throw Error(ExitCode::storage,
-                path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
+    throw Damaged(path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
   }
   if (sha256_of_file(path) != file.sha256) {
-    throw Error(ExitCode::storage, path + ": its SHA-256 is not that of the manifest: the contents have changed");
+    throw Damaged(path + ": its SHA-256 is not that of the manifest: the contents have changed");
   }
 }
 
-Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks) {
+// As gather_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any rank.
+std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::function<std::string()>& work) {
+  constexpr char kGood = '+', kDamaged = '-';
+  std::vector<std::string> results = gather_results(ranks, [&] {
+    try {
+      return kGood + work();
+    } catch (const Damaged& damage) {
+      return kDamaged + std::string(damage.what());
+    }
+  });
+  std::string problems;
+  for (std::string& result : results) {
+    if (result[0] == kDamaged) problems += (problems.empty() ? "" : "; ") + result.substr(1);
+    result.erase(0, 1);
+  }
+  if (!problems.empty()) throw Damaged(problems);
+  return results;
+}
+
+Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks, std::string& note) {
   const std::string text =
-      gather_results(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
-  const Manifest manifest = parse_manifest(text, folder + "/" + kManifestName);
-  gather_results(ranks, [&] {
+      gather_undamaged(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
+  const size_t line = text.find('\n');
+  note = text.substr(0, line);
+  const Manifest manifest = parse_manifest(std::string_view(text).substr(line + 1), folder + "/" + kManifestName);
+  gather_undamaged(ranks, [&] {
     for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size) verify_file(folder, manifest.files[i]);
     return std::string();
   });
@@ -109,14 +146,21 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
   FoundCheckpoint found;
   for (const int64_t step : steps) {
     found.path = options.folder + "/" + checkpoint_folder_name(step);
+    const std::string name = "checkpoint of step " + std::to_string(step);
+    std::string note;
     try {
-      found.manifest = verify_checkpoint(found.path, ranks);
+      found.manifest = verify_checkpoint(found.path, ranks, note);
+    } catch (const Damaged& damage) {
+      found.rejected.push_back(step);
+      found.notes.push_back(name + " rejected: " + damage.what());
+      continue;
     } catch (const Error& error) {
       if (error.code() != ExitCode::storage) throw;  // the loss of a rank says nothing about the files
-      found.rejected.push_back(step);
-      found.notes.push_back("checkpoint of step " + std::to_string(step) + " rejected: " + error.what());
-      continue;
+      throw Error(ExitCode::storage,
+                  name + " could not be read, which does not show that it is damaged: " + error.what() +
+                      "\nStart again. To use an older one, move " + found.path + " to another place.");
     }
+    if (!note.empty()) found.notes.push_back(note);
     if (step != steps.front()) {
       found.notes.push_back("using the checkpoint of step " + std::to_string(step) + ": " +
                             std::to_string(steps.front() - step) + " steps are lost");

@@ -22,7 +22,7 @@ constexpr std::string_view kHashLine = ",\n\"sha256\": \"";  // 64 digits follow
 constexpr std::string_view kEnd = "\"\n}\n";
 constexpr size_t kDeepest = 8;
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::storage, what); }
+[[noreturn]] void refuse(const std::string& what) { throw Damaged(what); }
 
 // nlohmann keeps the last of two equal keys and has no depth limit; this parser refuses both.
 Json parse_strictly(std::string_view text) {
@@ -163,10 +163,11 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
       refuse("does not have the hash that its last line says");
     }
     const Json json = parse_strictly(text);
-    members(json, {"format", "run", "step", "state", "files", "tensors", "sha256"});
-    if (text_of(json["format"]) != kFormat) {
-      refuse("has the format '" + text_of(json["format"]) + "', expected '" + kFormat + "'");
+    if (json.is_object() && json.contains("format") && json["format"] != kFormat) {
+      throw Error(ExitCode::storage, path + ": has the format '" + printable(text_of(json["format"])) +
+                                         "', expected '" + kFormat + "'; use the version of Strata that wrote it");
     }
+    members(json, {"format", "run", "step", "state", "files", "tensors", "sha256"});
     Manifest manifest{text_of(json["run"]), count_of(json["step"]), text_of(json["state"]), {}, {}};
     for (const Json& file : list_of(json["files"])) {
       manifest.files.push_back(file_from(file));
@@ -179,8 +180,8 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     manifest.tensors = tensors_from(json["tensors"]);
     if (const std::string problem = cover_problem(manifest); !problem.empty()) refuse(problem);
     return manifest;
-  } catch (const Error& error) {
-    refuse(path + ": " + printable(error.what()));
+  } catch (const Damaged& damage) {
+    refuse(path + ": " + printable(damage.what()));
   }
 }
 

@@ -232,7 +232,7 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   const std::string committed = path(checkpoint_folder_name(step_));
   // A checkpoint of this step may exist if it could not be loaded; otherwise training would not have reached this step
   // again.
-  if (fs::exists(committed)) rename_path(committed, unfinished() + "-replaced");
+  if (fs::exists(fs::symlink_status(committed))) set_aside(committed);
   rename_path(unfinished(), committed);
   try {
     sync_folder(options_.folder);
@@ -252,19 +252,26 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   return "";
 }
 
-// Keeps the newest checkpoints. Others are renamed before they are removed, so that a folder with a checkpoint's name
-// is always complete.
+// Keeps a rejected checkpoint under a name that is not a checkpoint's. It is never removed, because only a person can
+// know that nothing in it is of use.
+void CheckpointWriter::set_aside(const std::string& checkpoint) {
+  rename_path(checkpoint, checkpoint + ".rejected-" + run_);
+}
+
+// Keeps the newest checkpoints. Older ones are renamed before they are removed, so that a folder with a checkpoint's
+// name is always complete.
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {
     const auto& rejected = options_.rejected;
-    const bool damaged = step != step_ && std::find(rejected.begin(), rejected.end(), step) != rejected.end();
-    if (!damaged && kept++ < options_.keep) continue;
     const std::string name = path(checkpoint_folder_name(step));
-    rename_path(name, name + ".tmp-" + run_);
-    fs::remove_all(name + ".tmp-" + run_);
+    if (step != step_ && std::find(rejected.begin(), rejected.end(), step) != rejected.end()) {
+      set_aside(name);
+    } else if (kept++ >= options_.keep) {
+      rename_path(name, name + ".tmp-" + run_);
+      fs::remove_all(name + ".tmp-" + run_);
+    }
   }
-  fs::remove_all(unfinished() + "-replaced");
   options_.rejected.clear();
 }
 

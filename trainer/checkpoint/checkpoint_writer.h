@@ -30,7 +30,7 @@ class CheckpointWriter {
     std::string folder;                  // <run>/checkpoints; created if it does not exist
     int64_t keep = 2;                    // number of newest checkpoints that are kept, at least 2
     int64_t resumed_step = -1;           // step that is on the disk already
-    std::vector<int64_t> rejected = {};  // steps found damaged while resuming: removed after the next commit
+    std::vector<int64_t> rejected = {};  // steps found damaged while resuming: renamed after the next commit
   };
 
   // This is a collective. Removes temporary files that a crash has left. The caller must hold the run's lock.
@@ -58,6 +58,7 @@ class CheckpointWriter {
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);
   void purge();
+  void set_aside(const std::string& checkpoint);
   std::string path(const std::string& name) const { return options_.folder + "/" + name; }
   std::string unfinished() const;
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
@@ -25,7 +26,10 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    names.push_back(name.substr(0, name.find("rejected-")));  // an id follows, another one in every run
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -139,11 +143,12 @@ TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
   EXPECT_NE(found->notes[0].find("step-00000030/rank-00000.safetensors"), std::string::npos) << found->notes[0];
   EXPECT_NE(found->notes[2].find("20 steps are lost"), std::string::npos) << found->notes[2];
 
-  // Training reaches step 20 again. The damaged checkpoints of steps 20 and 30 are removed, the good ones stay.
+  // Training reaches step 20 again. The damaged checkpoints of steps 20 and 30 get other names, the good ones stay.
   CheckpointWriter writer({.folder = folder.path(), .keep = 2, .resumed_step = 10, .rejected = found->rejected}, {});
   writer.start_save(20, small_model(0, 1, 20), "");
   EXPECT_TRUE(writer.finish()->committed);
-  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000010", "step-00000020"}));
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"latest", "step-00000010", "step-00000020", "step-00000020.", "step-00000030."}));
   EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 20);
 }
 
@@ -315,9 +320,23 @@ TEST(Checkpoint, WhatOneRankThrowsAllRanksThrow) {
                 if (ranks.rank > 0) throw std::runtime_error(name);
                 return "";
               }),
-              ExitCode::storage);
+              ExitCode::internal);
     EXPECT_EQ(gather_results(ranks, [&] { return name; }), (std::vector<std::string>{"rank 0", "rank 1", "rank 2"}));
   });
+}
+
+TEST(Checkpoint, AnExceptionThatIsNoErrorHasTheCodeOfItsKind) {
+  const auto code_of = [](const std::function<std::string()>& work) {
+    try {
+      gather_results({}, work);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ExitCode::done;
+  };
+  EXPECT_EQ(code_of([] { return std::to_string(fs::file_size("/no/such/file")); }), ExitCode::storage);
+  EXPECT_EQ(code_of([]() -> std::string { throw std::bad_alloc(); }), ExitCode::out_of_memory);
+  EXPECT_EQ(code_of([] { return std::string("abc").substr(4); }), ExitCode::internal);
 }
 
 TEST(Checkpoint, AnotherModelIsRefusedWithTheDifferences) {

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""System calls on one file of a run fail or are late, by strace. No checkpoint is lost, and the run says what happened."""
+
+import os
+import shutil
+import unittest
+
+from training_runs import TrainingRuns
+
+
+class StorageFaultsTest(TrainingRuns):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+
+    def disturbed(self, path, injection):
+        """Returns the command that disturbs the calls of a rank on this path. It counts the calls of each thread."""
+        call = injection.partition(":")[0]
+        return ["strace", "-f", "-o", self.path("trace"), "-P", path, "-e", "trace=" + call, "-e", "inject=" + injection]
+
+    def checkpoints(self, run):
+        return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
+
+    def test_a_checkpoint_that_could_not_be_read_is_not_given_up(self):
+        self.train("run", "run.stop_after=10", device="cpu")
+        newest = self.path("run", "checkpoints/step-00000010/rank-00001.safetensors")
+        for when, of in ("1", "while verified"), ("2", "while loaded"):
+            with self.subTest(of):
+                self.train("run", "run.stop_after=15", expect=4, device="cpu", under=self.disturbed(newest, "pread64:error=EIO:when=" + when))
+                self.assertIn("rank-00001.safetensors: Input/output error", self.errors)
+                self.assertEqual(self.checkpoints("run"), ["step-00000005", "step-00000010"])
+        self.train("run", "run.stop_after=15", device="cpu")
+        self.assertIn("resumed from step 10", self.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
