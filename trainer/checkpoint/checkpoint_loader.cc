@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kLargestManifest = 64'000'000;
 constexpr size_t kMostDifferences = 20;
 
 // Returns a line, which is a note about files that do not belong there or empty, and the manifest's text. Throws

@@ -13,6 +13,9 @@
 
 namespace strata::trainer {
 
+// The most bytes of a manifest that is read or written.
+inline constexpr uint64_t kLargestManifest = 64'000'000;
+
 // Thrown if a checkpoint could be read and is not what was written. A checkpoint that could not be read is another
 // Error, because the next start may read it.
 class Damaged : public Error {

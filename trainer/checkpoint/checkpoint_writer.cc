@@ -224,8 +224,14 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   manifest.run = run_;
   manifest.step = step_;
   manifest.state = state_;
+  const std::string text = to_text(manifest);
+  if (text.size() > kLargestManifest) {
+    throw Error(ExitCode::storage, "a manifest of " + std::to_string(text.size()) +
+                                       " bytes cannot be read again, at most " + std::to_string(kLargestManifest) +
+                                       " bytes can; fewer ranks need a smaller one");
+  }
   OutputFile file(unfinished() + "/" + kManifestName);
-  file.write(to_text(manifest));
+  file.write(text);
   file.close();
   sync_folder(unfinished());
 

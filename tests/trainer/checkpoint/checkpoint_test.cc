@@ -281,6 +281,17 @@ TEST(Checkpoint, FilesThatRankZeroDoesNotFindAreNotCommitted) {
   EXPECT_NE(cut.find("has 10 bytes"), std::string::npos) << cut;
 }
 
+TEST(Checkpoint, AManifestThatCannotBeReadAgainIsNotCommitted) {
+  const TemporaryFolder folder;
+  save_small_model(folder.path(), 1, 1);
+  CheckpointWriter writer({.folder = folder.path()}, {});
+  writer.start_save(2, small_model(0, 1, 2), std::string(64'000'000, 'x'));
+  const SaveOutcome outcome = *writer.finish();
+  EXPECT_FALSE(outcome.committed);
+  EXPECT_NE(outcome.message.find("at most 64000000 bytes"), std::string::npos) << outcome.message;
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
+}
+
 TEST(Checkpoint, PiecesMustCoverEveryTensorOnce) {
   const TemporaryFolder folder;
   CheckpointWriter writer({.folder = folder.path()}, {});
