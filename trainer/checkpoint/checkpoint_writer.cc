@@ -247,15 +247,22 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
     throw;
   }
 
-  try {
-    const std::string hint = path("latest.tmp-" + run_);
-    fs::create_symlink(checkpoint_folder_name(step_), hint);
-    rename_path(hint, path("latest"));
-    purge();
-  } catch (const std::exception& error) {
-    return error.what();
+  // Neither may prevent the other: some file systems have no symbolic links, and `latest` is a folder after `cp -rL`.
+  for (const auto tidy : {&CheckpointWriter::purge, &CheckpointWriter::point_to_newest}) {
+    try {
+      (this->*tidy)();
+    } catch (const std::exception& error) {
+      problems += (problems.empty() ? "" : "; ") + std::string(error.what());
+    }
   }
-  return "";
+  return problems;
+}
+
+void CheckpointWriter::point_to_newest() {
+  const std::string hint = path("latest.tmp-" + run_);
+  fs::remove(hint);  // left by a call that failed
+  fs::create_symlink(checkpoint_folder_name(step_), hint);
+  rename_path(hint, path("latest"));
 }
 
 // Keeps a rejected checkpoint under a name that is not a checkpoint's. It is never removed, because only a person can

@@ -58,6 +58,7 @@ class CheckpointWriter {
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);
   void purge();
+  void point_to_newest();
   void set_aside(const std::string& checkpoint);
   std::string path(const std::string& name) const { return options_.folder + "/" + name; }
   std::string unfinished() const;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Checks saving and loading without damage: any number of ranks, the checkpoints that are kept, the cost of a save, and
-// failed saves.
+// Checks saving and loading without damage: any number of ranks, the checkpoints that are kept, and the cost of a save.
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -23,16 +21,6 @@ namespace strata::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    names.push_back(name.substr(0, name.find("rejected-")));  // an id follows, another one in every run
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 struct RankCounts {
   int saving, loading;
@@ -147,7 +135,9 @@ TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
   CheckpointWriter writer({.folder = folder.path(), .keep = 2, .resumed_step = 10, .rejected = found->rejected}, {});
   writer.start_save(20, small_model(0, 1, 20), "");
   EXPECT_TRUE(writer.finish()->committed);
-  EXPECT_EQ(names_in(folder.path()),
+  std::vector<std::string> names = names_in(folder.path());
+  for (std::string& name : names) name = name.substr(0, name.find("rejected-"));  // an id follows, another in each run
+  EXPECT_EQ(names,
             (std::vector<std::string>{"latest", "step-00000010", "step-00000020", "step-00000020.", "step-00000030."}));
   EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 20);
 }
@@ -217,99 +207,6 @@ TEST(Checkpoint, WhoWaitsForASlowRankGivesSignsOfLife) {
     EXPECT_TRUE(writer.finish([&] { ++signs; })->committed);
     EXPECT_GT(signs, 2);  // two signs come without any wait: for the files and for the commit
   });
-}
-
-TEST(Checkpoint, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
-  const TemporaryFolder folder;
-  run_ranks(2, [&](const Ranks& ranks) {
-    CheckpointWriter writer({.folder = folder.path()}, ranks);
-    const auto save = [&](int64_t step, bool spoiled) {
-      auto pieces = small_model(ranks.rank, ranks.size, step);
-      if (spoiled && ranks.rank == 1) pieces.push_back(pieces[0]);  // the same tensor twice is refused while writing
-      writer.start_save(step, pieces, "");
-      return *writer.finish();
-    };
-    EXPECT_TRUE(save(1, false).committed);
-    const SaveOutcome failed = save(2, true);
-    EXPECT_FALSE(failed.committed);
-    EXPECT_NE(failed.message.find("rank 1: embedding.weight/master"), std::string::npos) << failed.message;
-    EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
-    EXPECT_FALSE(save(3, true).committed);
-    EXPECT_TRUE(save(4, false).committed);  // the count of failures starts again
-    EXPECT_FALSE(save(5, true).committed);
-    EXPECT_FALSE(save(6, true).committed);
-    try {
-      save(7, true);
-      ADD_FAILURE() << "the third failure in a row was accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::storage);
-      EXPECT_NE(std::string(error.what()).find("3 saves in a row"), std::string::npos) << error.what();
-    }
-  });
-  EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 4);
-}
-
-TEST(Checkpoint, FilesThatRankZeroDoesNotFindAreNotCommitted) {
-  const TemporaryFolder folder;
-  save_small_model(folder.path(), 2, 1);
-  const std::string name = "rank-00001.safetensors";
-  const auto save_and_then = [&](const std::function<void(const fs::path&)>& damage) {
-    std::string message;
-    run_ranks(2, [&](Ranks ranks) {
-      const auto gather = ranks.gather;
-      ranks.gather = [&, gather](const std::string& text) {
-        if (ranks.rank == 1 && text.find(name) != std::string::npos) {  // the report: the file is written
-          for (const auto& entry : fs::directory_iterator(folder.path())) {
-            if (entry.path().filename().string().starts_with("step-00000002.tmp-")) damage(entry.path() / name);
-          }
-        }
-        return gather(text);
-      };
-      CheckpointWriter writer({.folder = folder.path()}, ranks);
-      writer.start_save(2, small_model(ranks.rank, ranks.size, 2), "");
-      const SaveOutcome outcome = *writer.finish();
-      EXPECT_FALSE(outcome.committed);
-      if (ranks.rank == 0) message = outcome.message;
-    });
-    EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
-    EXPECT_NE(message.find("rank 1 has written "), std::string::npos) << message;
-    return message;
-  };
-  const std::string removed = save_and_then([](const fs::path& path) { fs::remove(path); });
-  EXPECT_NE(removed.find("No such file"), std::string::npos) << removed;
-  const std::string cut = save_and_then([](const fs::path& path) { fs::resize_file(path, 10); });
-  EXPECT_NE(cut.find("has 10 bytes"), std::string::npos) << cut;
-}
-
-TEST(Checkpoint, AManifestThatCannotBeReadAgainIsNotCommitted) {
-  const TemporaryFolder folder;
-  save_small_model(folder.path(), 1, 1);
-  CheckpointWriter writer({.folder = folder.path()}, {});
-  writer.start_save(2, small_model(0, 1, 2), std::string(64'000'000, 'x'));
-  const SaveOutcome outcome = *writer.finish();
-  EXPECT_FALSE(outcome.committed);
-  EXPECT_NE(outcome.message.find("at most 64000000 bytes"), std::string::npos) << outcome.message;
-  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"latest", "step-00000001"}));
-}
-
-TEST(Checkpoint, PiecesMustCoverEveryTensorOnce) {
-  const TemporaryFolder folder;
-  CheckpointWriter writer({.folder = folder.path()}, {});
-  const auto message = [&](int64_t offset, int64_t count) {
-    writer.start_save(1, {{"a/master", {4, 2}, offset, at::zeros({count})}}, "");
-    try {
-      const SaveOutcome outcome = *writer.finish();
-      return outcome.committed ? "committed" : outcome.message;
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  };
-  EXPECT_EQ(message(0, 7),
-            "checkpoint of step 1 not saved, older ones are as they were: "
-            "a/master: the pieces have 7 elements, the tensor 8");
-  EXPECT_NE(message(1, 7).find("a/master: a piece begins at element 1, expected 0"), std::string::npos);
-  EXPECT_NE(message(0, 9).find("the pieces have 9 elements"), std::string::npos);
-  EXPECT_EQ(message(0, 8), "committed");
 }
 
 TEST(Checkpoint, WhatOneRankThrowsAllRanksThrow) {
