@@ -130,7 +130,8 @@ std::string sha256_of_file(const std::string& path) {
 void sync_folder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) throw_storage_error("open", path);
-  const bool synced = ::fsync(folder) == 0;
+  // Some network file systems cannot sync a folder and say EINVAL or EBADF. That is no failure of the disk.
+  const bool synced = ::fsync(folder) == 0 || errno == EINVAL || errno == EBADF;
   const int reason = errno;
   ::close(folder);
   errno = reason;

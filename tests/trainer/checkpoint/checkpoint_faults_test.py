@@ -144,6 +144,11 @@ class CheckpointFaultsTest(unittest.TestCase):
             self.assertEqual(self.disturb(when, "write:error=EINTR:when=1"), ("exit 0", True))
             self.assertEqual(self.newest(), "step 30")
 
+    def test_folders_that_cannot_be_synced(self):
+        for error in ("EINVAL", "EBADF"):
+            self.assertEqual(self.disturb("start", "fsync:error=" + error), ("exit 0", True))
+            self.assertEqual(self.newest(), "step 30")
+
     def test_the_disk_stays_full(self):
         for calls in ("write", "fdatasync", "fsync", "write,fdatasync,fsync", "mkdir", "rename"):
             for when in ("start", "commit"):
