@@ -28,7 +28,8 @@ void AppendFile::append(std::string_view record) {
   for (size_t done = 0; done < record.size();) {
     const ssize_t written = ::pwrite(file_, record.data() + done, record.size() - done, end_ + done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
+    if (written == 0) errno = ENOSPC;  // POSIX does not allow it, and trying again might never end
+    if (written <= 0) {
       fail("write");
       if (::ftruncate(file_, end_) != 0) fail("ftruncate");
       return;

@@ -61,7 +61,8 @@ void OutputFile::write_through(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_storage_error("write", path_);
+    if (written == 0) errno = ENOSPC;  // POSIX does not allow it, and trying again might never end
+    if (written <= 0) throw_storage_error("write", path_);
     bytes.remove_prefix(written);
   }
 }

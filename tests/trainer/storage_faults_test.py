@@ -17,7 +17,7 @@ class StorageFaultsTest(TrainingRuns):
     def disturbed(self, path, injection):
         """Returns the command that disturbs the calls of a rank on this path. It counts the calls of each thread."""
         call = injection.partition(":")[0]
-        return ["strace", "-f", "-o", self.path("trace"), "-P", path, "-e", "trace=" + call, "-e", "inject=" + injection]
+        return ["strace", "-f", "-o", self.path("trace"), "-P", os.path.realpath(path), "-e", "trace=" + call, "-e", "inject=" + injection]
 
     def checkpoints(self, run):
         return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
@@ -32,6 +32,12 @@ class StorageFaultsTest(TrainingRuns):
                 self.assertEqual(self.checkpoints("run"), ["step-00000005", "step-00000010"])
         self.train("run", "run.stop_after=15", device="cpu")
         self.assertIn("resumed from step 10", self.output)
+
+    def test_a_write_of_no_bytes_loses_one_record(self):
+        self.train("run", "steps=5", device="cpu", ranks=1, under=self.disturbed(self.path("run", "metrics.jsonl"), "pwrite64:retval=0:when=2"))
+        self.assertEqual((self.output + self.errors).count("metrics.jsonl: write failed: No space left on device"), 1)
+        # The first record is the hash of the weights.
+        self.assertEqual([line["step"] for line in self.lines("run") if "loss" in line], [2, 3, 4, 5])
 
 
 if __name__ == "__main__":

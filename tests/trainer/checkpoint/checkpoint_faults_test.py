@@ -144,6 +144,11 @@ class CheckpointFaultsTest(unittest.TestCase):
             self.assertEqual(self.disturb(when, "write:error=EINTR:when=1"), ("exit 0", True))
             self.assertEqual(self.newest(), "step 30")
 
+    def test_a_write_of_no_bytes_is_a_failure(self):
+        for when in ("start", "commit"):
+            self.assertEqual(self.disturb(when, "write:retval=0:when=1"), ("exit 1", True))
+            self.assertEqual(self.newest(), "step 20")
+
     def test_folders_that_cannot_be_synced(self):
         for error in ("EINVAL", "EBADF"):
             self.assertEqual(self.disturb("start", "fsync:error=" + error), ("exit 0", True))
