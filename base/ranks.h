@@ -23,4 +23,8 @@ struct Ranks {
 // collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
+// The same for work that takes some ranks longer than others may wait in one collective, such as reading files. `work`
+// runs in a thread and may not communicate. Until it has finished everywhere, the ranks gather every 100 ms.
+std::vector<std::string> gather_slow_results(const Ranks& ranks, const std::function<std::string()>& work);
+
 }  // namespace strata

@@ -68,10 +68,11 @@ void verify_file(const std::string& folder, const StoredFile& file) {
   }
 }
 
-// As gather_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any rank.
+// As gather_slow_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any
+// rank.
 std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::function<std::string()>& work) {
   constexpr char kGood = '+', kDamaged = '-';
-  std::vector<std::string> results = gather_results(ranks, [&] {
+  std::vector<std::string> results = gather_slow_results(ranks, [&] {
     try {
       return kGood + work();
     } catch (const Damaged& damage) {
@@ -124,6 +125,53 @@ void append_transfers(const std::string& name, const StoredTensor& stored, int64
                          static_cast<uint64_t>((last - first) * width), static_cast<uint64_t>(piece.count * width),
                          static_cast<char*>(target.data_ptr()) + (first - offset) * width});
   }
+}
+
+// A tensor of a device, and the host memory into which files are read for it.
+struct Upload {
+  at::Tensor device, host;
+};
+
+// Fills the pieces that are on the host, and returns uploads for the others.
+std::vector<Upload> read_files(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
+  std::vector<Transfer> transfers;
+  std::vector<Upload> uploads;
+  for (const TensorPiece& piece : pieces) {
+    const auto stored = found.manifest.tensors.find(piece.tensor);
+    if (stored == found.manifest.tensors.end()) {
+      throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
+    }
+    const std::string wanted = kind(dtype_name(piece.data), piece.shape);
+    const std::string in_checkpoint = kind(stored->second.dtype, stored->second.shape);
+    if (wanted != in_checkpoint) {
+      throw Error(ExitCode::configuration,
+                  found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
+    }
+    at::Tensor target = piece.data;
+    if (!target.is_cpu()) {
+      target = at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
+      uploads.push_back({piece.data, target});
+    }
+    append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
+  }
+  // Files are read one at a time, because a thousand ranks have written a thousand files.
+  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
+  std::unique_ptr<SafetensorsFile> file;
+  int64_t opened = -1;
+  for (const Transfer& transfer : transfers) {
+    const std::string path = found.path + "/" + found.manifest.files[transfer.file].name;
+    if (opened != transfer.file) {
+      file = std::make_unique<SafetensorsFile>(path);
+      opened = transfer.file;
+    }
+    const SafetensorsEntry* const entry = file->find(*transfer.tensor);
+    if (entry == nullptr || entry->bytes != transfer.stored_bytes) {
+      throw Error(ExitCode::storage,
+                  path + ": does not hold the piece of " + *transfer.tensor + " that the manifest names");
+    }
+    file->read(*entry, transfer.first, transfer.into, transfer.bytes);
+  }
+  return uploads;
 }
 
 }  // namespace
@@ -202,51 +250,19 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece
     }
     throw Error(ExitCode::configuration, message);
   }
-  gather_results(ranks, [&] {
-    read_pieces(found, pieces);
+  std::vector<Upload> uploads;
+  gather_slow_results(ranks, [&] {
+    uploads = read_files(found, pieces);
+    return std::string();
+  });
+  gather_results(ranks, [&] {  // in this thread, whose stream orders the copies after what was queued before
+    for (const Upload& upload : uploads) upload.device.copy_(upload.host);
     return std::string();
   });
 }
 
 void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
-  std::vector<Transfer> transfers;
-  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device tensor and its host copy
-  for (const TensorPiece& piece : pieces) {
-    const auto stored = found.manifest.tensors.find(piece.tensor);
-    if (stored == found.manifest.tensors.end()) {
-      throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
-    }
-    const std::string wanted = kind(dtype_name(piece.data), piece.shape);
-    const std::string in_checkpoint = kind(stored->second.dtype, stored->second.shape);
-    if (wanted != in_checkpoint) {
-      throw Error(ExitCode::configuration,
-                  found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
-    }
-    at::Tensor target = piece.data;
-    if (!target.is_cpu()) {
-      target = at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
-      uploads.emplace_back(piece.data, target);
-    }
-    append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
-  }
-  // Files are read one at a time, because a thousand ranks have written a thousand files.
-  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
-  std::unique_ptr<SafetensorsFile> file;
-  int64_t opened = -1;
-  for (const Transfer& transfer : transfers) {
-    const std::string path = found.path + "/" + found.manifest.files[transfer.file].name;
-    if (opened != transfer.file) {
-      file = std::make_unique<SafetensorsFile>(path);
-      opened = transfer.file;
-    }
-    const SafetensorsEntry* const entry = file->find(*transfer.tensor);
-    if (entry == nullptr || entry->bytes != transfer.stored_bytes) {
-      throw Error(ExitCode::storage,
-                  path + ": does not hold the piece of " + *transfer.tensor + " that the manifest names");
-    }
-    file->read(*entry, transfer.first, transfer.into, transfer.bytes);
-  }
-  for (auto& [device, host] : uploads) device.copy_(host);
+  for (const Upload& upload : read_files(found, pieces)) upload.device.copy_(upload.host);
 }
 
 }  // namespace strata::trainer

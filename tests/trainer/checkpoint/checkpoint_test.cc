@@ -3,11 +3,13 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -230,6 +232,30 @@ TEST(Checkpoint, WhatOneRankThrowsAllRanksThrow) {
               }),
               ExitCode::internal);
     EXPECT_EQ(gather_results(ranks, [&] { return name; }), (std::vector<std::string>{"rank 0", "rank 1", "rank 2"}));
+  });
+}
+
+TEST(Checkpoint, RanksMeetWhileOneOfThemWorks) {
+  run_ranks(2, [](Ranks ranks) {
+    int meetings = 0;
+    const auto gather = ranks.gather;
+    ranks.gather = [&, gather](const std::string& text) {
+      ++meetings;
+      return gather(text);
+    };
+    const auto work = [&](bool fails) -> std::string {
+      if (ranks.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(550));
+      if (ranks.rank == 0 && fails) throw Error(ExitCode::data, "failed");
+      return "rank " + std::to_string(ranks.rank);
+    };
+    EXPECT_EQ(gather_slow_results(ranks, [&] { return work(false); }), (std::vector<std::string>{"rank 0", "rank 1"}));
+    EXPECT_GE(meetings, 4);  // in one meeting rank 1 would wait for 550 ms
+    try {
+      gather_slow_results(ranks, [&] { return work(true); });
+      ADD_FAILURE() << "the failure of rank 0 is not known";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data);
+    }
   });
 }
 
