@@ -172,6 +172,9 @@ class HuggingFaceTest(ImportedModels):
                 ({"n_positions": 13}, "transformer.wpe.weight has another shape")):
             with_settings(**changes)
             refused(expected)
+        with open(config, "w", encoding="utf-8") as file:
+            file.write('{"model_type": %s}' % ("[" * 400_000 + "]" * 400_000))
+        refused("model_type: expected a text, got an array")
         with_settings()
         save_file({**tensors, "evil\nname": torch.ones(2)}, weights)
         refused("evil?name is no tensor of this model")
@@ -199,10 +202,12 @@ class HuggingFaceTest(ImportedModels):
                 json.dump({**index, "weight_map": {**index["weight_map"], name: file}}, out)
             text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
             self.assertTrue(name in text or "missing.safetensors" in text, text)
-        for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000):
+        deep = "[" * 400_000 + "]" * 400_000
+        for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000, '{"weight_map": {"%s": %s}}' % (name, deep)):
             with open(path, "w", encoding="utf-8") as out:
                 out.write(text)
-            command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+        self.assertIn("'%s' lies in array, expected the name of a .safetensors file" % name, text)
         with open(path, "w", encoding="utf-8") as out:
             out.write(" " * 10_000_001)
         self.assertIn("expected at most 10000000", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
