@@ -4,6 +4,7 @@ folders are refused."""
 
 import json
 import os
+import resource
 
 import tokenizers
 import torch
@@ -229,3 +230,18 @@ class HuggingFaceTest(ImportedModels):
                        expected=2)
         self.assertIn("tools/strata import", text)
         command(TRAIN, config, "checkpoint.initial_weights=%s" % self.path("nowhere"), "run.folder=%s" % self.path("fourth"), expected=4)
+
+    def test_only_lines_that_are_shown_are_compared_with_all_names(self):
+        self.name = "llama"
+        random_model("llama").save_pretrained(self.path("theirs"))
+        command(IMPORT, self.path("theirs"), self.path("weights"))
+        config = self.config("weights", "checkpoint: {initial_weights: %s}" % self.path("weights"))
+        save_file({"blocks.%05d.attention." % i + 40 * "x": torch.empty(0) for i in range(10_000)}, self.path("weights/model.safetensors"))
+
+        def processor_seconds(layers):
+            begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            text = command(TRAIN, config, "model.layers=%d" % layers, "run.folder=" + self.path("run%d" % layers), expected=2)
+            self.assertIn("does not fit the model", text)
+            return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin
+
+        self.assertLess(processor_seconds(60), 3 * processor_seconds(6))
