@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""System calls on one file of a run fail or are late, by strace. No checkpoint is lost, and the run says what happened."""
+"""Files of a run are missing, or system calls on them fail or are late by strace. No checkpoint is lost, and the run says
+what happened."""
 
 import os
 import shutil
@@ -32,6 +33,10 @@ class StorageFaultsTest(TrainingRuns):
                 self.assertEqual(self.checkpoints("run"), ["step-00000005", "step-00000010"])
         self.train("run", "run.stop_after=15", device="cpu")
         self.assertIn("resumed from step 10", self.output)
+
+    def test_a_checkpoint_that_must_be_there(self):
+        self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1)
+        self.assertIn("new/checkpoints: no checkpoint, and checkpoint.resume is require", self.errors)
 
     def test_a_slow_checkpoint_is_no_hang(self):
         self.train("run", "run.stop_after=5", device="cpu", ranks=1)
