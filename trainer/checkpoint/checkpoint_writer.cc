@@ -238,7 +238,8 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   const std::string committed = path(checkpoint_folder_name(step_));
   // A checkpoint of this step may exist if it could not be loaded; otherwise training would not have reached this step
   // again.
-  if (fs::exists(fs::symlink_status(committed))) set_aside(committed);
+  if (fs::exists(fs::symlink_status(committed))) set_aside(step_);
+  std::erase(options_.rejected, step_);  // also if somebody has moved it away: from here on this step's is a good one
   rename_path(unfinished(), committed);
   try {
     sync_folder(options_.folder);
@@ -247,8 +248,10 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
     throw;
   }
 
-  // Neither may prevent the other: some file systems have no symbolic links, and `latest` is a folder after `cp -rL`.
-  for (const auto tidy : {&CheckpointWriter::purge, &CheckpointWriter::point_to_newest}) {
+  // None of these may prevent another: some file systems have no symbolic links, and `latest` is a folder after
+  // `cp -rL`.
+  for (const auto tidy :
+       {&CheckpointWriter::set_rejected_aside, &CheckpointWriter::purge, &CheckpointWriter::point_to_newest}) {
     try {
       (this->*tidy)();
     } catch (const std::exception& error) {
@@ -265,10 +268,22 @@ void CheckpointWriter::point_to_newest() {
   rename_path(hint, path("latest"));
 }
 
-// Keeps a rejected checkpoint under a name that is not a checkpoint's. It is never removed, because only a person can
+// Keeps a rejected checkpoint under a name that is not a checkpoint's. No save removes it, because only a person can
 // know that nothing in it is of use.
-void CheckpointWriter::set_aside(const std::string& checkpoint) {
+void CheckpointWriter::set_aside(int64_t step) {
+  const std::string checkpoint = path(checkpoint_folder_name(step));
   rename_path(checkpoint, checkpoint + ".rejected-" + run_);
+  std::erase(options_.rejected, step);
+}
+
+bool CheckpointWriter::is_rejected(int64_t step) const {
+  return std::find(options_.rejected.begin(), options_.rejected.end(), step) != options_.rejected.end();
+}
+
+void CheckpointWriter::set_rejected_aside() {
+  for (const int64_t step : list_checkpoints(options_.folder)) {
+    if (is_rejected(step)) set_aside(step);
+  }
 }
 
 // Keeps the newest checkpoints. Older ones are renamed before they are removed, so that a folder with a checkpoint's
@@ -276,16 +291,11 @@ void CheckpointWriter::set_aside(const std::string& checkpoint) {
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {
-    const auto& rejected = options_.rejected;
+    if (is_rejected(step) || kept++ < options_.keep) continue;
     const std::string name = path(checkpoint_folder_name(step));
-    if (step != step_ && std::find(rejected.begin(), rejected.end(), step) != rejected.end()) {
-      set_aside(name);
-    } else if (kept++ >= options_.keep) {
-      rename_path(name, name + ".tmp-" + run_);
-      fs::remove_all(name + ".tmp-" + run_);
-    }
+    rename_path(name, name + ".tmp-" + run_);
+    fs::remove_all(name + ".tmp-" + run_);
   }
-  options_.rejected.clear();
 }
 
 }  // namespace strata::trainer

@@ -57,13 +57,15 @@ class CheckpointWriter {
   void start_commit(const std::vector<std::string>& reports);
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);
+  bool is_rejected(int64_t step) const;
+  void set_aside(int64_t step);
+  void set_rejected_aside();
   void purge();
   void point_to_newest();
-  void set_aside(const std::string& checkpoint);
   std::string path(const std::string& name) const { return options_.folder + "/" + name; }
   std::string unfinished() const;
 
-  Options options_;
+  Options options_;  // without the rejected steps that are renamed already
   Ranks ranks_;
   std::string run_;    // id of this process group; distinguishes its temporary names from those of others
   int64_t last_step_;  // last committed or resumed step; -1 if there is none

@@ -127,5 +127,34 @@ TEST(FailedSave, OldCheckpointsAreRemovedAlsoIfTheHintCannotBeWritten) {
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000003", "step-00000004"}));
 }
 
+// The folder of the rejected step 30 cannot be renamed at first. Nothing of this may reach the good checkpoint of step
+// 20, which has taken the place of a rejected one.
+TEST(FailedSave, ACheckpointInThePlaceOfARejectedOneIsKept) {
+  const TemporaryFolder folder;
+  for (const int64_t step : {20, 30}) save_small_model(folder.path(), 1, step);
+  Ranks rank;
+  std::string id;  // of the writer: the first text that it gathers
+  rank.gather = [&](const std::string& text) {
+    if (id.empty()) id = text.substr(1);
+    return std::vector<std::string>{text};
+  };
+  CheckpointWriter writer({.folder = folder.path(), .keep = 3, .rejected = {30, 20}}, rank);
+  const std::string obstacle = folder.path() + "/step-00000030.rejected-" + id;
+  fs::create_directories(obstacle + "/full");
+  const auto save = [&](int64_t step) {
+    writer.start_save(step, small_model(0, 1, step), "");
+    const SaveOutcome outcome = *writer.finish();
+    EXPECT_TRUE(outcome.committed) << outcome.message;
+    return outcome.message;
+  };
+  for (const int64_t step : {20, 21}) EXPECT_NE(save(step).find("rename to " + obstacle), std::string::npos);
+  fs::remove_all(obstacle);
+  EXPECT_EQ(save(22), "");
+  const std::string end = ".rejected-" + id;
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"latest", "step-00000020", "step-00000020" + end, "step-00000021",
+                                      "step-00000022", "step-00000030" + end}));
+}
+
 }  // namespace
 }  // namespace strata::trainer
