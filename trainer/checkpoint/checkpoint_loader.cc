@@ -70,9 +70,10 @@ void verify_file(const std::string& folder, const StoredFile& file) {
 
 // As gather_slow_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any
 // rank.
-std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::function<std::string()>& work) {
+std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::string& purpose,
+                                          const std::function<std::string()>& work) {
   constexpr char kGood = '+', kDamaged = '-';
-  std::vector<std::string> results = gather_slow_results(ranks, [&] {
+  std::vector<std::string> results = gather_slow_results(ranks, purpose, [&] {
     try {
       return kGood + work();
     } catch (const Damaged& damage) {
@@ -89,12 +90,13 @@ std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::functio
 }
 
 Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks, std::string& note) {
-  const std::string text =
-      gather_undamaged(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
+  const std::string text = gather_undamaged(ranks, "reading the manifest of " + folder,
+                                            [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
   const size_t line = text.find('\n');
   note = text.substr(0, line);
-  const Manifest manifest = parse_manifest(std::string_view(text).substr(line + 1), folder + "/" + kManifestName);
-  gather_undamaged(ranks, [&] {
+  Manifest manifest;
+  gather_undamaged(ranks, "verifying the files of " + folder, [&] {
+    manifest = parse_manifest(std::string_view(text).substr(line + 1), folder + "/" + kManifestName);
     for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size) verify_file(folder, manifest.files[i]);
     return std::string();
   });
@@ -251,7 +253,7 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece
     throw Error(ExitCode::configuration, message);
   }
   std::vector<Upload> uploads;
-  gather_slow_results(ranks, [&] {
+  gather_slow_results(ranks, "reading " + found.path, [&] {
     uploads = read_files(found, pieces);
     return std::string();
   });

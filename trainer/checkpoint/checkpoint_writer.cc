@@ -117,9 +117,17 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
   if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
   step_ = step;
   state_ = std::move(state);
-  result_.clear();
   phase_ = Phase::writing;
-  task_ = std::async(std::launch::async, [this] { return write_rank_file(); });
+  start_task([this] { return write_rank_file(); });
+}
+
+void CheckpointWriter::start_task(std::function<std::string()> work) {
+  result_.clear();
+  try {
+    task_ = std::async(std::launch::async, std::move(work));
+  } catch (const std::exception& error) {  // the other ranks wait for this result in any case
+    result_ = kFailed + std::string("no thread could be started: ") + error.what();
+  }
 }
 
 std::string CheckpointWriter::write_rank_file() {
@@ -194,16 +202,19 @@ void CheckpointWriter::start_commit(const std::vector<std::string>& reports) {
   phase_ = Phase::committing;
   result_ = kDone;  // the result of all ranks but rank 0
   if (ranks_.rank != 0) return;
-  result_.clear();
-  task_ = std::async(std::launch::async, [this, reports] {
+  const auto clean_up = [this] {
+    std::error_code ignored;  // the first error is reported; remaining files are removed at the next start
+    fs::remove_all(unfinished(), ignored);
+  };
+  start_task([this, reports, clean_up] {
     try {
       return commit(reports);
     } catch (...) {
-      std::error_code ignored;  // the first error is reported; remaining files are removed at the next start
-      fs::remove_all(unfinished(), ignored);
+      clean_up();
       throw;
     }
   });
+  if (!result_.empty()) clean_up();
 }
 
 std::string CheckpointWriter::commit(const std::vector<std::string>& results) {

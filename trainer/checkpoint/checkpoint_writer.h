@@ -54,6 +54,7 @@ class CheckpointWriter {
  private:
   enum class Phase { idle, writing, committing };
 
+  void start_task(std::function<std::string()> work);
   void start_commit(const std::vector<std::string>& reports);
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);

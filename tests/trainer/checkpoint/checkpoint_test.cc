@@ -3,13 +3,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -209,68 +205,6 @@ TEST(Checkpoint, WhoWaitsForASlowRankGivesSignsOfLife) {
     EXPECT_TRUE(writer.finish([&] { ++signs; })->committed);
     EXPECT_GT(signs, 2);  // two signs come without any wait: for the files and for the commit
   });
-}
-
-TEST(Checkpoint, WhatOneRankThrowsAllRanksThrow) {
-  run_ranks(3, [](const Ranks& ranks) {
-    const auto code_of = [&](const std::function<std::string()>& work) {
-      try {
-        gather_results(ranks, work);
-      } catch (const Error& error) {
-        EXPECT_EQ(std::string(error.what()), "rank 1; rank 2");
-        return error.code();
-      }
-      return ExitCode::done;
-    };
-    const std::string name = "rank " + std::to_string(ranks.rank);
-    const auto fail_with = [&](ExitCode code) -> std::string { throw Error(code, name); };
-    EXPECT_EQ(code_of([&] { return ranks.rank == 0 ? "" : fail_with(ExitCode::configuration); }),
-              ExitCode::configuration);
-    EXPECT_EQ(code_of([&]() -> std::string {
-                if (ranks.rank > 0) throw std::runtime_error(name);
-                return "";
-              }),
-              ExitCode::internal);
-    EXPECT_EQ(gather_results(ranks, [&] { return name; }), (std::vector<std::string>{"rank 0", "rank 1", "rank 2"}));
-  });
-}
-
-TEST(Checkpoint, RanksMeetWhileOneOfThemWorks) {
-  run_ranks(2, [](Ranks ranks) {
-    int meetings = 0;
-    const auto gather = ranks.gather;
-    ranks.gather = [&, gather](const std::string& text) {
-      ++meetings;
-      return gather(text);
-    };
-    const auto work = [&](bool fails) -> std::string {
-      if (ranks.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(550));
-      if (ranks.rank == 0 && fails) throw Error(ExitCode::data, "failed");
-      return "rank " + std::to_string(ranks.rank);
-    };
-    EXPECT_EQ(gather_slow_results(ranks, [&] { return work(false); }), (std::vector<std::string>{"rank 0", "rank 1"}));
-    EXPECT_GE(meetings, 4);  // in one meeting rank 1 would wait for 550 ms
-    try {
-      gather_slow_results(ranks, [&] { return work(true); });
-      ADD_FAILURE() << "the failure of rank 0 is not known";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::data);
-    }
-  });
-}
-
-TEST(Checkpoint, AnExceptionThatIsNoErrorHasTheCodeOfItsKind) {
-  const auto code_of = [](const std::function<std::string()>& work) {
-    try {
-      gather_results({}, work);
-    } catch (const Error& error) {
-      return error.code();
-    }
-    return ExitCode::done;
-  };
-  EXPECT_EQ(code_of([] { return std::to_string(fs::file_size("/no/such/file")); }), ExitCode::storage);
-  EXPECT_EQ(code_of([]() -> std::string { throw std::bad_alloc(); }), ExitCode::out_of_memory);
-  EXPECT_EQ(code_of([] { return std::string("abc").substr(4); }), ExitCode::internal);
 }
 
 TEST(Checkpoint, AnotherModelIsRefusedWithTheDifferences) {

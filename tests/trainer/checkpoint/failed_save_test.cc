@@ -3,10 +3,13 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 
 #include "base/errors.h"
+#include "tests/base/no_threads.h"
 #include "tests/trainer/checkpoint/small_model.h"
 #include "tests/trainer/checkpoint/virtual_ranks.h"
 #include "tests/trainer/test_files.h"
@@ -125,6 +128,19 @@ TEST(FailedSave, OldCheckpointsAreRemovedAlsoIfTheHintCannotBeWritten) {
   std::vector<std::string> names = names_in(folder.path());
   std::erase_if(names, [](const std::string& name) { return !name.starts_with("step-"); });
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000003", "step-00000004"}));
+}
+
+TEST(FailedSaveDeathTest, ARankThatCannotStartAThreadFailsTheSave) {
+  const TemporaryFolder folder;
+  const auto run = [&] {
+    CheckpointWriter writer({.folder = folder.path()}, {});
+    refuse_threads();
+    writer.start_save(1, small_model(0, 1, 1), "");
+    const SaveOutcome outcome = *writer.finish();
+    std::fprintf(stderr, "%s\n", outcome.message.c_str());
+    std::_Exit(outcome.committed || !names_in(folder.path()).empty() ? 1 : 0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "checkpoint of step 1 not saved.*no thread could be started");
 }
 
 // The folder of the rejected step 30 cannot be renamed at first. Nothing of this may reach the good checkpoint of step
