@@ -21,6 +21,11 @@ namespace {
 
 constexpr size_t kBuffer = 1 << 20;  // one write for many tensors: most have a few hundred bytes
 
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
 }  // namespace
 
 void throw_storage_error(std::string_view call, const std::string& path) {
@@ -139,9 +144,14 @@ void sync_folder(const std::string& path) {
   if (!synced) throw_storage_error("fsync", path);
 }
 
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path();
-  sync_folder(folder.empty() ? "." : folder);
+void sync_folder_of(const std::string& path) { sync_folder(folder_of(path)); }
+
+void create_folders(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  const std::string folder = folder_of(path);
+  create_folders(folder);
+  std::filesystem::create_directory(path);
+  if (::access(folder.c_str(), R_OK) == 0) sync_folder(folder);
 }
 
 void rename_path(const std::string& from, const std::string& to) {
