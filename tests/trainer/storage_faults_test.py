@@ -17,8 +17,11 @@ class StorageFaultsTest(TrainingRuns):
 
     def disturbed(self, path, injection):
         """Returns the command that disturbs the calls of a rank on this path. It counts the calls of each thread."""
-        call = injection.partition(":")[0]
-        return ["strace", "-f", "-o", self.path("trace"), "-P", os.path.realpath(path), "-e", "trace=" + call, "-e", "inject=" + injection]
+        return [*self.traced(injection.partition(":")[0]), "-P", os.path.realpath(path), "-e", "inject=" + injection]
+
+    def traced(self, calls):
+        """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all other calls run at full speed."""
+        return ["strace", "-f", "-y", "--seccomp-bpf", "-o", self.path("trace"), "-e", "trace=" + calls]
 
     def checkpoints(self, run):
         return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
@@ -38,11 +41,19 @@ class StorageFaultsTest(TrainingRuns):
         self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1)
         self.assertIn("new/checkpoints: no checkpoint, and checkpoint.resume is require", self.errors)
 
+    def test_the_names_of_new_folders_are_put_on_the_disk(self):
+        run = self.path("new/run")
+        self.train("first", "checkpoint.resume=require", "run.folder=" + run, expect=4, device="cpu", ranks=1, under=self.traced("fsync"))
+        with open(self.path("trace"), encoding="utf-8") as file:
+            trace = file.read()
+        for folder in self.folder, self.path("new"):
+            self.assertRegex(trace, r"fsync\(\d+<%s>\W" % os.path.realpath(folder))
+
     def test_a_slow_checkpoint_is_no_hang(self):
         self.train("run", "run.stop_after=5", device="cpu", ranks=1)
         # Rank 0 verifies the only file while rank 1 waits. Then both read it.
-        slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=8000000:when=1")
-        self.train("run", "run.stop_after=6", "run.timeout=4", device="cpu", under=slow)
+        slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=20000000:when=1")
+        self.train("run", "run.stop_after=6", "run.timeout=10", device="cpu", under=slow)
         self.assertIn("resumed from step 5", self.output)
 
     def test_a_write_of_no_bytes_loses_one_record(self):
