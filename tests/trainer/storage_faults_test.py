@@ -20,7 +20,7 @@ class StorageFaultsTest(TrainingRuns):
         return [*self.traced(injection.partition(":")[0]), "-P", os.path.realpath(path), "-e", "inject=" + injection]
 
     def traced(self, calls):
-        """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all other calls run at full speed."""
+        """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all others run at full speed."""
         return ["strace", "-f", "-y", "--seccomp-bpf", "-o", self.path("trace"), "-e", "trace=" + calls]
 
     def checkpoints(self, run):

@@ -196,11 +196,11 @@ class TrainingRuns(unittest.TestCase):
         return [count for count in counts if count <= MOST_RANKS]
 
     def start(self, run, *overrides, ranks=2, batch=16, environment=None, config=None, device=DEVICE, under=()):
-        """`under` is a command that runs mpirun, such as strace."""
+        """Starts the run. `under` is a command that each rank runs under."""
         if device == "cuda" and ranks > MOST_RANKS:
             self.skipTest("needs %d ranks, there are devices for %d" % (ranks, MOST_RANKS))
-        command = [*under, "mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
-                   TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
+        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
+                   *under, TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
 

@@ -104,7 +104,7 @@ Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks, std::s
 }
 
 // Returns the properties that load_checkpoint compares, such as "F32 [256, 128]".
-std::string kind(const std::string& dtype, const std::vector<int64_t>& shape) {
+std::string dtype_and_shape(const std::string& dtype, const std::vector<int64_t>& shape) {
   return dtype + " " + nlohmann::json(shape).dump();
 }
 
@@ -143,8 +143,8 @@ std::vector<Upload> read_files(const FoundCheckpoint& found, const std::vector<T
     if (stored == found.manifest.tensors.end()) {
       throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
     }
-    const std::string wanted = kind(dtype_name(piece.data), piece.shape);
-    const std::string in_checkpoint = kind(stored->second.dtype, stored->second.shape);
+    const std::string wanted = dtype_and_shape(dtype_name(piece.data), piece.shape);
+    const std::string in_checkpoint = dtype_and_shape(stored->second.dtype, stored->second.shape);
     if (wanted != in_checkpoint) {
       throw Error(ExitCode::configuration,
                   found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
@@ -224,14 +224,14 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
   // Tensors of all ranks, because a rank may hold nothing of a tensor.
   nlohmann::json mine = nlohmann::json::object();
-  for (const TensorPiece& piece : pieces) mine[piece.tensor] = kind(dtype_name(piece.data), piece.shape);
+  for (const TensorPiece& piece : pieces) mine[piece.tensor] = dtype_and_shape(dtype_name(piece.data), piece.shape);
   std::map<std::string, std::string> model;
   for (const std::string& text : ranks.gather(mine.dump())) {
     model.merge(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
   }
   std::vector<std::string> differences;
   for (const auto& [name, stored] : found.manifest.tensors) {
-    const std::string in_checkpoint = kind(stored.dtype, stored.shape);
+    const std::string in_checkpoint = dtype_and_shape(stored.dtype, stored.shape);
     const auto wanted = model.find(name);
     if (wanted == model.end()) {
       differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, not in the model");
