@@ -11,12 +11,18 @@
 #include "base/checked_file.h"
 
 namespace strata {
+namespace {
+
+constexpr char kNoRecords[] = "training goes on without it";
+constexpr char kOneRecord[] = "this record is lost, and later ones are tried without another warning";
+
+}  // namespace
 
 AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
     : path_(path), end_(keep), warn_(std::move(warn)) {
   ignore_file_size_signal();
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (file_ < 0 || ::ftruncate(file_, end_) != 0) fail("open");
+  if (file_ < 0 || ::ftruncate(file_, end_) != 0) fail("open", kNoRecords);
 }
 
 AppendFile::~AppendFile() {
@@ -28,9 +34,10 @@ void AppendFile::append(std::string_view record) {
   for (size_t done = 0; done < record.size();) {
     const ssize_t written = ::pwrite(file_, record.data() + done, record.size() - done, end_ + done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      fail("write");
-      if (::ftruncate(file_, end_) != 0) fail("ftruncate");
+    if (written == 0) errno = ENOSPC;  // POSIX does not allow it, and trying again might never end
+    if (written <= 0) {
+      fail("write", kOneRecord);
+      if (::ftruncate(file_, end_) != 0) fail("ftruncate", kOneRecord);
       return;
     }
     done += written;
@@ -38,8 +45,8 @@ void AppendFile::append(std::string_view record) {
   end_ += record.size();
 }
 
-void AppendFile::fail(const char* call) {
-  if (warn_) warn_(path_ + ": " + call + " failed: " + std::strerror(errno) + "; training goes on without it");
+void AppendFile::fail(const char* call, const char* lost) {
+  if (warn_) warn_(path_ + ": " + call + " failed: " + std::strerror(errno) + "; " + lost);
   warn_ = nullptr;
 }
 

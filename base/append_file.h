@@ -24,7 +24,7 @@ class AppendFile {
   void append(std::string_view record);
 
  private:
-  void fail(const char* call);
+  void fail(const char* call, const char* lost);
 
   std::string path_;
   uint64_t end_;

@@ -21,6 +21,11 @@ namespace {
 
 constexpr size_t kBuffer = 1 << 20;  // one write for many tensors: most have a few hundred bytes
 
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
 }  // namespace
 
 void throw_storage_error(std::string_view call, const std::string& path) {
@@ -61,7 +66,8 @@ void OutputFile::write_through(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_storage_error("write", path_);
+    if (written == 0) errno = ENOSPC;  // POSIX does not allow it, and trying again might never end
+    if (written <= 0) throw_storage_error("write", path_);
     bytes.remove_prefix(written);
   }
 }
@@ -130,11 +136,22 @@ std::string sha256_of_file(const std::string& path) {
 void sync_folder(const std::string& path) {
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) throw_storage_error("open", path);
-  const bool synced = ::fsync(folder) == 0;
+  // Some network file systems cannot sync a folder and say EINVAL or EBADF. That is no failure of the disk.
+  const bool synced = ::fsync(folder) == 0 || errno == EINVAL || errno == EBADF;
   const int reason = errno;
   ::close(folder);
   errno = reason;
   if (!synced) throw_storage_error("fsync", path);
+}
+
+void sync_folder_of(const std::string& path) { sync_folder(folder_of(path)); }
+
+void create_folders(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  const std::string folder = folder_of(path);
+  create_folders(folder);
+  std::filesystem::create_directory(path);
+  if (::access(folder.c_str(), R_OK) == 0) sync_folder(folder);
 }
 
 void rename_path(const std::string& from, const std::string& to) {
@@ -149,8 +166,7 @@ void replace_file(const std::string& path, std::string_view text) {
   file.write(text);
   file.close();
   rename_path(unfinished, path);
-  const std::string folder = std::filesystem::path(path).parent_path();
-  sync_folder(folder.empty() ? "." : folder);
+  sync_folder_of(path);
 }
 
 }  // namespace strata

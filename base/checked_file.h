@@ -63,7 +63,12 @@ void ignore_file_size_signal();
 std::string read_text_file(const std::string& path, uint64_t limit);
 std::string sha256_of_file(const std::string& path);
 
-void sync_folder(const std::string& path);  // puts created, renamed and removed names on the disk
+// Puts created, renamed and removed names on the disk, where the file system can sync a folder.
+void sync_folder(const std::string& path);
+void sync_folder_of(const std::string& path);  // the same for the folder that holds the path
+// Creates what is missing of the path, and puts the new names on the disk. A folder that may be written and not read
+// cannot be synced, so a name in it is left to the file system.
+void create_folders(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
 
 // Replaces the file atomically: readers see the old text or the new text, also after a crash and if several processes

@@ -2,6 +2,8 @@
 // Exchanges short texts between the ranks of a run on the host, and throws an error of one rank on all of them.
 #pragma once
 
+#include <chrono>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,8 +20,23 @@ struct Ranks {
 };
 
 // Runs `work` on every rank and gathers the results. If it throws on some rank, every rank throws an Error with all
-// messages and the exit code of the first failed rank, so that no rank waits for another. The exit code is storage if
-// the exception was no Error. This is a collective.
+// messages and the exit code of the first failed rank, so that no rank waits for another. The exit code of a
+// std::system_error is storage, of refused memory out_of_memory, and of other exceptions internal. This is a
+// collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
+
+// How rank 0 says that ranks still work. Nothing can end a read of storage that hangs, so somebody must see it.
+struct WaitReports {
+  std::chrono::milliseconds every = std::chrono::minutes(1);
+  std::function<void(const std::string& line)> print = [](const std::string& line) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  };
+};
+
+// The same for work that takes some ranks longer than others may wait in one collective, such as reading files. `work`
+// runs in a thread and may not communicate. Until it has finished everywhere, the ranks gather every 100 ms. `purpose`
+// says in a report what the ranks do.
+std::vector<std::string> gather_slow_results(const Ranks& ranks, const std::string& purpose,
+                                             const std::function<std::string()>& work, const WaitReports& reports = {});
 
 }  // namespace strata

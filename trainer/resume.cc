@@ -10,8 +10,12 @@ namespace strata::trainer {
 std::optional<Resumed> resume(const TrainerConfig& config, const std::string& folder, ShardedModel& model,
                               Optimizer& optimizer, const Ranks& ranks, const std::string& data_fingerprint) {
   if (config.checkpoint.resume == Resume::never) return std::nullopt;
-  const std::optional<FoundCheckpoint> found =
-      find_checkpoint({.folder = folder, .required = config.checkpoint.resume == Resume::require}, ranks);
+  const std::optional<FoundCheckpoint> found = find_checkpoint({.folder = folder}, ranks);
+  if (!found && config.checkpoint.resume == Resume::require) {
+    throw Error(ExitCode::storage, folder +
+                                       ": no checkpoint, and checkpoint.resume is require; name the run.folder to " +
+                                       "resume, or start a new run with checkpoint.resume=auto");
+  }
   if (!found) return std::nullopt;
   Resumed resumed{parse_run_state(found->manifest.state), found->rejected, found->notes};
 

@@ -4,6 +4,7 @@ folders are refused."""
 
 import json
 import os
+import resource
 
 import tokenizers
 import torch
@@ -174,6 +175,9 @@ class HuggingFaceTest(ImportedModels):
                 ({"n_positions": 13}, "transformer.wpe.weight has another shape")):
             with_settings(**changes)
             refused(expected)
+        with open(config, "w", encoding="utf-8") as file:
+            file.write('{"model_type": %s}' % ("[" * 400_000 + "]" * 400_000))
+        refused("model_type: expected a text, got an array")
         with_settings()
         save_file({**tensors, "evil\nname": torch.ones(2)}, weights)
         refused("evil?name is no tensor of this model")
@@ -201,10 +205,12 @@ class HuggingFaceTest(ImportedModels):
                 json.dump({**index, "weight_map": {**index["weight_map"], name: file}}, out)
             text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
             self.assertTrue(name in text or "missing.safetensors" in text, text)
-        for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000):
+        deep = "[" * 400_000 + "]" * 400_000
+        for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000, '{"weight_map": {"%s": %s}}' % (name, deep)):
             with open(path, "w", encoding="utf-8") as out:
                 out.write(text)
-            command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+        self.assertIn("'%s' lies in array, expected the name of a .safetensors file" % name, text)
         with open(path, "w", encoding="utf-8") as out:
             out.write(" " * 10_000_001)
         self.assertIn("expected at most 10000000", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
@@ -226,3 +232,18 @@ class HuggingFaceTest(ImportedModels):
                        expected=2)
         self.assertIn("tools/strata import", text)
         command(TRAIN, config, "checkpoint.initial_weights=%s" % self.path("nowhere"), "run.folder=%s" % self.path("fourth"), expected=4)
+
+    def test_only_lines_that_are_shown_are_compared_with_all_names(self):
+        self.name = "llama"
+        random_model("llama").save_pretrained(self.path("theirs"))
+        command(IMPORT, self.path("theirs"), self.path("weights"))
+        config = self.config("weights", "checkpoint: {initial_weights: %s}" % self.path("weights"))
+        save_file({"blocks.%05d.attention." % i + 40 * "x": torch.empty(0) for i in range(10_000)}, self.path("weights/model.safetensors"))
+
+        def processor_seconds(layers):
+            begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            text = command(TRAIN, config, "model.layers=%d" % layers, "run.folder=" + self.path("run%d" % layers), expected=2)
+            self.assertIn("does not fit the model", text)
+            return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin
+
+        self.assertLess(processor_seconds(60), 3 * processor_seconds(6))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace strata::trainer {
 
@@ -18,5 +19,6 @@ class TemporaryFolder {
 };
 
 std::string read_file(const std::string& path);
+std::vector<std::string> names_in(const std::string& folder);  // sorted
 
 }  // namespace strata::trainer

@@ -61,7 +61,12 @@ std::string JsonSection::text(const char* key) const {
 }
 
 Error JsonSection::refuse(const std::string& key, const std::string& expected) const {
-  const std::string came = json_.contains(key) ? json_[key].dump() : "nothing";
+  std::string came = "nothing";
+  if (json_.contains(key)) {
+    // dump() calls itself for each level of nesting, and a hostile file has enough levels to overflow the stack.
+    const Json& value = json_[key];
+    came = value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
+  }
   return Error(ExitCode::storage, path_ + ": " + key + ": expected " + expected + ", got " + came.substr(0, 100));
 }
 

@@ -4,6 +4,7 @@
 //   <run>/checkpoints/step-00001000/rank-00000.safetensors   the 1-D pieces of one rank: `<parameter>/master`, ...
 //                                   manifest.json            places, sizes and hashes (checkpoint_manifest.h)
 //   <run>/checkpoints/step-00002000.tmp-<id>/                being written; meaningless after a crash
+//   <run>/checkpoints/step-00003000.rejected-<id>/           found damaged by a later start; no save removes it
 //   <run>/checkpoints/latest                                 a hint for people, which the code never trusts
 #pragma once
 

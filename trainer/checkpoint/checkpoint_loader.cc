@@ -8,10 +8,10 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace strata::trainer {
@@ -19,45 +19,84 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kLargestManifest = 64'000'000;
 constexpr size_t kMostDifferences = 20;
 
-// Returns the manifest's text. Throws unless the folder holds the manifest, its files, and nothing else.
+// Returns a line, which is a note about files that do not belong there or empty, and the manifest's text. Throws
+// Damaged unless the folder holds the manifest and its files.
 std::string read_manifest(const std::string& folder) {
-  if (!fs::is_directory(fs::symlink_status(folder))) throw Error(ExitCode::storage, folder + ": expected a folder");
-  const std::string path = folder + "/" + kManifestName;
+  if (!fs::is_directory(fs::symlink_status(folder))) throw Damaged(folder + ": expected a folder");
+  std::map<std::string, fs::file_type> listed;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    listed[entry.path().filename()] = entry.symlink_status().type();
+  }
+  const auto take = [&](const std::string& name) {
+    const auto entry = listed.extract(name);
+    const std::string path = folder + "/" + name;
+    if (entry.empty()) throw Damaged(path + ": No such file, and it belongs to the checkpoint");
+    if (entry.mapped() == fs::file_type::symlink)
+      throw Damaged(path + ": is a symbolic link, and none is followed here");
+    if (entry.mapped() != fs::file_type::regular) throw Damaged(path + ": expected a regular file");
+    return path;
+  };
+  const std::string path = take(kManifestName);
+  if (const uint64_t bytes = InputFile(path).bytes(); bytes > kLargestManifest) {
+    throw Damaged(path + ": has " + std::to_string(bytes) + " bytes, expected at most " +
+                  std::to_string(kLargestManifest));
+  }
   const std::string text = read_text_file(path, kLargestManifest);
   const Manifest manifest = parse_manifest(text, path);
   if (fs::path(folder).filename() != checkpoint_folder_name(manifest.step)) {
-    throw Error(ExitCode::storage, path + ": is of step " + std::to_string(manifest.step));
+    throw Damaged(path + ": is of step " + std::to_string(manifest.step));
   }
-  std::set<std::string> expected = {kManifestName};
-  for (const StoredFile& file : manifest.files) expected.insert(file.name);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (!expected.contains(entry.path().filename())) {
-      throw Error(ExitCode::storage, entry.path().string() + ": is not in the manifest");
-    }
+  for (const StoredFile& file : manifest.files) take(file.name);
+  std::string note;
+  if (!listed.empty()) {
+    note = printable(folder + "/" + listed.begin()->first) + ": is not in the manifest and is ignored" +
+           (listed.size() > 1 ? ", as are " + std::to_string(listed.size() - 1) + " more" : "");
   }
-  return text;
+  return note + "\n" + text;
 }
 
 void verify_file(const std::string& folder, const StoredFile& file) {
   const std::string path = folder + "/" + file.name;
   const uint64_t bytes = InputFile(path).bytes();
   if (bytes != file.bytes) {
-    throw Error(ExitCode::storage,
-                path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
+    throw Damaged(path + ": has " + std::to_string(bytes) + " bytes, the manifest says " + std::to_string(file.bytes));
   }
   if (sha256_of_file(path) != file.sha256) {
-    throw Error(ExitCode::storage, path + ": its SHA-256 is not that of the manifest: the contents have changed");
+    throw Damaged(path + ": its SHA-256 is not that of the manifest: the contents have changed");
   }
 }
 
-Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks) {
-  const std::string text =
-      gather_results(ranks, [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
-  const Manifest manifest = parse_manifest(text, folder + "/" + kManifestName);
-  gather_results(ranks, [&] {
+// As gather_slow_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any
+// rank.
+std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::string& purpose,
+                                          const std::function<std::string()>& work) {
+  constexpr char kGood = '+', kDamaged = '-';
+  std::vector<std::string> results = gather_slow_results(ranks, purpose, [&] {
+    try {
+      return kGood + work();
+    } catch (const Damaged& damage) {
+      return kDamaged + std::string(damage.what());
+    }
+  });
+  std::string problems;
+  for (std::string& result : results) {
+    if (result[0] == kDamaged) problems += (problems.empty() ? "" : "; ") + result.substr(1);
+    result.erase(0, 1);
+  }
+  if (!problems.empty()) throw Damaged(problems);
+  return results;
+}
+
+Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks, std::string& note) {
+  const std::string text = gather_undamaged(ranks, "reading the manifest of " + folder,
+                                            [&] { return ranks.rank == 0 ? read_manifest(folder) : std::string(); })[0];
+  const size_t line = text.find('\n');
+  note = text.substr(0, line);
+  Manifest manifest;
+  gather_undamaged(ranks, "verifying the files of " + folder, [&] {
+    manifest = parse_manifest(std::string_view(text).substr(line + 1), folder + "/" + kManifestName);
     for (size_t i = ranks.rank; i < manifest.files.size(); i += ranks.size) verify_file(folder, manifest.files[i]);
     return std::string();
   });
@@ -90,6 +129,53 @@ void append_transfers(const std::string& name, const StoredTensor& stored, int64
   }
 }
 
+// A tensor of a device, and the host memory into which files are read for it.
+struct Upload {
+  at::Tensor device, host;
+};
+
+// Fills the pieces that are on the host, and returns uploads for the others.
+std::vector<Upload> read_files(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
+  std::vector<Transfer> transfers;
+  std::vector<Upload> uploads;
+  for (const TensorPiece& piece : pieces) {
+    const auto stored = found.manifest.tensors.find(piece.tensor);
+    if (stored == found.manifest.tensors.end()) {
+      throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
+    }
+    const std::string wanted = dtype_and_shape(dtype_name(piece.data), piece.shape);
+    const std::string in_checkpoint = dtype_and_shape(stored->second.dtype, stored->second.shape);
+    if (wanted != in_checkpoint) {
+      throw Error(ExitCode::configuration,
+                  found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
+    }
+    at::Tensor target = piece.data;
+    if (!target.is_cpu()) {
+      target = at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
+      uploads.push_back({piece.data, target});
+    }
+    append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
+  }
+  // Files are read one at a time, because a thousand ranks have written a thousand files.
+  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
+  std::unique_ptr<SafetensorsFile> file;
+  int64_t opened = -1;
+  for (const Transfer& transfer : transfers) {
+    const std::string path = found.path + "/" + found.manifest.files[transfer.file].name;
+    if (opened != transfer.file) {
+      file = std::make_unique<SafetensorsFile>(path);
+      opened = transfer.file;
+    }
+    const SafetensorsEntry* const entry = file->find(*transfer.tensor);
+    if (entry == nullptr || entry->bytes != transfer.stored_bytes) {
+      throw Error(ExitCode::storage,
+                  path + ": does not hold the piece of " + *transfer.tensor + " that the manifest names");
+    }
+    file->read(*entry, transfer.first, transfer.into, transfer.bytes);
+  }
+  return uploads;
+}
+
 }  // namespace
 
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks) {
@@ -109,14 +195,21 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
   FoundCheckpoint found;
   for (const int64_t step : steps) {
     found.path = options.folder + "/" + checkpoint_folder_name(step);
+    const std::string name = "checkpoint of step " + std::to_string(step);
+    std::string note;
     try {
-      found.manifest = verify_checkpoint(found.path, ranks);
+      found.manifest = verify_checkpoint(found.path, ranks, note);
+    } catch (const Damaged& damage) {
+      found.rejected.push_back(step);
+      found.notes.push_back(name + " rejected: " + damage.what());
+      continue;
     } catch (const Error& error) {
       if (error.code() != ExitCode::storage) throw;  // the loss of a rank says nothing about the files
-      found.rejected.push_back(step);
-      found.notes.push_back("checkpoint of step " + std::to_string(step) + " rejected: " + error.what());
-      continue;
+      throw Error(ExitCode::storage,
+                  name + " could not be read, which does not show that it is damaged: " + error.what() +
+                      "\nStart again. To use an older one, move " + found.path + " to another place.");
     }
+    if (!note.empty()) found.notes.push_back(note);
     if (step != steps.front()) {
       found.notes.push_back("using the checkpoint of step " + std::to_string(step) + ": " +
                             std::to_string(steps.front() - step) + " steps are lost");
@@ -159,51 +252,19 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece
     }
     throw Error(ExitCode::configuration, message);
   }
-  gather_results(ranks, [&] {
-    read_pieces(found, pieces);
+  std::vector<Upload> uploads;
+  gather_slow_results(ranks, "reading " + found.path, [&] {
+    uploads = read_files(found, pieces);
+    return std::string();
+  });
+  gather_results(ranks, [&] {  // in this thread, whose stream orders the copies after what was queued before
+    for (const Upload& upload : uploads) upload.device.copy_(upload.host);
     return std::string();
   });
 }
 
 void read_pieces(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces) {
-  std::vector<Transfer> transfers;
-  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device tensor and its host copy
-  for (const TensorPiece& piece : pieces) {
-    const auto stored = found.manifest.tensors.find(piece.tensor);
-    if (stored == found.manifest.tensors.end()) {
-      throw Error(ExitCode::configuration, found.path + ": has no tensor " + piece.tensor);
-    }
-    const std::string wanted = dtype_and_shape(dtype_name(piece.data), piece.shape);
-    const std::string in_checkpoint = dtype_and_shape(stored->second.dtype, stored->second.shape);
-    if (wanted != in_checkpoint) {
-      throw Error(ExitCode::configuration,
-                  found.path + ": " + piece.tensor + " is " + in_checkpoint + ", expected " + wanted);
-    }
-    at::Tensor target = piece.data;
-    if (!target.is_cpu()) {
-      target = at::empty(piece.data.sizes(), piece.data.options().device(at::kCPU));
-      uploads.emplace_back(piece.data, target);
-    }
-    append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
-  }
-  // Files are read one at a time, because a thousand ranks have written a thousand files.
-  std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
-  std::unique_ptr<SafetensorsFile> file;
-  int64_t opened = -1;
-  for (const Transfer& transfer : transfers) {
-    const std::string path = found.path + "/" + found.manifest.files[transfer.file].name;
-    if (opened != transfer.file) {
-      file = std::make_unique<SafetensorsFile>(path);
-      opened = transfer.file;
-    }
-    const SafetensorsEntry* const entry = file->find(*transfer.tensor);
-    if (entry == nullptr || entry->bytes != transfer.stored_bytes) {
-      throw Error(ExitCode::storage,
-                  path + ": does not hold the piece of " + *transfer.tensor + " that the manifest names");
-    }
-    file->read(*entry, transfer.first, transfer.into, transfer.bytes);
-  }
-  for (auto& [device, host] : uploads) device.copy_(host);
+  for (const Upload& upload : read_files(found, pieces)) upload.device.copy_(upload.host);
 }
 
 }  // namespace strata::trainer

@@ -23,12 +23,13 @@ struct FoundCheckpoint {
   std::string path;
   Manifest manifest;               // step, state, files and tensors
   std::vector<int64_t> rejected;   // newer checkpoints that are damaged
-  std::vector<std::string> notes;  // a sentence for each rejected checkpoint, and the number of lost steps
+  std::vector<std::string> notes;  // a sentence for each rejected checkpoint, the lost steps, and unknown files
 };
 
 // This is a collective: each file is verified by one rank. Returns nothing if the folder has no checkpoint and neither
-// `required` nor `step` is set. Throws Error(storage) if no checkpoint is intact, or if one is required and there is
-// none.
+// `required` nor `step` is set. A checkpoint whose contents are not those that were written is rejected, and an older
+// one is used. Throws Error(storage) if no checkpoint is intact, if one is required and there is none, or if one could
+// not be read: such an error may pass, and steps would be lost.
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks);
 
 // Fills the pieces, for any number of ranks that wrote the checkpoint. The pieces of all ranks together must name all

@@ -9,7 +9,19 @@
 #include <string_view>
 #include <vector>
 
+#include "base/errors.h"
+
 namespace strata::trainer {
+
+// The most bytes of a manifest that is read or written.
+inline constexpr uint64_t kLargestManifest = 64'000'000;
+
+// Thrown if a checkpoint could be read and is not what was written. A checkpoint that could not be read is another
+// Error, because the next start may read it.
+class Damaged : public Error {
+ public:
+  explicit Damaged(const std::string& what) : Error(ExitCode::storage, what) {}
+};
 
 struct StoredPiece {
   int64_t file = 0;    // index in Manifest::files
@@ -48,8 +60,9 @@ int64_t element_count(const std::vector<int64_t>& shape);
 // Returns the text of manifest.json. Its last line is the SHA-256 of all text before it.
 std::string to_text(const Manifest& manifest);
 
-// Throws Error(storage), which starts with `path`, unless the text is a consistent manifest: hash, types, no unknown or
-// duplicate keys, only names of rank files, and pieces that cover every tensor once.
+// Throws Damaged, which starts with `path`, unless the text is a consistent manifest: hash, types, no unknown or
+// duplicate keys, only names of rank files, and pieces that cover every tensor once. Throws Error(storage) if the
+// manifest is whole and has the format of another version.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 // The files and tensors that one rank has written, as sent to rank 0.

@@ -46,6 +46,26 @@ std::string_view bytes_of(const at::Tensor& data) {
   return {static_cast<const char*>(data.const_data_ptr()), static_cast<size_t>(data.nbytes())};
 }
 
+// Throws unless rank 0 finds each file with the bytes that its rank has written. If the hosts do not share run.folder,
+// this is found before the commit and not when the run resumes.
+void require_files(const std::string& folder, const std::vector<RankReport>& reports) {
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    const StoredFile& file = reports[rank].file;
+    const std::string path = folder + "/" + file.name;
+    std::string found;
+    try {
+      const uint64_t bytes = InputFile(path).bytes();
+      if (bytes == file.bytes) continue;
+      found = path + " has " + std::to_string(bytes) + " bytes";
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    throw Error(ExitCode::storage, "rank " + std::to_string(rank) + " has written " + std::to_string(file.bytes) +
+                                       " bytes of " + file.name + ", and on rank 0: " + found +
+                                       "; run.folder must be one folder that all hosts share");
+  }
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
@@ -57,6 +77,7 @@ CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
   run_ = gather_results(ranks_, [&] {
     if (ranks_.rank != 0) return std::string();
     fs::create_directories(options_.folder);
+    sync_folder_of(options_.folder);  // after a loss of power, checkpoints are found only in a folder that has its name
     for (const auto& entry : fs::directory_iterator(options_.folder)) {
       if (is_temporary(entry.path())) fs::remove_all(entry.path());
     }
@@ -96,9 +117,17 @@ void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& 
   if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
   step_ = step;
   state_ = std::move(state);
-  result_.clear();
   phase_ = Phase::writing;
-  task_ = std::async(std::launch::async, [this] { return write_rank_file(); });
+  start_task([this] { return write_rank_file(); });
+}
+
+void CheckpointWriter::start_task(std::function<std::string()> work) {
+  result_.clear();
+  try {
+    task_ = std::async(std::launch::async, std::move(work));
+  } catch (const std::exception& error) {  // the other ranks wait for this result in any case
+    result_ = kFailed + std::string("no thread could be started: ") + error.what();
+  }
 }
 
 std::string CheckpointWriter::write_rank_file() {
@@ -173,16 +202,19 @@ void CheckpointWriter::start_commit(const std::vector<std::string>& reports) {
   phase_ = Phase::committing;
   result_ = kDone;  // the result of all ranks but rank 0
   if (ranks_.rank != 0) return;
-  result_.clear();
-  task_ = std::async(std::launch::async, [this, reports] {
+  const auto clean_up = [this] {
+    std::error_code ignored;  // the first error is reported; remaining files are removed at the next start
+    fs::remove_all(unfinished(), ignored);
+  };
+  start_task([this, reports, clean_up] {
     try {
       return commit(reports);
     } catch (...) {
-      std::error_code ignored;  // the first error is reported; remaining files are removed at the next start
-      fs::remove_all(unfinished(), ignored);
+      clean_up();
       throw;
     }
   });
+  if (!result_.empty()) clean_up();
 }
 
 std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
@@ -198,19 +230,27 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   }
   if (!problems.empty()) throw Error(ExitCode::storage, problems);
 
+  require_files(unfinished(), reports);
   Manifest manifest = merge_reports(reports);
   manifest.run = run_;
   manifest.step = step_;
   manifest.state = state_;
+  const std::string text = to_text(manifest);
+  if (text.size() > kLargestManifest) {
+    throw Error(ExitCode::storage, "a manifest of " + std::to_string(text.size()) +
+                                       " bytes cannot be read again, at most " + std::to_string(kLargestManifest) +
+                                       " bytes can; fewer ranks need a smaller one");
+  }
   OutputFile file(unfinished() + "/" + kManifestName);
-  file.write(to_text(manifest));
+  file.write(text);
   file.close();
   sync_folder(unfinished());
 
   const std::string committed = path(checkpoint_folder_name(step_));
   // A checkpoint of this step may exist if it could not be loaded; otherwise training would not have reached this step
   // again.
-  if (fs::exists(committed)) rename_path(committed, unfinished() + "-replaced");
+  if (fs::exists(fs::symlink_status(committed))) set_aside(step_);
+  std::erase(options_.rejected, step_);  // also if somebody has moved it away: from here on this step's is a good one
   rename_path(unfinished(), committed);
   try {
     sync_folder(options_.folder);
@@ -219,31 +259,54 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
     throw;
   }
 
-  try {
-    const std::string hint = path("latest.tmp-" + run_);
-    fs::create_symlink(checkpoint_folder_name(step_), hint);
-    rename_path(hint, path("latest"));
-    purge();
-  } catch (const std::exception& error) {
-    return error.what();
+  // None of these may prevent another: some file systems have no symbolic links, and `latest` is a folder after
+  // `cp -rL`.
+  for (const auto tidy :
+       {&CheckpointWriter::set_rejected_aside, &CheckpointWriter::purge, &CheckpointWriter::point_to_newest}) {
+    try {
+      (this->*tidy)();
+    } catch (const std::exception& error) {
+      problems += (problems.empty() ? "" : "; ") + std::string(error.what());
+    }
   }
-  return "";
+  return problems;
 }
 
-// Keeps the newest checkpoints. Others are renamed before they are removed, so that a folder with a checkpoint's name
-// is always complete.
+void CheckpointWriter::point_to_newest() {
+  const std::string hint = path("latest.tmp-" + run_);
+  fs::remove(hint);  // left by a call that failed
+  fs::create_symlink(checkpoint_folder_name(step_), hint);
+  rename_path(hint, path("latest"));
+}
+
+// Keeps a rejected checkpoint under a name that is not a checkpoint's. No save removes it, because only a person can
+// know that nothing in it is of use.
+void CheckpointWriter::set_aside(int64_t step) {
+  const std::string checkpoint = path(checkpoint_folder_name(step));
+  rename_path(checkpoint, checkpoint + ".rejected-" + run_);
+  std::erase(options_.rejected, step);
+}
+
+bool CheckpointWriter::is_rejected(int64_t step) const {
+  return std::find(options_.rejected.begin(), options_.rejected.end(), step) != options_.rejected.end();
+}
+
+void CheckpointWriter::set_rejected_aside() {
+  for (const int64_t step : list_checkpoints(options_.folder)) {
+    if (is_rejected(step)) set_aside(step);
+  }
+}
+
+// Keeps the newest checkpoints. Older ones are renamed before they are removed, so that a folder with a checkpoint's
+// name is always complete.
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {
-    const auto& rejected = options_.rejected;
-    const bool damaged = step != step_ && std::find(rejected.begin(), rejected.end(), step) != rejected.end();
-    if (!damaged && kept++ < options_.keep) continue;
+    if (is_rejected(step) || kept++ < options_.keep) continue;
     const std::string name = path(checkpoint_folder_name(step));
     rename_path(name, name + ".tmp-" + run_);
     fs::remove_all(name + ".tmp-" + run_);
   }
-  fs::remove_all(unfinished() + "-replaced");
-  options_.rejected.clear();
 }
 
 }  // namespace strata::trainer

@@ -30,7 +30,7 @@ class CheckpointWriter {
     std::string folder;                  // <run>/checkpoints; created if it does not exist
     int64_t keep = 2;                    // number of newest checkpoints that are kept, at least 2
     int64_t resumed_step = -1;           // step that is on the disk already
-    std::vector<int64_t> rejected = {};  // steps found damaged while resuming: removed after the next commit
+    std::vector<int64_t> rejected = {};  // steps found damaged while resuming: renamed after the next commit
   };
 
   // This is a collective. Removes temporary files that a crash has left. The caller must hold the run's lock.
@@ -54,14 +54,19 @@ class CheckpointWriter {
  private:
   enum class Phase { idle, writing, committing };
 
+  void start_task(std::function<std::string()> work);
   void start_commit(const std::vector<std::string>& reports);
   std::string write_rank_file();
   std::string commit(const std::vector<std::string>& reports);
+  bool is_rejected(int64_t step) const;
+  void set_aside(int64_t step);
+  void set_rejected_aside();
   void purge();
+  void point_to_newest();
   std::string path(const std::string& name) const { return options_.folder + "/" + name; }
   std::string unfinished() const;
 
-  Options options_;
+  Options options_;  // without the rejected steps that are renamed already
   Ranks ranks_;
   std::string run_;    // id of this process group; distinguishes its temporary names from those of others
   int64_t last_step_;  // last committed or resumed step; -1 if there is none

@@ -10,8 +10,6 @@
 namespace strata::trainer {
 namespace {
 
-constexpr uint64_t kLargestHeader = 100'000'000;  // the limit of the format
-
 constexpr std::pair<std::string_view, uint64_t> kDtypes[] = {
     {"F64", 8},  {"I64", 8}, {"U64", 8}, {"C64", 8}, {"F32", 4}, {"I32", 4},     {"U32", 4},     {"F16", 2},
     {"BF16", 2}, {"I16", 2}, {"U16", 2}, {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1},
@@ -33,6 +31,12 @@ std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
 }
 
 std::string place_safetensors(SafetensorsHeader& header) {
+  const auto expect = [](size_t count, uint64_t most, const char* what) {
+    if (count <= most) return;
+    throw Error(ExitCode::storage, "a file of " + std::to_string(count) + what + " cannot be read again, at most " +
+                                       std::to_string(most) + " can; spread the tensors over more files or ranks");
+  };
+  expect(header.entries.size(), kMostTensors, " tensors");
   std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     const uint64_t width_a = bytes_of_dtype(a.dtype).value(), width_b = bytes_of_dtype(b.dtype).value();
     return width_a != width_b ? width_a > width_b : a.name < b.name;
@@ -48,6 +52,7 @@ std::string place_safetensors(SafetensorsHeader& header) {
   }
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  expect(text.size(), kLargestHeader, " bytes of header");
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(text.size() >> (8 * i));
   return bytes + text;

@@ -14,6 +14,10 @@
 
 namespace strata::trainer {
 
+// The most that a reader accepts, and therefore the most that a writer may write.
+inline constexpr uint64_t kLargestHeader = 100'000'000;  // bytes; the limit of the format
+inline constexpr size_t kMostTensors = 100'000;
+
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;                // F32, BF16, F16, F64, I64, I32, U8, ...
@@ -31,6 +35,7 @@ std::optional<uint64_t> bytes_of_dtype(std::string_view dtype);
 
 // Sorts the entries as the format's own writer does (by width of the dtype, widest first, so that all are aligned; then
 // by name) and sets `begin` and `bytes`. Returns the bytes before the tensors, which follow in this order without gaps.
+// Throws Error(storage) if a reader would refuse the file for its number of tensors or for the size of its header.
 std::string place_safetensors(SafetensorsHeader& header);
 
 // Checks the header against the number of bytes after it: known dtypes, no duplicate names, shapes that match their

@@ -12,7 +12,6 @@
 namespace strata::trainer {
 namespace {
 
-constexpr size_t kMostTensors = 100'000;
 constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostExtents = 32;
 constexpr size_t kLongestName = 1024;

@@ -39,7 +39,9 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> file_of;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     if (!file.is_string() || !is_plain_file_name(file.get<std::string>())) {
-      throw refuse("'" + printable(tensor) + "' lies in " + printable(file.dump()) +
+      // dump() calls itself for each level of nesting, and a hostile index has enough levels to overflow the stack.
+      const std::string found = file.is_string() ? file.dump() : file.type_name();
+      throw refuse("'" + printable(tensor) + "' lies in " + printable(found) +
                    ", expected the name of a .safetensors file in the same folder");
     }
     file_of[tensor] = file.get<std::string>();

@@ -125,8 +125,35 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   expect_rejected(kFiles[1], "regular file");
   fs::remove(first);
   write(first, good);
-  write(path("rank-00002.safetensors"), good);
-  expect_rejected("rank-00002.safetensors", "not in the manifest");
+  EXPECT_EQ(find_checkpoint({.folder = folder_.path()}, {})->manifest.step, 20);
+}
+
+// Servers of files and people leave such files behind, and nothing of a checkpoint is in them.
+TEST_F(CheckpointDamage, FilesThatAreNotInTheManifestAreIgnored) {
+  write(path(".DS_Store"), "");
+  write(path("rank-00002.safetensors"), "of another run");
+  fs::create_directory(path("notes"));
+  const auto found = find_checkpoint({.folder = folder_.path()}, {});
+  EXPECT_EQ(found->manifest.step, 20);
+  EXPECT_TRUE(found->rejected.empty());
+  ASSERT_EQ(found->notes.size(), 1);
+  EXPECT_NE(found->notes[0].find("step-00000020/.DS_Store: is not in the manifest and is ignored, as are 2 more"),
+            std::string::npos)
+      << found->notes[0];
+}
+
+// The manifest is whole, so it is not damaged: using an older checkpoint would lose steps.
+TEST_F(CheckpointDamage, TheFormatOfAnotherVersionIsAnErrorAndNoDamage) {
+  write(path("manifest.json"), manifest_with("checkpoint 1", "checkpoint 2"));
+  try {
+    find_checkpoint({.folder = folder_.path()}, {});
+    ADD_FAILURE() << "used an older one";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::storage);
+    for (const char* part : {"step 20 could not be read", "'strata checkpoint 2'", "'strata checkpoint 1'", "move "}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST_F(CheckpointDamage, FoldersInTheWrongPlace) {
@@ -170,7 +197,6 @@ TEST_F(CheckpointDamage, Manifest) {
        {"-1", "1.5", "20.0", "18446744073709551615", "18446744073709551616", "1e3", "null", "\"20\""}) {
     expect_manifest_rejected(manifest_with("\"step\": 20", "\"step\": " + std::string(number)), "whole number");
   }
-  expect_manifest_rejected(manifest_with("checkpoint 1", "checkpoint 2"), "format");
   for (const char* name : {"../rank-00000.safetensors", "/etc/passwd", "rank-00001.safetensors", "rank-0.safetensors",
                            "rank-00000.safetensors\\u001b[2J", ""}) {
     expect_manifest_rejected(manifest_with("rank-00000.safetensors", name), "expected 'rank-00000.safetensors'");

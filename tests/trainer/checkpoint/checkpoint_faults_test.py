@@ -144,6 +144,16 @@ class CheckpointFaultsTest(unittest.TestCase):
             self.assertEqual(self.disturb(when, "write:error=EINTR:when=1"), ("exit 0", True))
             self.assertEqual(self.newest(), "step 30")
 
+    def test_a_write_of_no_bytes_is_a_failure(self):
+        for when in ("start", "commit"):
+            self.assertEqual(self.disturb(when, "write:retval=0:when=1"), ("exit 1", True))
+            self.assertEqual(self.newest(), "step 20")
+
+    def test_folders_that_cannot_be_synced(self):
+        for error in ("EINVAL", "EBADF"):
+            self.assertEqual(self.disturb("start", "fsync:error=" + error), ("exit 0", True))
+            self.assertEqual(self.newest(), "step 30")
+
     def test_the_disk_stays_full(self):
         for calls in ("write", "fdatasync", "fsync", "write,fdatasync,fsync", "mkdir", "rename"):
             for when in ("start", "commit"):
@@ -155,6 +165,15 @@ class CheckpointFaultsTest(unittest.TestCase):
                     self.assertEqual(end, "exit 1")
                     self.assertEqual(self.newest(), "step 20")
                     self.assertEqual(self.leftovers(), [])
+
+    def test_the_name_of_a_new_folder_is_put_on_the_disk(self):
+        trace = self.folder + "/trace"
+        answers = self.process.disturbed(f"disturb {self.checkpoints} 30 1 start", "mkdir:error=EIO:when=99", trace)
+        self.assertEqual(answers[-1], "exit 0")
+        with open(trace) as file:
+            calls = file.read()
+        made = calls.index(f'mkdir("{self.checkpoints}"')
+        self.assertRegex(calls[made:], rf'openat\(AT_FDCWD, "{self.folder}", [A-Z_|]*O_DIRECTORY[A-Z_|]*\) = (\d+)\n\d+ +fsync\(\1\b')
 
     def test_a_slow_disk_does_not_stall_steps(self):
         answers = self.process.disturbed(

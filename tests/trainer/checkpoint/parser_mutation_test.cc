@@ -168,6 +168,17 @@ TEST(ParserMutation, Manifest) {
   EXPECT_GT(verdicts.refused, 2'000);
 }
 
+// A parser that looks through all former objects at the end of each one needs much longer for these 0.9 MB.
+TEST(ParserMutation, ManifestOfManyObjects) {
+  std::string text = "{\"shape\":[{}";
+  for (int i = 1; i < 300'000; ++i) text += ",{}";
+  text += "]";
+  const std::string end = ",\n\"sha256\": \"";
+  const std::clock_t begin = std::clock();
+  EXPECT_THROW(parse_manifest(text + end + sha256(text) + "\"\n}\n", "manifest.json"), Damaged);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kSecondsPerText);
+}
+
 TEST(ParserMutation, TokenFile) {
   const std::string good = read_file(write_tokens("good.bin", counting(100, 50)));
   // Edits of the header's zeros and of the tokens change nothing. So most edits change its first words and the size.

@@ -213,6 +213,26 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
+TEST(Safetensors, WhatCannotBeReadAgainIsNotWritten) {
+  const auto refusal = [](SafetensorsHeader header) -> std::string {
+    try {
+      place_safetensors(header);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::storage);
+      return error.what();
+    }
+  };
+  SafetensorsHeader many;
+  for (int i = 0; i <= 100'000; ++i) many.entries.push_back({.name = std::to_string(i), .dtype = "U8", .shape = {0}});
+  EXPECT_NE(refusal(many).find("100001 tensors"), std::string::npos);
+  SafetensorsHeader large;
+  large.metadata["notes"] = std::string(100'000'000, 'x');
+  EXPECT_NE(refusal(large).find("bytes of header"), std::string::npos);
+  large.metadata["notes"].resize(1000);
+  EXPECT_EQ(refusal(large), "");
+}
+
 TEST(Safetensors, HostileFilesAreRefused) {
   for (const Hostile& hostile : hostile_files()) {
     const Reading reading = read(hostile.bytes, hostile.size);

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Files of a run are missing, or system calls on them fail or are late by strace. No checkpoint is lost, and the run says
+what happened."""
+
+import os
+import shutil
+import unittest
+
+from training_runs import TrainingRuns
+
+
+class StorageFaultsTest(TrainingRuns):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+
+    def disturbed(self, path, injection):
+        """Returns the command that disturbs the calls of a rank on this path. It counts the calls of each thread."""
+        return [*self.traced(injection.partition(":")[0]), "-P", os.path.realpath(path), "-e", "inject=" + injection]
+
+    def traced(self, calls):
+        """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all others run at full speed."""
+        return ["strace", "-f", "-y", "--seccomp-bpf", "-o", self.path("trace"), "-e", "trace=" + calls]
+
+    def checkpoints(self, run):
+        return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
+
+    def test_a_checkpoint_that_could_not_be_read_is_not_given_up(self):
+        self.train("run", "run.stop_after=10", device="cpu")
+        newest = self.path("run", "checkpoints/step-00000010/rank-00001.safetensors")
+        for when, of in ("1", "while verified"), ("2", "while loaded"):
+            with self.subTest(of):
+                self.train("run", "run.stop_after=15", expect=4, device="cpu", under=self.disturbed(newest, "pread64:error=EIO:when=" + when))
+                self.assertIn("rank-00001.safetensors: Input/output error", self.errors)
+                self.assertEqual(self.checkpoints("run"), ["step-00000005", "step-00000010"])
+        self.train("run", "run.stop_after=15", device="cpu")
+        self.assertIn("resumed from step 10", self.output)
+
+    def test_a_checkpoint_that_must_be_there(self):
+        self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1)
+        self.assertIn("new/checkpoints: no checkpoint, and checkpoint.resume is require", self.errors)
+
+    def test_the_names_of_new_folders_are_put_on_the_disk(self):
+        run = self.path("new/run")
+        self.train("first", "checkpoint.resume=require", "run.folder=" + run, expect=4, device="cpu", ranks=1, under=self.traced("fsync"))
+        with open(self.path("trace"), encoding="utf-8") as file:
+            trace = file.read()
+        for folder in self.folder, self.path("new"):
+            self.assertRegex(trace, r"fsync\(\d+<%s>\W" % os.path.realpath(folder))
+
+    def test_a_slow_checkpoint_is_no_hang(self):
+        self.train("run", "run.stop_after=5", device="cpu", ranks=1)
+        # Rank 0 verifies the only file while rank 1 waits. Then both read it.
+        slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=20000000:when=1")
+        self.train("run", "run.stop_after=6", "run.timeout=10", device="cpu", under=slow)
+        self.assertIn("resumed from step 5", self.output)
+
+    def test_a_write_of_no_bytes_loses_one_record(self):
+        self.train("run", "steps=5", device="cpu", ranks=1, under=self.disturbed(self.path("run", "metrics.jsonl"), "pwrite64:retval=0:when=2"))
+        self.assertEqual((self.output + self.errors).count("metrics.jsonl: write failed: No space left on device"), 1)
+        # The first record is the hash of the weights.
+        self.assertEqual([line["step"] for line in self.lines("run") if "loss" in line], [2, 3, 4, 5])
+
+
+if __name__ == "__main__":
+    unittest.main()
