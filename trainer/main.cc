@@ -19,6 +19,7 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory_choice.h"
+#include "trainer/report/folder_contents.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
@@ -52,11 +53,12 @@ std::string predicted_memory(const TrainerConfig& config, const std::vector<modu
 // Claims the run's folder and writes the files that describe the run. Called on rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
-  const StartQuestion question{.holds_run = folder->holds_run(),
+  const StartQuestion question{.found = contents_of(config.run.folder),
                                .difference = difference_from_folder(config, folder->path("resolved.yaml")),
                                .resume = config.checkpoint.resume != Resume::never,
                                .overwrite = config.run.overwrite};
-  if (decide_start(question, config.run.folder) == Start::replace) folder->clear();
+  const Start start = decide_start(question, config.run.folder);
+  if (start == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
   const DeclaredModel model = declared_model(config);
@@ -65,6 +67,8 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   keep_tokenizer(config.data, *folder);
   std::printf("%s", table.c_str());
   std::printf("bytes of tensors on a rank:\n%s", predicted_memory(config, model.groups).c_str());
+  const std::string line = start_line(start, question.found);
+  if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;
 }
 

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/grouped_digits.h"
+#include "trainer/report/metrics_line.h"
 
 namespace strata::trainer {
 namespace {
@@ -44,18 +46,13 @@ std::string formatted(const char* format, double number) {
   return text;
 }
 
-constexpr std::string_view kBegin = "{\"step\":";  // start of every line
-
-// Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines, whose
-// first member is the step.
+// Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines.
 uint64_t bytes_until(const std::string& path, int64_t last_step) {
   std::ifstream file(path);
   uint64_t kept = 0;
   for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1) {
-    int64_t step = 0;
-    if (!line.starts_with(kBegin) || !line.ends_with('}')) break;
-    if (std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step).ec != std::errc()) break;
-    if (step > last_step) break;
+    const std::optional<int64_t> step = step_of_line(line);
+    if (!step || *step > last_step) break;
   }
   return kept;
 }
@@ -126,7 +123,7 @@ void Metrics::step(const StepRecord& record) {
 }
 
 bool Metrics::has_evaluation(int64_t step) const {
-  const std::string begin = std::string(kBegin) + std::to_string(step) + ",\"validation_loss\":";
+  const std::string begin = std::string(kLineBegin) + std::to_string(step) + ",\"validation_loss\":";
   std::ifstream file(options_.folder + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(begin)) return true;

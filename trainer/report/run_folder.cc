@@ -47,14 +47,28 @@ void make_folder(const std::string& path) {
 }  // namespace
 
 Start decide_start(const StartQuestion& question, const std::string& path) {
-  if (!question.holds_run) return Start::fresh;
-  if (question.difference.empty() && question.resume) return Start::resume;
+  const FolderContents& found = question.found;
+  if (!found.holds_run) return Start::fresh;
+  const bool lost = found.last_save > 0 && !found.has_checkpoint && !found.has_unfinished;
+  const bool same = question.difference.empty() && question.resume;
+  if (same && !lost) return Start::resume;
   if (question.overwrite) return Start::replace;
-  const std::string problem = question.difference.empty()
-                                  ? "holds this run already, and checkpoint.resume is never"
-                                  : "holds another run, which differs in what may not change: " + question.difference;
+  const std::string problem =
+      !question.difference.empty() ? "holds another run, which differs in what may not change: " + question.difference
+      : !question.resume           ? "holds this run already, and checkpoint.resume is never"
+                                   : "holds this run, which has saved after step " + std::to_string(found.last_save) +
+                               ", and no checkpoint; expected one in " + path +
+                               "/checkpoints: put back what was moved, or mount its disk";
   throw Error(ExitCode::configuration, "run.folder " + path + ": " + problem +
                                            "\nGive another run.folder, or run.overwrite=true to replace it.");
+}
+
+std::string start_line(Start start, const FolderContents& found) {
+  if (start == Start::fresh) return "starts at step 0";
+  if (start == Start::replace) return "starts at step 0, in place of the run that the folder held";
+  if (found.has_checkpoint) return "";
+  return "starts at step 0 again: the run in this folder ended after step " + std::to_string(found.last_step) +
+         ", before its first checkpoint was finished";
 }
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
@@ -89,10 +103,6 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
 RunFolder::~RunFolder() { ::close(lock_); }
 
 std::string RunFolder::path(std::string_view name) const { return path_ + "/" + std::string(name); }
-
-bool RunFolder::holds_run() const {
-  return fs::exists(path("resolved.yaml")) || fs::exists(path("metrics.jsonl")) || fs::exists(path("checkpoints"));
-}
 
 void RunFolder::clear() const {
   try {

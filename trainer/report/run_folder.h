@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/report/folder_contents.h"
+
 namespace strata::trainer {
 
 // The action of a run that depends on the contents of its folder.
@@ -16,16 +18,21 @@ enum class Start {
 };
 
 struct StartQuestion {
-  bool holds_run = false;       // RunFolder::holds_run()
+  FolderContents found = {};    // contents_of(the folder)
   std::string difference = {};  // keys that may not change but differ from the folder's configuration; may be empty
   bool resume = true;           // checkpoint.resume is not `never`
   bool overwrite = false;       // run.overwrite
 };
 
-// Decides without touching any file. Another run, or the same run if it may not be resumed, is replaced only with
-// `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with `overwrite`, so that a
-// restart after a crash keeps its progress.
+// Decides without touching any file. Another run, or the same run if it may not or cannot be resumed, is replaced only
+// with `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with `overwrite`, so that
+// a restart after a crash keeps its progress. A run that began a save and has neither a checkpoint nor an unfinished
+// one cannot be resumed: its checkpoints are not where they were.
 Start decide_start(const StartQuestion& question, const std::string& path);
+
+// Returns a line that says at which step the run starts. It is empty for a run that has a checkpoint: the trainer says
+// from which step that run resumes, after it has verified the checkpoint.
+std::string start_line(Start start, const FolderContents& found);
 
 // Holds the lock of the folder during its lifetime. The kernel releases the lock whenever the process ends, even after
 // a crash.
@@ -40,7 +47,6 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   std::string path(std::string_view name) const;
-  bool holds_run() const;  // true if resolved.yaml, metrics.jsonl or checkpoints exist
 
   // Removes only the files that runs write.
   void clear() const;

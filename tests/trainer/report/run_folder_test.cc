@@ -16,6 +16,7 @@
 
 #include "base/errors.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/report/folder_contents.h"
 
 namespace strata::trainer {
 namespace {
@@ -43,7 +44,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() + "/runs/first/");
   EXPECT_TRUE(fs::is_directory(folder.path() + "/runs/first"));
-  EXPECT_FALSE(run.holds_run());
+  EXPECT_FALSE(contents_of(run.path("")).holds_run);
   run.write("resolved.yaml", "one");
   run.write("resolved.yaml", "two");
   std::string text;
@@ -52,7 +53,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   for (const fs::directory_entry& file : fs::directory_iterator(run.path(""))) {
     EXPECT_EQ(file.path().string().find(".tmp"), std::string::npos) << file.path();
   }
-  EXPECT_TRUE(run.holds_run());
+  EXPECT_TRUE(contents_of(run.path("")).holds_run);
 }
 
 TEST(RunFolder, RefusesWhatIsNoFolder) {
@@ -138,38 +139,85 @@ TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   }
   fs::create_directories(run.path("checkpoints/step-00000001"));
   run.clear();
-  EXPECT_FALSE(run.holds_run());
+  EXPECT_FALSE(contents_of(folder.path()).holds_run);
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
   std::sort(left.begin(), left.end());
   EXPECT_EQ(left, (std::vector<std::string>{".lock", "notes.txt"}));
 }
 
-TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
-  const auto start = [](bool holds_run, const char* difference, bool resume, bool overwrite) {
-    return decide_start({holds_run, difference, resume, overwrite}, "runs/a");
-  };
-  const auto refused = [&](const char* difference, bool resume) {
-    try {
-      start(true, difference, resume, false);
-      return std::string("accepted");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::configuration);
-      return std::string(error.what());
-    }
-  };
-  for (const bool resume : {false, true}) {
-    for (const bool overwrite : {false, true}) EXPECT_EQ(start(false, "", resume, overwrite), Start::fresh);
+TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
+  const TemporaryFolder folder;
+  const std::string checkpoints = folder.path() + "/checkpoints";
+  fs::create_directories(checkpoints);
+  fs::create_symlink("step-00000012", checkpoints + "/latest");
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n"
+                                                     "{\"step\":11,\"loss\":1}\n"
+                                                     "{\"step\":12,\"loss\":1}\n"
+                                                     "{\"step\":12,\"weights_sha256\":\"b\"}\n"
+                                                     "{\"step\":13,\"loss\":1}\n"
+                                                     "{\"step\":14,\"lo";  // a crash cut this line
+  FolderContents found = contents_of(folder.path());
+  EXPECT_TRUE(found.holds_run);
+  EXPECT_EQ(found.last_step, 13);
+  EXPECT_EQ(found.last_save, 12);
+  EXPECT_FALSE(found.has_checkpoint);
+  EXPECT_FALSE(found.has_unfinished);
+  fs::create_directories(checkpoints + "/step-00000012.tmp-1a");
+  found = contents_of(folder.path());
+  EXPECT_FALSE(found.has_checkpoint);
+  EXPECT_TRUE(found.has_unfinished);
+  fs::create_directories(checkpoints + "/step-00000012");
+  EXPECT_TRUE(contents_of(folder.path()).has_checkpoint);
+}
+
+// A run that trained for 20 steps, and saved a checkpoint after step 15.
+constexpr FolderContents kRun{
+    .holds_run = true, .last_step = 20, .last_save = 15, .has_checkpoint = true, .has_unfinished = false};
+
+Start start(const FolderContents& found, const char* difference, bool resume, bool overwrite) {
+  return decide_start({found, difference, resume, overwrite}, "runs/a");
+}
+
+std::string refused(const FolderContents& found, const char* difference, bool resume) {
+  try {
+    start(found, difference, resume, false);
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    return error.what();
   }
-  EXPECT_EQ(start(true, "", true, false), Start::resume);
-  EXPECT_EQ(start(true, "", true, true), Start::resume);  // restarts after a crash resume, with and without `overwrite`
-  EXPECT_EQ(start(true, "", false, true), Start::replace);
-  EXPECT_EQ(start(true, "steps", true, true), Start::replace);
-  EXPECT_EQ(start(true, "steps", false, true), Start::replace);
-  EXPECT_NE(refused("", false).find("checkpoint.resume is never"), std::string::npos);
-  EXPECT_NE(refused("steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
+}
+
+TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
+  for (const bool resume : {false, true}) {
+    for (const bool overwrite : {false, true}) EXPECT_EQ(start({}, "", resume, overwrite), Start::fresh);
+  }
+  EXPECT_EQ(start(kRun, "", true, false), Start::resume);
+  EXPECT_EQ(start(kRun, "", true, true), Start::resume);  // restarts after a crash resume, with and without `overwrite`
+  EXPECT_EQ(start(kRun, "", false, true), Start::replace);
+  EXPECT_EQ(start(kRun, "steps", true, true), Start::replace);
+  EXPECT_EQ(start(kRun, "steps", false, true), Start::replace);
+  EXPECT_NE(refused(kRun, "", false).find("checkpoint.resume is never"), std::string::npos);
+  EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
             std::string::npos);
-  EXPECT_NE(refused("steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+  EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+}
+
+TEST(RunFolder, ARunWhoseCheckpointsAreGoneIsNotStartedAgain) {
+  FolderContents found = kRun;
+  found.has_checkpoint = false;
+  const std::string said = refused(found, "", true);
+  EXPECT_NE(said.find("saved after step 15, and no checkpoint; expected one in runs/a/checkpoints"), std::string::npos)
+      << said;
+  EXPECT_EQ(start(found, "", true, true), Start::replace);
+  found.has_unfinished = true;  // a crash cut off the first save
+  EXPECT_EQ(start(found, "", true, false), Start::resume);
+  EXPECT_NE(start_line(Start::resume, found).find("ended after step 20"), std::string::npos);
+  found.has_unfinished = false;
+  found.last_save = 0;  // a crash came before the first save
+  EXPECT_EQ(start(found, "", true, false), Start::resume);
+  EXPECT_EQ(start_line(Start::resume, kRun), "");
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Starts the train program in folders with all kinds of contents: what it replaces, what it refuses, and what it says."""
+
+import os
+import shutil
+import unittest
+
+from training_runs import TrainingRuns
+
+
+class StartTest(TrainingRuns):
+    def read(self, run, name):
+        with open(self.path(run, name), "rb") as file:
+            return file.read()
+
+    def test_each_run_says_where_it_starts(self):
+        self.train("run", "run.stop_after=2", ranks=1)
+        self.assertIn("\nstarts at step 0\n", self.output)
+        self.train("run", "run.stop_after=3", ranks=1)
+        self.assertNotIn("starts at step", self.output)
+        self.assertIn("\nresumed from step 2\n", self.output)
+        self.train("run", "run.stop_after=2", "batch=8", "run.overwrite=true", ranks=1)
+        self.assertIn("\nstarts at step 0, in place of the run that the folder held\n", self.output)
+        self.train("crashed", "fault={at: step 3 rank 0, do: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
+        self.train("crashed", "run.stop_after=2", ranks=1)
+        self.assertIn("\nstarts at step 0 again: the run in this folder ended after step ", self.output)
+
+    def test_a_run_whose_checkpoints_are_gone_does_not_start_from_nothing(self):
+        self.train("lost", "run.stop_after=6", ranks=1)
+        os.rename(self.path("lost", "checkpoints"), self.path("elsewhere"))
+        metrics = self.read("lost", "metrics.jsonl")
+        self.train("lost", "run.stop_after=7", ranks=1, expect=2)
+        self.assertIn("holds this run, which has saved after step 6, and no checkpoint; expected one in %s" % self.path("lost", "checkpoints"), self.errors)
+        self.assertEqual(self.read("lost", "metrics.jsonl"), metrics)
+        shutil.copytree(self.path("elsewhere"), self.path("lost", "checkpoints"), symlinks=True)
+        self.train("lost", "run.stop_after=7", ranks=1)
+        self.assertIn("\nresumed from step 6\n", self.output)
+        shutil.rmtree(self.path("lost", "checkpoints"))
+        self.train("lost", "run.stop_after=1", "run.overwrite=true", ranks=1)
+        self.assertIn("\nstarts at step 0, in place of the run that the folder held\n", self.output)
+        self.assertEqual(len(self.losses("lost")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
