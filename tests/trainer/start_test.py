@@ -40,6 +40,21 @@ class StartTest(TrainingRuns):
         self.assertIn("\nstarts at step 0, in place of the run that the folder held\n", self.output)
         self.assertEqual(len(self.losses("lost")), 1)
 
+    def test_files_of_others_are_replaced_only_with_overwrite(self):
+        names = ("metrics.jsonl", "events.out.tfevents.7.host.1.0", "checkpoints/model.bin", "profile/mine.txt")
+        for name in names:
+            folder = "of_" + name.split("/")[0].split(".")[0]
+            path = self.path(folder, name)
+            os.makedirs(os.path.dirname(path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("mine\n")
+            self.train(folder, "steps=4", ranks=1, expect=2)
+            self.assertIn("run.folder %s: has %s, which a run would replace" % (self.path(folder), name.split("/")[0]), self.errors)
+            self.assertEqual(self.read(folder, name), b"mine\n")
+            self.assertEqual(sorted(os.listdir(self.path(folder))), [".lock", name.split("/")[0]])
+        self.train("of_metrics", "steps=4", "run.overwrite=true", ranks=1)
+        self.assertEqual(len(self.losses("of_metrics")), 4)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/report/folder_contents.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "base/errors.h"
@@ -15,7 +17,27 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kStep = "step-";
 
-bool is_there(const std::string& path) { return fs::exists(fs::symlink_status(path)); }
+// True for error.json of a run that failed before it wrote resolved.yaml: the launcher writes it for a killed rank.
+bool is_report(const fs::path& path) {
+  if (path.filename() != "error.json" || !fs::is_regular_file(fs::symlink_status(path))) return false;
+  std::ifstream file(path);
+  std::string text(1 << 16, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  return text.starts_with('{') && text.find("\"code\":") != text.npos && text.find("\"phase\":") != text.npos;
+}
+
+// Returns the names that a run would replace. It would keep a tokenizer.json.
+std::vector<std::string> replaceable(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name == "tokenizer.json" || is_report(entry.path())) continue;
+    const bool is_run_file = std::find(std::begin(kRunFiles), std::end(kRunFiles), name) != std::end(kRunFiles);
+    if (is_run_file || name.starts_with(kEventFiles)) found.push_back(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 void read_metrics(const std::string& path, FolderContents& contents) {
   std::ifstream file(path);
@@ -42,8 +64,10 @@ void read_checkpoints(const std::string& path, FolderContents& contents) {
 FolderContents contents_of(const std::string& folder) {
   FolderContents contents;
   try {
-    for (const char* name : {"/resolved.yaml", "/metrics.jsonl", "/checkpoints"}) {
-      contents.holds_run = contents.holds_run || is_there(folder + name);
+    contents.holds_run = fs::exists(fs::symlink_status(folder + "/resolved.yaml"));
+    if (!contents.holds_run) {
+      contents.foreign = replaceable(folder);
+      return contents;
     }
     read_metrics(folder + "/metrics.jsonl", contents);
     read_checkpoints(folder + "/checkpoints", contents);

@@ -4,15 +4,23 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace strata::trainer {
 
+// What runs write into their folder, except for event files, which begin with kEventFiles. resolved.yaml comes last: a
+// folder that has it belongs to a run, also if a crash cuts off the removal of these files.
+inline constexpr const char* kRunFiles[] = {"kernels.txt", "metrics.jsonl",  "checkpoints",  "profile",
+                                            "error.json",  "tokenizer.json", "resolved.yaml"};
+inline constexpr char kEventFiles[] = "events.out.tfevents.";
+
 struct FolderContents {
-  bool holds_run = false;       // resolved.yaml, metrics.jsonl or checkpoints exist
-  int64_t last_step = 0;        // the last step in metrics.jsonl
-  int64_t last_save = 0;        // the last step whose save began: metrics.jsonl has its weights_sha256
-  bool has_checkpoint = false;  // a save was finished
-  bool has_unfinished = false;  // a save was cut off
+  bool holds_run = false;                 // resolved.yaml exists
+  std::vector<std::string> foreign = {};  // names that a run would replace, in a folder without resolved.yaml
+  int64_t last_step = 0;                  // the last step in metrics.jsonl
+  int64_t last_save = 0;                  // the last step whose save began: metrics.jsonl has its weights_sha256
+  bool has_checkpoint = false;            // a save was finished
+  bool has_unfinished = false;            // a save was cut off
 };
 
 // Throws Error(storage) if the folder cannot be read.

@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRunFiles[] = {"resolved.yaml", "kernels.txt", "metrics.jsonl", "checkpoints",
-                                     "profile",       "error.json",  "tokenizer.json"};
-constexpr char kEventFiles[] = "events.out.tfevents.";
 constexpr char kLock[] = ".lock";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
@@ -48,6 +45,15 @@ void make_folder(const std::string& path) {
 
 Start decide_start(const StartQuestion& question, const std::string& path) {
   const FolderContents& found = question.found;
+  if (!found.foreign.empty()) {
+    if (question.overwrite) return Start::replace;
+    std::string names;
+    for (const std::string& name : found.foreign) names += (names.empty() ? "" : ", ") + name;
+    throw Error(ExitCode::configuration, "run.folder " + path + ": has " + names +
+                                             ", which a run would replace, and no resolved.yaml; expected a run's "
+                                             "folder, or one without these names\nGive another run.folder, move them "
+                                             "away, or run.overwrite=true to remove them.");
+  }
   if (!found.holds_run) return Start::fresh;
   const bool lost = found.last_save > 0 && !found.has_checkpoint && !found.has_unfinished;
   const bool same = question.difference.empty() && question.resume;
@@ -106,10 +112,10 @@ std::string RunFolder::path(std::string_view name) const { return path_ + "/" + 
 
 void RunFolder::clear() const {
   try {
-    for (const char* name : kRunFiles) fs::remove_all(path(name));
     for (const auto& entry : fs::directory_iterator(path_)) {
       if (entry.path().filename().string().starts_with(kEventFiles)) fs::remove(entry.path());
     }
+    for (const char* name : kRunFiles) fs::remove_all(path(name));
   } catch (const fs::filesystem_error& error) {
     refuse(path_, std::string("cannot be cleared: ") + error.what());
   }

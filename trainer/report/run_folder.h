@@ -24,10 +24,11 @@ struct StartQuestion {
   bool overwrite = false;       // run.overwrite
 };
 
-// Decides without touching any file. Another run, or the same run if it may not or cannot be resumed, is replaced only
-// with `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with `overwrite`, so that
-// a restart after a crash keeps its progress. A run that began a save and has neither a checkpoint nor an unfinished
-// one cannot be resumed: its checkpoints are not where they were.
+// Decides without touching any file. Files of others with the names of a run's files are removed only with `overwrite`;
+// otherwise this throws Error(configuration). Another run, or the same run if it may not or cannot be resumed, is
+// replaced only with `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with
+// `overwrite`, so that a restart after a crash keeps its progress. A run that began a save and has neither a checkpoint
+// nor an unfinished one cannot be resumed: its checkpoints are not where they were.
 Start decide_start(const StartQuestion& question, const std::string& path);
 
 // Returns a line that says at which step the run starts. It is empty for a run that has a checkpoint: the trainer says
@@ -48,7 +49,7 @@ class RunFolder {
 
   std::string path(std::string_view name) const;
 
-  // Removes only the files that runs write.
+  // Removes only the files that runs write, and resolved.yaml last.
   void clear() const;
 
   // Replaces the file atomically: the old or the new file exists at any time, also after a crash.

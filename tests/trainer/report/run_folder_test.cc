@@ -150,6 +150,7 @@ TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
   const TemporaryFolder folder;
   const std::string checkpoints = folder.path() + "/checkpoints";
   fs::create_directories(checkpoints);
+  std::ofstream(folder.path() + "/resolved.yaml") << "steps: 20\n";
   fs::create_symlink("step-00000012", checkpoints + "/latest");
   std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n"
                                                      "{\"step\":11,\"loss\":1}\n"
@@ -171,9 +172,29 @@ TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
   EXPECT_TRUE(contents_of(folder.path()).has_checkpoint);
 }
 
+TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
+  const TemporaryFolder folder;
+  const auto foreign = [&] { return contents_of(folder.path()).foreign; };
+  const auto write = [&](const char* name, const char* text) { std::ofstream(folder.path() + "/" + name) << text; };
+  write("notes.txt", "mine");
+  write("tokenizer.json", "{}");  // a run keeps it
+  // The launcher wrote this for a rank that was killed at the start.
+  write("error.json", R"({"code": 137, "rank": 0, "step": null, "phase": null, "message": "killed", "hint": ""})");
+  EXPECT_EQ(foreign(), std::vector<std::string>{});
+  EXPECT_FALSE(contents_of(folder.path()).holds_run);
+  write("error.json", R"({"errors": []})");
+  write("events.out.tfevents.1.host.2.0", "");
+  fs::create_symlink("nowhere", folder.path() + "/metrics.jsonl");
+  fs::create_directory(folder.path() + "/profile");
+  EXPECT_EQ(foreign(),
+            (std::vector<std::string>{"error.json", "events.out.tfevents.1.host.2.0", "metrics.jsonl", "profile"}));
+  write("resolved.yaml", "steps: 20\n");
+  EXPECT_EQ(foreign(), std::vector<std::string>{});
+  EXPECT_TRUE(contents_of(folder.path()).holds_run);
+}
+
 // A run that trained for 20 steps, and saved a checkpoint after step 15.
-constexpr FolderContents kRun{
-    .holds_run = true, .last_step = 20, .last_save = 15, .has_checkpoint = true, .has_unfinished = false};
+const FolderContents kRun{.holds_run = true, .last_step = 20, .last_save = 15, .has_checkpoint = true};
 
 Start start(const FolderContents& found, const char* difference, bool resume, bool overwrite) {
   return decide_start({found, difference, resume, overwrite}, "runs/a");
@@ -202,6 +223,16 @@ TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
   EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
             std::string::npos);
   EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+}
+
+TEST(RunFolder, FilesOfOthersAreReplacedOnlyWithOverwrite) {
+  const FolderContents found{.foreign = {"checkpoints", "metrics.jsonl"}};
+  for (const bool resume : {false, true}) {
+    const std::string said = refused(found, "", resume);
+    EXPECT_NE(said.find("run.folder runs/a: has checkpoints, metrics.jsonl, which a run would replace"), said.npos)
+        << said;
+    EXPECT_EQ(start(found, "", resume, true), Start::replace);
+  }
 }
 
 TEST(RunFolder, ARunWhoseCheckpointsAreGoneIsNotStartedAgain) {
