@@ -55,6 +55,14 @@ class StartTest(TrainingRuns):
         self.train("of_metrics", "steps=4", "run.overwrite=true", ranks=1)
         self.assertEqual(len(self.losses("of_metrics")), 4)
 
+    def test_the_path_of_a_configuration_may_hold_any_bytes(self):
+        odd = os.path.join(os.fsencode(self.folder), b"jos\xe9\n.yaml")
+        os.rename(self.config("odd", 16), odd)
+        for stop in (1, 2):
+            self.train("odd", "run.stop_after=%d" % stop, ranks=1, config=odd)
+        self.assertIn("\nresumed from step 1\n", self.output)
+        self.assertIn(b"# %s/jos??.yaml:2\n" % os.fsencode(self.folder), self.read("odd", "resolved.yaml"))
+
 
 if __name__ == "__main__":
     unittest.main()
