@@ -2,6 +2,7 @@
 // train CONFIG [a.b.c=value ...]: one rank of a run. mpirun or srun starts it; started alone, it is a run of one rank.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -72,7 +73,15 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   return folder;
 }
 
+// True on all ranks if any of them was asked to stop.
+bool stop_is_requested(const sharding::Bootstrap& bootstrap) {
+  const std::vector<std::string> asked = bootstrap.gather(sharding::stop_requested_here() ? "stop" : "");
+  return std::find(asked.begin(), asked.end(), "stop") != asked.end();
+}
+
 ExitCode run(LoadedConfig loaded) {
+  // By default a signal kills. A run that is asked to stop while it starts must end as one that may be started again.
+  sharding::install_stop_handlers();
   const TrainerConfig& config = loaded.config;
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   start_rank(loaded, bootstrap);
@@ -87,7 +96,10 @@ ExitCode run(LoadedConfig loaded) {
     return std::string();
   });
   sharding::set_report_folder(config.run.folder);
-  sharding::install_stop_handlers();
+  if (stop_is_requested(bootstrap)) {
+    if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
+    return ExitCode::preempted;
+  }
   return Trainer(config, resolved, bootstrap).train();
 }
 

@@ -2,10 +2,19 @@
 """Starts the train program in folders with all kinds of contents: what it replaces, what it refuses, and what it says."""
 
 import os
+import re
 import shutil
+import signal
+import time
 import unittest
 
-from training_runs import TrainingRuns
+from training_runs import TrainingRuns, rank_processes
+
+
+def catches(process, number):
+    """True if the process has a handler for this signal."""
+    with open("/proc/%d/status" % process, encoding="utf-8") as file:
+        return bool(int(re.search(r"SigCgt:\s*(\w+)", file.read())[1], 16) >> (number - 1) & 1)
 
 
 class StartTest(TrainingRuns):
@@ -62,6 +71,31 @@ class StartTest(TrainingRuns):
             self.train("odd", "run.stop_after=%d" % stop, ranks=1, config=odd)
         self.assertIn("\nresumed from step 1\n", self.output)
         self.assertIn(b"# %s/jos??.yaml:2\n" % os.fsencode(self.folder), self.read("odd", "resolved.yaml"))
+
+    def test_a_stop_request_while_a_run_starts_ends_it_as_one_that_may_be_started_again(self):
+        process = self.start("early", "steps=4")
+        try:
+            end = time.monotonic() + 60
+            while len(rank_processes(process.pid)) < 2:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+            ranks = rank_processes(process.pid)
+            os.kill(ranks[1], signal.SIGSTOP)  # rank 0 waits for this rank
+            while not catches(ranks[0], signal.SIGUSR1):
+                self.assertLess(time.monotonic(), end, "no handler while the run starts")
+                time.sleep(0.05)
+            os.kill(ranks[0], signal.SIGUSR1)
+            os.kill(ranks[1], signal.SIGCONT)
+            output, errors = process.communicate(timeout=120)
+        finally:
+            for rank in rank_processes(process.pid).values():
+                os.kill(rank, signal.SIGKILL)
+            process.kill()
+        self.assertEqual(process.returncode, 75, output + errors)
+        self.assertIn("asked to stop before the first step: nothing is lost\n", output)
+        self.assertFalse(os.path.exists(self.path("early", "metrics.jsonl")))
+        self.train("early", "steps=4")
+        self.assertEqual(len(self.losses("early")), 4)
 
 
 if __name__ == "__main__":
