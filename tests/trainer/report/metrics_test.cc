@@ -181,6 +181,17 @@ TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
       "test_accuracy: 0.8000  best_step: 20  best_validation_accuracy: 0.7500  test_accuracy_of_best: 0.5500\n"));
 }
 
+TEST(Metrics, AnEvaluationWhoseStepIsNoNumberDoesNotCount) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/metrics.jsonl")
+      << R"({"step":1,"step":"x","validation_accuracy":0.9,"test_accuracy":0.9})"
+      << "\n";
+  const Captured out;
+  Metrics metrics({.folder = folder.path(), .resumed_step = 1, .last_step = 2, .console = {.out = out.file()}});
+  metrics.evaluation({2, {{"validation_accuracy", 0.5}, {"test_accuracy", 0.4}}});
+  EXPECT_EQ(json_lines(folder.path()).back()["best_step"], 2);
+}
+
 TEST(Metrics, CutBackWhenResumed) {
   const TemporaryFolder folder;
   const Captured out;
