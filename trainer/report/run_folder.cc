@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata::trainer {
 namespace {
@@ -86,12 +88,15 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   const std::string name = this->path(kLock);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) refuse(path_, std::string("cannot be written: ") + std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
+  const int lock_error = ::flock(lock_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  if (lock_error == ENOSYS || lock_error == EOPNOTSUPP) {  // Lustre mounted without flock
+    std::fprintf(stderr, "warning: run.folder %s: its file system has no locks; no other run may use this folder\n",
+                 printable_utf8(path_).c_str());
+  } else if (lock_error != 0) {
     char holder[64];
     const ssize_t bytes = ::pread(lock_, holder, sizeof holder, 0);
     ::close(lock_);
-    if (reason != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(reason));
+    if (lock_error != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(lock_error));
     refuse(path_, "is in use by another run, " + std::string(holder, std::max<ssize_t>(bytes, 0)));
   }
   char host[32] = "";

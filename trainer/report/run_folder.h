@@ -40,8 +40,9 @@ std::string start_line(Start start, const FolderContents& found);
 class RunFolder {
  public:
   // Creates the folder and its parents if they do not exist, and locks the folder. Throws Error(storage) if the path is
-  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. It tests by writing,
-  // because root passes every check of mode bits. Only rank 0 may call it.
+  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. A file system
+  // without locks is a warning. It tests by writing, because root passes every check of mode bits. Only rank 0 may call
+  // it.
   explicit RunFolder(std::string path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

@@ -5,16 +5,19 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
 #include "base/errors.h"
+#include "tests/refused_call.h"
 #include "tests/trainer/test_files.h"
 #include "trainer/report/folder_contents.h"
 
@@ -129,6 +132,16 @@ TEST(RunFolder, ALiveProcessHoldsItADeadOneDoesNot) {
   EXPECT_EQ(refusal(folder.path()), "accepted");
   const RunFolder first(folder.path());
   EXPECT_REFUSED(folder.path(), "is in use");  // by this process
+}
+
+TEST(RunFolder, AFileSystemWithoutLocksIsAWarning) {
+  const TemporaryFolder folder;
+  EXPECT_EXIT(
+      {
+        if (!refuse_system_call(SYS_flock, ENOSYS)) ::_exit(90);
+        ::_exit(refusal(folder.path()) == "accepted" ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "warning: run.folder .*: its file system has no locks");
 }
 
 TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
