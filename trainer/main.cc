@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "base/checked_file.h"
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "modules/config/level_table.h"
@@ -33,13 +34,24 @@ namespace strata::trainer {
 namespace {
 
 // Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
-// writes it beside the token files.
+// writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
+// and other contents are refused.
 void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
   constexpr const char* kName = "tokenizer.json";
+  constexpr uint64_t kMostBytes = 100'000'000;  // those of large vocabularies have some tens of MB
   const auto* data = std::get_if<TextDataConfig>(&all.type);
   if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
-  std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
-  if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
+  const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
+  std::error_code ignored;  // the reader of the data reports a folder that cannot be read
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+  const std::string text = read_text_file(path, kMostBytes);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '{' || !nlohmann::json::accept(text)) {
+    throw Error(ExitCode::data, path.string() +
+                                    ": expected a JSON object, as a tokenizer has it; without this file, "
+                                    "the run trains and keeps no tokenizer");
+  }
+  folder.write(kName, text);
 }
 
 // A run whose memory cannot be predicted starts all the same.

@@ -97,6 +97,29 @@ class StartTest(TrainingRuns):
         self.train("early", "steps=4")
         self.assertEqual(len(self.losses("early")), 4)
 
+    def test_only_a_tokenizer_is_copied_into_the_folder(self):
+        tokenizer, secret = self.data + "/tokenizer.json", self.folder + "/secret"
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("{}")
+        os.symlink(secret, tokenizer)
+        self.train("link", "steps=4", ranks=1, expect=4)
+        self.assertIn("tokenizer.json: is a symbolic link", self.errors)
+        os.remove(tokenizer)
+        os.mkfifo(tokenizer)
+        self.train("pipe", "steps=4", ranks=1, expect=4)
+        self.assertIn("tokenizer.json: expected a regular file", self.errors)
+        os.remove(tokenizer)
+        for text in ("", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "[]", '{"model": '):
+            with open(tokenizer, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.train("text", "steps=4", ranks=1, expect=3)
+            self.assertIn("tokenizer.json: expected a JSON object", self.errors)
+            self.assertFalse(os.path.exists(self.path("text", "tokenizer.json")))
+        with open(tokenizer, "w", encoding="utf-8") as file:
+            file.write(' {"model": {}}')
+        self.train("text", "steps=4", ranks=1)
+        self.assertEqual(self.read("text", "tokenizer.json"), b' {"model": {}}')
+
 
 if __name__ == "__main__":
     unittest.main()
