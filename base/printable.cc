@@ -6,6 +6,16 @@
 #include "base/utf8.h"
 
 namespace strata {
+namespace {
+
+constexpr size_t kWidestLine = 4 << 10, kLongestMessage = 64 << 10;
+
+std::string cut_to(size_t most, std::string_view text) {
+  if (text.size() <= most) return std::string(text);
+  return std::string(text.substr(0, most)) + "... (" + std::to_string(text.size() - most) + " bytes more)";
+}
+
+}  // namespace
 
 std::string printable(std::string text) {
   std::replace_if(
@@ -27,6 +37,20 @@ std::string printable_utf8(std::string_view text) {
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return shown;
+}
+
+std::string printable_lines(std::string_view message) {
+  std::string shown;
+  const std::string whole = cut_to(kLongestMessage, message);
+  for (std::string_view rest = whole;;) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string line = cut_to(kWidestLine, rest.substr(0, end));
+    std::replace(line.begin(), line.end(), '\t', ' ');
+    shown += printable_utf8(line);
+    if (end == rest.size()) return shown;
+    shown += '\n';
+    rest.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace strata

@@ -14,6 +14,7 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 #include "base/ranks.h"
 #include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"
@@ -134,7 +135,7 @@ int main(int argc, char** argv) {
   try {  // before MPI starts
     loaded = trainer::load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
   return trainer::main_guarded(*loaded);

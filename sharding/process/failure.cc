@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/printable.h"
+
 namespace strata::sharding {
 namespace {
 
@@ -190,7 +192,7 @@ void print_failure(const Failure& failure) {
     if (has_report()) return;
   }
   std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
-               failure.phase.c_str(), failure.message.c_str());
+               failure.phase.c_str(), printable_lines(failure.message).c_str());
 }
 
 void install_crash_handlers() {

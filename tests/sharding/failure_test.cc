@@ -140,6 +140,14 @@ TEST_F(FailureTest, EveryRankSaysWhatNoReportHoldsAndFollowersSayNothing) {
   EXPECT_EQ(error()["rank"], 3);
 }
 
+TEST_F(FailureTest, BytesOfFilesDoNotSteerTheTerminal) {
+  set_report_folder(folder_);
+  testing::internal::CaptureStderr();
+  print_failure(failure_here(ExitCode::data, "a.npz: dtype <i8\x1b]0;owned\x07\nsee the manual"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(said.ends_with(": a.npz: dtype <i8?]0;owned?\nsee the manual\n")) << said;
+}
+
 volatile bool never = false;
 
 [[gnu::noinline]] int overflow_stack(int depth) {

@@ -297,6 +297,15 @@ TEST(Console, TheProgressLineGivesWayToLines) {
   EXPECT_EQ(pipe.text(), "");
 }
 
+TEST(Console, LinesDoNotSteerTheTerminal) {
+  const Captured out, warnings;
+  Console console({.out = out.file(), .warnings = warnings.file()});
+  console.line("a\x1b[2Jb\nc");
+  console.warning("d\xc2\x9b[e");
+  EXPECT_EQ(out.text(), "a?[2Jb\nc\n");
+  EXPECT_EQ(warnings.text(), "warning: d?[e\n");
+}
+
 TEST(Console, TheLauncherSaysWhetherThereIsATerminal) {
   unsetenv("NO_COLOR");
   unsetenv("STRATA_TERMINAL");
