@@ -36,15 +36,19 @@ namespace {
 
 // Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
 // writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
-// and other contents are refused.
-void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
+// and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data.
+void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
   constexpr const char* kName = "tokenizer.json";
   constexpr uint64_t kMostBytes = 100'000'000;  // those of large vocabularies have some tens of MB
   const auto* data = std::get_if<TextDataConfig>(&all.type);
-  if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
+  const bool is_kept = std::filesystem::exists(folder.path(kName));
+  if (data == nullptr || (is_kept && !replace)) return;
   const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
   std::error_code ignored;  // the reader of the data reports a folder that cannot be read
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+    if (is_kept) std::filesystem::remove(folder.path(kName));
+    return;
+  }
   const std::string text = read_text_file(path, kMostBytes);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || text[first] != '{' || !nlohmann::json::accept(text)) {
@@ -67,8 +71,10 @@ std::string predicted_memory(const TrainerConfig& config, const std::vector<modu
 // Claims the run's folder and writes the files that describe the run. Called on rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
-  const StartQuestion question{.found = contents_of(config.run.folder),
-                               .difference = difference_from_folder(config, folder->path("resolved.yaml")),
+  const FolderContents found = contents_of(config.run.folder);
+  const std::string before = folder->path("resolved.yaml");
+  const StartQuestion question{.found = found,
+                               .difference = found.holds_run() ? difference_from_folder(config, before) : "",
                                .resume = config.checkpoint.resume != Resume::never,
                                .overwrite = config.run.overwrite};
   const Start start = decide_start(question, config.run.folder);
@@ -78,10 +84,10 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const DeclaredModel model = declared_model(config);
   const std::string table = modules::level_table(config.kernels, model.modules);
   folder->write("kernels.txt", table);
-  keep_tokenizer(config.data, *folder);
+  keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   std::printf("%s", table.c_str());
   std::printf("bytes of tensors on a rank:\n%s", predicted_memory(config, model.groups).c_str());
-  const std::string line = start_line(start, question.found);
+  const std::string line = start_line(start, found);
   if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;
 }

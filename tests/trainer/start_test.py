@@ -120,6 +120,21 @@ class StartTest(TrainingRuns):
         self.train("text", "steps=4", ranks=1)
         self.assertEqual(self.read("text", "tokenizer.json"), b' {"model": {}}')
 
+    def test_a_corrected_command_starts_in_the_folder_of_a_run_that_did_not_train(self):
+        missing = "data.train=%s/missing.bin" % self.data
+        self.train("mended", "steps=4", missing, ranks=1, expect=3)
+        self.assertEqual(sorted(os.listdir(self.path("mended"))), [".lock", "error.json", "kernels.txt", "resolved.yaml"])
+        with open(self.path("mended", "tokenizer.json"), "w", encoding="utf-8") as file:
+            file.write("{}")  # that of the other data
+        with open(self.path("mended", "resolved.yaml"), "a", encoding="utf-8") as file:
+            file.write("steps: [")
+        self.train("mended", "steps=4", ranks=1)
+        self.assertIn("\nstarts at step 0\n", self.output)
+        self.assertEqual(len(self.losses("mended")), 4)
+        self.assertFalse(os.path.exists(self.path("mended", "tokenizer.json")))
+        self.train("mended", "steps=5", ranks=1, expect=2)
+        self.assertIn("holds another run", self.errors)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -64,8 +64,8 @@ void read_checkpoints(const std::string& path, FolderContents& contents) {
 FolderContents contents_of(const std::string& folder) {
   FolderContents contents;
   try {
-    contents.holds_run = fs::exists(fs::symlink_status(folder + "/resolved.yaml"));
-    if (!contents.holds_run) {
+    contents.has_configuration = fs::exists(fs::symlink_status(folder + "/resolved.yaml"));
+    if (!contents.has_configuration) {
       contents.foreign = replaceable(folder);
       return contents;
     }

@@ -15,12 +15,15 @@ inline constexpr const char* kRunFiles[] = {"kernels.txt", "metrics.jsonl",  "ch
 inline constexpr char kEventFiles[] = "events.out.tfevents.";
 
 struct FolderContents {
-  bool holds_run = false;                 // resolved.yaml exists
   std::vector<std::string> foreign = {};  // names that a run would replace, in a folder without resolved.yaml
+  bool has_configuration = false;         // resolved.yaml exists
   int64_t last_step = 0;                  // the last step in metrics.jsonl
   int64_t last_save = 0;                  // the last step whose save began: metrics.jsonl has its weights_sha256
   bool has_checkpoint = false;            // a save was finished
   bool has_unfinished = false;            // a save was cut off
+
+  // False also for a run that ended before its first step: nothing is lost if another run starts in its folder.
+  bool holds_run() const { return last_step > 0 || has_checkpoint || has_unfinished; }
 };
 
 // Throws Error(storage) if the folder cannot be read.

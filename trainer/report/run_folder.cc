@@ -56,7 +56,7 @@ Start decide_start(const StartQuestion& question, const std::string& path) {
                                              "folder, or one without these names\nGive another run.folder, move them "
                                              "away, or run.overwrite=true to remove them.");
   }
-  if (!found.holds_run) return Start::fresh;
+  if (!found.holds_run()) return Start::fresh;
   const bool lost = found.last_save > 0 && !found.has_checkpoint && !found.has_unfinished;
   const bool same = question.difference.empty() && question.resume;
   if (same && !lost) return Start::resume;

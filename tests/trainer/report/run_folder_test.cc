@@ -47,7 +47,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() + "/runs/first/");
   EXPECT_TRUE(fs::is_directory(folder.path() + "/runs/first"));
-  EXPECT_FALSE(contents_of(run.path("")).holds_run);
+  EXPECT_FALSE(contents_of(run.path("")).has_configuration);
   run.write("resolved.yaml", "one");
   run.write("resolved.yaml", "two");
   std::string text;
@@ -56,7 +56,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   for (const fs::directory_entry& file : fs::directory_iterator(run.path(""))) {
     EXPECT_EQ(file.path().string().find(".tmp"), std::string::npos) << file.path();
   }
-  EXPECT_TRUE(contents_of(run.path("")).holds_run);
+  EXPECT_TRUE(contents_of(run.path("")).has_configuration);
 }
 
 TEST(RunFolder, RefusesWhatIsNoFolder) {
@@ -152,7 +152,7 @@ TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   }
   fs::create_directories(run.path("checkpoints/step-00000001"));
   run.clear();
-  EXPECT_FALSE(contents_of(folder.path()).holds_run);
+  EXPECT_FALSE(contents_of(folder.path()).has_configuration);
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
   std::sort(left.begin(), left.end());
@@ -172,7 +172,7 @@ TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
                                                      "{\"step\":13,\"loss\":1}\n"
                                                      "{\"step\":14,\"lo";  // a crash cut this line
   FolderContents found = contents_of(folder.path());
-  EXPECT_TRUE(found.holds_run);
+  EXPECT_TRUE(found.holds_run());
   EXPECT_EQ(found.last_step, 13);
   EXPECT_EQ(found.last_save, 12);
   EXPECT_FALSE(found.has_checkpoint);
@@ -194,7 +194,7 @@ TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
   // The launcher wrote this for a rank that was killed at the start.
   write("error.json", R"({"code": 137, "rank": 0, "step": null, "phase": null, "message": "killed", "hint": ""})");
   EXPECT_EQ(foreign(), std::vector<std::string>{});
-  EXPECT_FALSE(contents_of(folder.path()).holds_run);
+  EXPECT_FALSE(contents_of(folder.path()).has_configuration);
   write("error.json", R"({"errors": []})");
   write("events.out.tfevents.1.host.2.0", "");
   fs::create_symlink("nowhere", folder.path() + "/metrics.jsonl");
@@ -203,11 +203,11 @@ TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
             (std::vector<std::string>{"error.json", "events.out.tfevents.1.host.2.0", "metrics.jsonl", "profile"}));
   write("resolved.yaml", "steps: 20\n");
   EXPECT_EQ(foreign(), std::vector<std::string>{});
-  EXPECT_TRUE(contents_of(folder.path()).holds_run);
+  EXPECT_TRUE(contents_of(folder.path()).has_configuration);
 }
 
 // A run that trained for 20 steps, and saved a checkpoint after step 15.
-const FolderContents kRun{.holds_run = true, .last_step = 20, .last_save = 15, .has_checkpoint = true};
+const FolderContents kRun{.has_configuration = true, .last_step = 20, .last_save = 15, .has_checkpoint = true};
 
 Start start(const FolderContents& found, const char* difference, bool resume, bool overwrite) {
   return decide_start({found, difference, resume, overwrite}, "runs/a");
@@ -236,6 +236,22 @@ TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
   EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
             std::string::npos);
   EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+}
+
+TEST(RunFolder, ARunThatEndedBeforeItsFirstStepIsNoRun) {
+  const TemporaryFolder folder;
+  for (const char* name : {"resolved.yaml", "kernels.txt", "error.json", "tokenizer.json", ".lock"}) {
+    std::ofstream(folder.path() + "/" + name) << "x";
+  }
+  fs::create_directory(folder.path() + "/checkpoints");
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n";
+  const FolderContents found = contents_of(folder.path());
+  EXPECT_TRUE(found.has_configuration);
+  EXPECT_FALSE(found.holds_run());
+  for (const bool resume : {false, true}) EXPECT_EQ(start(found, "steps", resume, false), Start::fresh);
+  FolderContents trained = found;
+  trained.last_step = 1;
+  EXPECT_NE(refused(trained, "steps", true).find("holds another run"), std::string::npos);
 }
 
 TEST(RunFolder, FilesOfOthersAreReplacedOnlyWithOverwrite) {
