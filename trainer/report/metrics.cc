@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/grouped_digits.h"
+#include "base/printable.h"
 #include "trainer/report/metrics_line.h"
 
 namespace strata::trainer {
@@ -168,7 +169,7 @@ void Metrics::bad_sample(int64_t step, const std::string& line) {
   append_member(json, "step", json_number(step));
   append_member(json, "bad_sample", text);
   json_.append(json + "}\n");
-  warn(text);
+  warn(printable_utf8(line));
 }
 
 std::string Metrics::phase_table() const {

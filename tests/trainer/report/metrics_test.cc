@@ -192,6 +192,16 @@ TEST(Metrics, AnEvaluationWhoseStepIsNoNumberDoesNotCount) {
   EXPECT_EQ(json_lines(folder.path()).back()["best_step"], 2);
 }
 
+TEST(Metrics, ABadSampleIsPlainOnTheConsoleAndEscapedInTheFile) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
+  metrics.bad_sample(7, "a \"b\"\xff\n.jpg: is damaged");
+  EXPECT_EQ(warnings.text(), "warning: a \"b\"??.jpg: is damaged\n");
+  EXPECT_EQ(json_lines(folder.path()).back(),
+            nlohmann::json({{"step", 7}, {"bad_sample", "a \"b\"\xef\xbf\xbd\n.jpg: is damaged"}}));
+}
+
 TEST(Metrics, CutBackWhenResumed) {
   const TemporaryFolder folder;
   const Captured out;
