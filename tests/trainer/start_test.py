@@ -135,6 +135,15 @@ class StartTest(TrainingRuns):
         self.train("mended", "steps=5", ranks=1, expect=2)
         self.assertIn("holds another run", self.errors)
 
+    def test_a_finished_run_with_a_constant_schedule_is_extended(self):
+        constant = "schedule={type: constant, warmup: 2}"
+        self.train("whole", "steps=6", constant, ranks=1)
+        self.train("longer", "steps=4", constant, ranks=1)
+        self.train("longer", "steps=6", constant, ranks=1)
+        self.assertIn("\nresumed from step 4\n", self.output)
+        self.assertEqual(self.losses("longer"), self.losses("whole"))
+        self.assertEqual(self.hashes("longer")[6], self.hashes("whole")[6])
+
 
 if __name__ == "__main__":
     unittest.main()

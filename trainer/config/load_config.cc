@@ -2,6 +2,7 @@
 #include "trainer/config/load_config.h"
 
 #include <filesystem>
+#include <variant>
 
 #include "configs/document.h"
 #include "configs/manual.h"
@@ -52,7 +53,13 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
 const char kNoFault[] = "fault={do: none}";
 
 std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now) {
-  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
+  std::vector<std::string> free = kFreeSections;
+  const auto is_constant = [](const TrainerConfig& config) {
+    return std::holds_alternative<ConstantSchedule>(config.schedule.type);
+  };
+  // The other schedules end at the last step, so with another number of steps the steps done had other rates.
+  if (is_constant(before.config) && is_constant(now)) free.push_back("steps");
+  return configs::differences(before.lines(), lines_of(now, {}), free);
 }
 
 }  // namespace

@@ -198,6 +198,18 @@ TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
             std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
+TEST(ConfigDifferences, ARunWithAConstantScheduleMayHaveMoreSteps) {
+  const auto differences = [](const std::string& schedule) {
+    const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=200"};
+    const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();
+    return differences_that_forbid_resuming(resolved, parsed(config_with(0, ""), now));
+  };
+  EXPECT_EQ(differences("{type: constant, warmup: 10}"), std::vector<std::string>{});
+  for (const char* schedule : {"{type: cosine}", "{type: linear}", "{type: wsd, decay: 10}"}) {
+    EXPECT_EQ(differences(schedule), std::vector<std::string>{"steps: was 100, now 200"}) << schedule;
+  }
+}
+
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
   ::setenv("STRATA_FAULTS", "1", 1);
   const std::string before =
