@@ -10,8 +10,10 @@ namespace {
 
 constexpr size_t kWidestLine = 4 << 10, kLongestMessage = 64 << 10;
 
+// Cuts between two characters, of which the longest has 4 bytes.
 std::string cut_to(size_t most, std::string_view text) {
   if (text.size() <= most) return std::string(text);
+  for (int i = 0; i < 3 && continues_character(text[most]); ++i) --most;
   return std::string(text.substr(0, most)) + "... (" + std::to_string(text.size() - most) + " bytes more)";
 }
 

@@ -24,6 +24,8 @@ TEST(PrintableLines, KeepLinesAndHaveAnEnd) {
   EXPECT_EQ(printable_lines(""), "");
   EXPECT_EQ(printable_lines("a\x1b]0;b\x07\n\tc\xff\n"), "a?]0;b?\n c?\n");
   EXPECT_EQ(printable_lines(std::string(5000, 'x') + "\nend"), std::string(4096, 'x') + "... (904 bytes more)\nend");
+  const std::string wide = "\xe2\x82\xac";  // characters are not cut
+  EXPECT_EQ(printable_lines(std::string(4095, 'x') + wide + wide), std::string(4095, 'x') + "... (6 bytes more)");
   std::string long_message;
   for (int line = 0; line < 70 << 10; ++line) long_message += "\n";
   EXPECT_EQ(printable_lines(long_message), std::string(64 << 10, '\n') + "... (6144 bytes more)");
