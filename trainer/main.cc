@@ -36,18 +36,24 @@ namespace {
 
 // Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
 // writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
-// and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data.
+// and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data:
+// then it gets another name, because somebody may have put it there.
 void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
   constexpr const char* kName = "tokenizer.json";
   constexpr uint64_t kMostBytes = 100'000'000;  // those of large vocabularies have some tens of MB
   const auto* data = std::get_if<TextDataConfig>(&all.type);
-  const bool is_kept = std::filesystem::exists(folder.path(kName));
+  const std::string kept = folder.path(kName);
+  const bool is_kept = std::filesystem::exists(kept);
   if (data == nullptr || (is_kept && !replace)) return;
+  const auto set_aside = [&] {
+    if (!is_kept) return;
+    rename_path(kept, kept + ".old");
+    std::printf("%s is not of these data, and is now %s.old\n", kName, kName);
+  };
   const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
   std::error_code ignored;  // the reader of the data reports a folder that cannot be read
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
-    if (is_kept) std::filesystem::remove(folder.path(kName));
-    return;
+    return set_aside();
   }
   const std::string text = read_text_file(path, kMostBytes);
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -56,6 +62,9 @@ void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace
                                     ": expected a JSON object, as a tokenizer has it; without this file, "
                                     "the run trains and keeps no tokenizer");
   }
+  const bool is_file = std::filesystem::is_regular_file(std::filesystem::symlink_status(kept));
+  if (is_file && read_text_file(kept, kMostBytes) == text) return;
+  set_aside();
   folder.write(kName, text);
 }
 

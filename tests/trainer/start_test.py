@@ -132,6 +132,7 @@ class StartTest(TrainingRuns):
         self.assertIn("\nstarts at step 0\n", self.output)
         self.assertEqual(len(self.losses("mended")), 4)
         self.assertFalse(os.path.exists(self.path("mended", "tokenizer.json")))
+        self.assertEqual(self.read("mended", "tokenizer.json.old"), b"{}")
         self.train("mended", "steps=5", ranks=1, expect=2)
         self.assertIn("holds another run", self.errors)
 
