@@ -77,7 +77,7 @@ class Build:
         if done.returncode != 0:
             return f"exit code {done.returncode}: {done.stderr.strip()[-400:]}"
         with open(f"{self.output}/{run}/metrics.jsonl", encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
+            lines = [json.loads(line) for line in file if '"checkpoint":' not in line]  # the disk says when a save is finished
         kept = ("step", "loss", "gradient_norm", "weights_sha256", "validation_loss", "validation_accuracy")
         return [{key: line[key] for key in kept if key in line} for line in lines]
 

@@ -17,13 +17,13 @@ inline constexpr char kEventFiles[] = "events.out.tfevents.";
 struct FolderContents {
   std::vector<std::string> foreign = {};  // names that a run would replace, in a folder without resolved.yaml
   bool has_configuration = false;         // resolved.yaml exists
-  int64_t last_step = 0;                  // the last step in metrics.jsonl
-  int64_t last_save = 0;                  // the last step whose save began: metrics.jsonl has its weights_sha256
-  bool has_checkpoint = false;            // a save was finished
-  bool has_unfinished = false;            // a save was cut off
+  bool has_records = false;     // metrics.jsonl or an event file has more than a run writes before its first step
+  int64_t last_step = 0;        // the last step in metrics.jsonl
+  int64_t last_checkpoint = 0;  // the last checkpoint that metrics.jsonl says is finished
+  bool has_checkpoint = false;  // a finished checkpoint, good or damaged
 
   // False also for a run that ended before its first step: nothing is lost if another run starts in its folder.
-  bool holds_run() const { return last_step > 0 || has_checkpoint || has_unfinished; }
+  bool holds_run() const { return has_records || has_checkpoint; }
 };
 
 // Throws Error(storage) if the folder cannot be read.

@@ -156,7 +156,15 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
   json_.append(json + "}\n");
 }
 
+void Metrics::saved(int64_t step, int64_t checkpoint) {
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  append_member(json, kCheckpointKey, json_number(checkpoint));
+  json_.append(json + "}\n");
+}
+
 void Metrics::resumed(const std::vector<std::string>& notes) {
+  saved(options_.resumed_step, options_.resumed_step);
   for (const std::string& note : notes) warn(note);
   note("resumed from step " + std::to_string(options_.resumed_step) +
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));

@@ -57,14 +57,14 @@ Start decide_start(const StartQuestion& question, const std::string& path) {
                                              "away, or run.overwrite=true to remove them.");
   }
   if (!found.holds_run()) return Start::fresh;
-  const bool lost = found.last_save > 0 && !found.has_checkpoint && !found.has_unfinished;
+  const bool lost = found.last_checkpoint > 0 && !found.has_checkpoint;
   const bool same = question.difference.empty() && question.resume;
   if (same && !lost) return Start::resume;
   if (question.overwrite) return Start::replace;
   const std::string problem =
       !question.difference.empty() ? "holds another run, which differs in what may not change: " + question.difference
       : !question.resume           ? "holds this run already, and checkpoint.resume is never"
-                                   : "holds this run, which has saved after step " + std::to_string(found.last_save) +
+                         : "holds this run, which has saved after step " + std::to_string(found.last_checkpoint) +
                                ", and no checkpoint; expected one in " + path +
                                "/checkpoints: put back what was moved, or mount its disk";
   throw Error(ExitCode::configuration, "run.folder " + path + ": " + problem +

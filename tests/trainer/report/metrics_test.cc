@@ -202,6 +202,20 @@ TEST(Metrics, ABadSampleIsPlainOnTheConsoleAndEscapedInTheFile) {
             nlohmann::json({{"step", 7}, {"bad_sample", "a \"b\"\xef\xbf\xbd\n.jpg: is damaged"}}));
 }
 
+TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {
+  const TemporaryFolder folder;
+  const Captured out;
+  {
+    Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
+    metrics.weights(5, "abcd");
+    metrics.saved(6, 5);
+    EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 6}, {"checkpoint", 5}}));
+  }
+  Metrics metrics({.folder = folder.path(), .resumed_step = 5, .console = {.out = out.file()}});
+  metrics.resumed({});
+  EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 5}, {"checkpoint", 5}}));
+}
+
 TEST(Metrics, CutBackWhenResumed) {
   const TemporaryFolder folder;
   const Captured out;

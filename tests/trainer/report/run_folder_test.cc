@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/errors.h"
 #include "tests/refused_call.h"
@@ -166,21 +168,22 @@ TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
   std::ofstream(folder.path() + "/resolved.yaml") << "steps: 20\n";
   fs::create_symlink("step-00000012", checkpoints + "/latest");
   std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n"
-                                                     "{\"step\":11,\"loss\":1}\n"
                                                      "{\"step\":12,\"loss\":1}\n"
                                                      "{\"step\":12,\"weights_sha256\":\"b\"}\n"
                                                      "{\"step\":13,\"loss\":1}\n"
-                                                     "{\"step\":14,\"lo";  // a crash cut this line
+                                                     "{\"step\":13,\"checkpoint\":12}\n"
+                                                     "damaged\n"
+                                                     "{\"step\":14,\"bad_sample\":\"\\\"checkpoint\\\":9\"}\n"
+                                                     "{\"step\":15,\"checkpoint\":1";  // a crash cut this line
   FolderContents found = contents_of(folder.path());
   EXPECT_TRUE(found.holds_run());
-  EXPECT_EQ(found.last_step, 13);
-  EXPECT_EQ(found.last_save, 12);
+  EXPECT_EQ(found.last_step, 14);
+  EXPECT_EQ(found.last_checkpoint, 12);
   EXPECT_FALSE(found.has_checkpoint);
-  EXPECT_FALSE(found.has_unfinished);
-  fs::create_directories(checkpoints + "/step-00000012.tmp-1a");
-  found = contents_of(folder.path());
-  EXPECT_FALSE(found.has_checkpoint);
-  EXPECT_TRUE(found.has_unfinished);
+  for (const char* name : {"/step-00000012.tmp-1a", "/step-00000012.rejected-1a", "/step-12"}) {
+    fs::create_directories(checkpoints + name);
+  }
+  EXPECT_FALSE(contents_of(folder.path()).has_checkpoint);
   fs::create_directories(checkpoints + "/step-00000012");
   EXPECT_TRUE(contents_of(folder.path()).has_checkpoint);
 }
@@ -196,9 +199,11 @@ TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
   EXPECT_EQ(foreign(), std::vector<std::string>{});
   EXPECT_FALSE(contents_of(folder.path()).has_configuration);
   write("error.json", R"({"errors": []})");
-  write("events.out.tfevents.1.host.2.0", "");
+  write("events.out.tfevents.1.host.2.0", "theirs");
   fs::create_symlink("nowhere", folder.path() + "/metrics.jsonl");
-  fs::create_directory(folder.path() + "/profile");
+  fs::create_directories(folder.path() + "/profile/theirs");
+  fs::create_directory(folder.path() + "/checkpoints");  // the mount point of another disk
+  write("kernels.txt", "");
   EXPECT_EQ(foreign(),
             (std::vector<std::string>{"error.json", "events.out.tfevents.1.host.2.0", "metrics.jsonl", "profile"}));
   write("resolved.yaml", "steps: 20\n");
@@ -207,7 +212,8 @@ TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
 }
 
 // A run that trained for 20 steps, and saved a checkpoint after step 15.
-const FolderContents kRun{.has_configuration = true, .last_step = 20, .last_save = 15, .has_checkpoint = true};
+const FolderContents kRun{
+    .has_configuration = true, .has_records = true, .last_step = 20, .last_checkpoint = 15, .has_checkpoint = true};
 
 Start start(const FolderContents& found, const char* difference, bool resume, bool overwrite) {
   return decide_start({found, difference, resume, overwrite}, "runs/a");
@@ -244,14 +250,26 @@ TEST(RunFolder, ARunThatEndedBeforeItsFirstStepIsNoRun) {
     std::ofstream(folder.path() + "/" + name) << "x";
   }
   fs::create_directory(folder.path() + "/checkpoints");
-  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n";
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n{\"step\":0,\"w";
+  std::ofstream(folder.path() + "/events.out.tfevents.1.host.2.0") << std::string(42, 'x');  // the head
   const FolderContents found = contents_of(folder.path());
   EXPECT_TRUE(found.has_configuration);
   EXPECT_FALSE(found.holds_run());
   for (const bool resume : {false, true}) EXPECT_EQ(start(found, "steps", resume, false), Start::fresh);
-  FolderContents trained = found;
-  trained.last_step = 1;
-  EXPECT_NE(refused(trained, "steps", true).find("holds another run"), std::string::npos);
+}
+
+TEST(RunFolder, WhatIsWrittenAfterTheFirstStepIsNotReplacedByAnotherRun) {
+  for (const auto& [name, text] : {std::pair("metrics.jsonl", std::string("{\"step\":1,\"loss\":5}\n")),
+                                   std::pair("metrics.jsonl", std::string("{\"step\": 0, \"loss\": 5}\n")),
+                                   std::pair("metrics.jsonl", std::string(9, '\0')),  // after a loss of power
+                                   std::pair("events.out.tfevents.1.host.2.0", std::string(200, 'x'))}) {
+    const TemporaryFolder folder;
+    std::ofstream(folder.path() + "/resolved.yaml") << "steps: 20\n";
+    std::ofstream(folder.path() + "/" + name) << text;
+    const FolderContents found = contents_of(folder.path());
+    EXPECT_NE(refused(found, "steps", true).find("holds another run"), std::string::npos) << name << ": " << text;
+    EXPECT_EQ(start(found, "", true, false), Start::resume);  // the same command goes on
+  }
 }
 
 TEST(RunFolder, FilesOfOthersAreReplacedOnlyWithOverwrite) {
@@ -271,12 +289,9 @@ TEST(RunFolder, ARunWhoseCheckpointsAreGoneIsNotStartedAgain) {
   EXPECT_NE(said.find("saved after step 15, and no checkpoint; expected one in runs/a/checkpoints"), std::string::npos)
       << said;
   EXPECT_EQ(start(found, "", true, true), Start::replace);
-  found.has_unfinished = true;  // a crash cut off the first save
+  found.last_checkpoint = 0;  // the first save failed, or a crash came before its end
   EXPECT_EQ(start(found, "", true, false), Start::resume);
   EXPECT_NE(start_line(Start::resume, found).find("ended after step 20"), std::string::npos);
-  found.has_unfinished = false;
-  found.last_save = 0;  // a crash came before the first save
-  EXPECT_EQ(start(found, "", true, false), Start::resume);
   EXPECT_EQ(start_line(Start::resume, kRun), "");
 }
 
