@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata {
 
@@ -24,7 +25,7 @@ int run_program(CLI::App& app, int count, char** arguments, Work work) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::configuration);
   }
   const auto fail = [&](const std::string& message, ExitCode code) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), message.c_str());
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), printable_lines(message).c_str());
     return static_cast<int>(code);
   };
   try {

@@ -139,6 +139,15 @@ class Builder : public YAML::EventHandler {
   std::map<YAML::anchor_t, NodePtr> anchors_;
 };
 
+bool is_too_large(const std::shared_ptr<const Source>& source, int64_t bytes, const std::string& key_path,
+                  ErrorList& errors) {
+  if (bytes <= kMostMebibytes << 20) return false;
+  errors.add({source, 1, 1}, key_path,
+             "expected a configuration of at most " + std::to_string(kMostMebibytes) + " MiB, got " +
+                 std::to_string(bytes) + " bytes");
+  return true;
+}
+
 }  // namespace
 
 NodePtr Node::find(const std::string& key) const {
@@ -165,6 +174,7 @@ std::string Node::described() const {
 }
 
 NodePtr parse_document(std::shared_ptr<const Source> source, const std::string& key_path, ErrorList& errors) {
+  if (is_too_large(source, static_cast<int64_t>(source->text.size()), key_path, errors)) return nullptr;
   if (const auto problem = find_raw_problem(source->text)) {
     errors.add({source, problem->line, problem->column}, key_path, problem->message);
     return nullptr;
@@ -202,12 +212,7 @@ NodePtr load_document(const std::string& path, ErrorList& errors) {
     errors.add(start, "", "expected a file, got a folder or a device");
     return nullptr;
   }
-  if (status.st_size > kMostMebibytes << 20) {
-    errors.add(start, "",
-               "expected a configuration of at most " + std::to_string(kMostMebibytes) + " MiB, got " +
-                   std::to_string(status.st_size) + " bytes");
-    return nullptr;
-  }
+  if (is_too_large(source, status.st_size, "", errors)) return nullptr;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     errors.add(start, "", std::string("cannot read the configuration: ") + std::strerror(errno));

@@ -38,11 +38,11 @@ struct Node {
   std::string described() const;
 };
 
-// Returns null if the text is not exactly one well-formed document, and adds the reason to `errors`. Errors are
-// reported at the key `key_path`.
+// Returns null if the text is not exactly one well-formed document of at most 1 MiB, and adds the reason to `errors`.
+// Errors are reported at the key `key_path`.
 NodePtr parse_document(std::shared_ptr<const Source> source, const std::string& key_path, ErrorList& errors);
 
-// Does the same for a file, which must be a readable regular file of at most 1 MiB.
+// Does the same for a file, which must be a readable regular file.
 NodePtr load_document(const std::string& path, ErrorList& errors);
 
 }  // namespace strata::configs

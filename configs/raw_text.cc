@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "base/utf8.h"
+
 namespace strata::configs {
 namespace {
 
@@ -12,26 +14,6 @@ std::string hex(unsigned char byte) {
   char text[8];
   std::snprintf(text, sizeof text, "0x%02x", byte);
   return text;
-}
-
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// Returns the number of bytes of the UTF-8 character at the start of `text`, or 0 if it is invalid; overlong forms and
-// surrogates are invalid too.
-size_t character_bytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if (!is_continuation(text[i])) return 0;
-  }
-  const unsigned char second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second > 0x9f;
-  const bool too_large = first == 0xf4 && second > 0x8f;
-  return overlong || surrogate || too_large ? 0 : bytes;
 }
 
 }  // namespace
@@ -47,7 +29,7 @@ std::optional<RawProblem> find_raw_problem(std::string_view text) {
   bool in_indentation = true;
   for (size_t i = 0; i < text.size();) {
     const char c = text[i];
-    const size_t bytes = character_bytes(text.substr(i));
+    const size_t bytes = utf8_bytes(text.substr(i));
     if (bytes == 0) {
       return RawProblem{line, column, "expected UTF-8, got the byte " + hex(static_cast<unsigned char>(c))};
     }
@@ -80,7 +62,7 @@ int CharacterColumns::column(int position, int byte_column) {
     characters_ = 0;
   }
   for (; counted_to_ < end; ++counted_to_) {
-    if (!is_continuation(text_[static_cast<size_t>(counted_to_)])) ++characters_;
+    if (!continues_character(text_[static_cast<size_t>(counted_to_)])) ++characters_;
   }
   return characters_ + 1;
 }

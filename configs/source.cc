@@ -34,7 +34,8 @@ std::string Place::text() const {
 std::string Place::origin() const {
   if (!source) return "default";
   if (source->is_override) return "override";
-  return line > 0 ? source->name + ":" + std::to_string(line) : source->name;
+  const std::string name = printable_utf8(source->name);  // it is written into comments of YAML
+  return line > 0 ? name + ":" + std::to_string(line) : name;
 }
 
 std::string Place::excerpt() const {

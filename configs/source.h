@@ -19,7 +19,8 @@ struct Place {
 
   // "file:12:3", or "override 'a.b=c'".
   std::string text() const;
-  // "file:12", "override" or "default"; the name of the source alone if there is no line.
+  // "file:12", "override" or "default"; the name of the source alone if there is no line. What is not printable in the
+  // name is shown as '?'.
   std::string origin() const;
   // The line of the source and a second line with a caret under the column; empty for overrides.
   std::string excerpt() const;

@@ -11,6 +11,7 @@
 
 #include "base/append_text.h"
 #include "base/errors.h"
+#include "base/printable.h"
 #include "base/quantile.h"
 #include "configs/range.h"
 #include "modules/config/model_config.h"
@@ -175,7 +176,7 @@ int main(int count, char** arguments) {
   try {
     loaded = trainer::load_run_config(request.config, overrides);
   } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
   return trainer::exit_code_of([&] { return run(*loaded, request); });

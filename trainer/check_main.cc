@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
 
@@ -82,12 +83,12 @@ int main(int argc, char** argv) {
     strata::trainer::run({argv + 1, argv + argc});
     return 0;
   } catch (const strata::Error& error) {
-    std::string message = error.what();
+    std::string message = strata::printable_lines(error.what());
     if (!message.ends_with('\n')) message += '\n';
     std::fputs(message.c_str(), stderr);
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "check: %s\n", error.what());
+    std::fprintf(stderr, "check: %s\n", strata::printable_lines(error.what()).c_str());
     return static_cast<int>(strata::ExitCode::internal);
   }
 }

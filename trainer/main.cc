@@ -2,16 +2,19 @@
 // train CONFIG [a.b.c=value ...]: one rank of a run. mpirun or srun starts it; started alone, it is a run of one rank.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 #include "base/ranks.h"
 #include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"
@@ -19,6 +22,7 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory_choice.h"
+#include "trainer/report/folder_contents.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
@@ -31,13 +35,37 @@ namespace strata::trainer {
 namespace {
 
 // Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
-// writes it beside the token files.
-void keep_tokenizer(const DataConfig& all, const RunFolder& folder) {
+// writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
+// and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data:
+// then it gets another name, because somebody may have put it there.
+void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
   constexpr const char* kName = "tokenizer.json";
+  constexpr uint64_t kMostBytes = 100'000'000;  // those of large vocabularies have some tens of MB
   const auto* data = std::get_if<TextDataConfig>(&all.type);
-  if (data == nullptr || std::filesystem::exists(folder.path(kName))) return;
-  std::ifstream file(std::filesystem::path(data->train).parent_path() / kName, std::ios::binary);
-  if (file) folder.write(kName, std::string{std::istreambuf_iterator<char>(file), {}});
+  const std::string kept = folder.path(kName);
+  const bool is_kept = std::filesystem::exists(kept);
+  if (data == nullptr || (is_kept && !replace)) return;
+  const auto set_aside = [&] {
+    if (!is_kept) return;
+    rename_path(kept, kept + ".old");
+    std::printf("%s is not of these data, and is now %s.old\n", kName, kName);
+  };
+  const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
+  std::error_code ignored;  // the reader of the data reports a folder that cannot be read
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+    return set_aside();
+  }
+  const std::string text = read_text_file(path, kMostBytes);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || text[first] != '{' || !nlohmann::json::accept(text)) {
+    throw Error(ExitCode::data, path.string() +
+                                    ": expected a JSON object, as a tokenizer has it; without this file, "
+                                    "the run trains and keeps no tokenizer");
+  }
+  const bool is_file = std::filesystem::is_regular_file(std::filesystem::symlink_status(kept));
+  if (is_file && read_text_file(kept, kMostBytes) == text) return;
+  set_aside();
+  folder.write(kName, text);
 }
 
 // A run whose memory cannot be predicted starts all the same.
@@ -52,23 +80,36 @@ std::string predicted_memory(const TrainerConfig& config, const std::vector<modu
 // Claims the run's folder and writes the files that describe the run. Called on rank 0.
 std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
-  const StartQuestion question{.holds_run = folder->holds_run(),
-                               .difference = difference_from_folder(config, folder->path("resolved.yaml")),
+  const FolderContents found = contents_of(config.run.folder);
+  const std::string before = folder->path("resolved.yaml");
+  const StartQuestion question{.found = found,
+                               .difference = found.holds_run() ? difference_from_folder(config, before) : "",
                                .resume = config.checkpoint.resume != Resume::never,
                                .overwrite = config.run.overwrite};
-  if (decide_start(question, config.run.folder) == Start::replace) folder->clear();
+  const Start start = decide_start(question, config.run.folder);
+  if (start == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
   const DeclaredModel model = declared_model(config);
   const std::string table = modules::level_table(config.kernels, model.modules);
   folder->write("kernels.txt", table);
-  keep_tokenizer(config.data, *folder);
+  keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   std::printf("%s", table.c_str());
   std::printf("bytes of tensors on a rank:\n%s", predicted_memory(config, model.groups).c_str());
+  const std::string line = start_line(start, found);
+  if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;
 }
 
+// True on all ranks if any of them was asked to stop.
+bool stop_is_requested(const sharding::Bootstrap& bootstrap) {
+  const std::vector<std::string> asked = bootstrap.gather(sharding::stop_requested_here() ? "stop" : "");
+  return std::find(asked.begin(), asked.end(), "stop") != asked.end();
+}
+
 ExitCode run(LoadedConfig loaded) {
+  // By default a signal kills. A run that is asked to stop while it starts must end as one that may be started again.
+  sharding::install_stop_handlers();
   const TrainerConfig& config = loaded.config;
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   start_rank(loaded, bootstrap);
@@ -83,7 +124,10 @@ ExitCode run(LoadedConfig loaded) {
     return std::string();
   });
   sharding::set_report_folder(config.run.folder);
-  sharding::install_stop_handlers();
+  if (stop_is_requested(bootstrap)) {
+    if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
+    return ExitCode::preempted;
+  }
   return Trainer(config, resolved, bootstrap).train();
 }
 
@@ -106,7 +150,7 @@ int main(int argc, char** argv) {
   try {  // before MPI starts
     loaded = trainer::load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
   return trainer::main_guarded(*loaded);

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/recompute_choice.h"
+#include "trainer/report/folder_contents.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/trace/peak_memory.h"
@@ -40,18 +40,17 @@ std::string value_of(const LoadedConfig& loaded, const std::string& key) {
 }
 
 // Returns the gradient_checkpointing that the run in this folder chose at its start, as YAML. Returns an empty text if
-// the folder holds no run, or one with another configuration.
+// the folder holds no run that has trained, or one with another configuration.
 std::string earlier_choice(const TrainerConfig& config) {
-  std::ifstream file(config.run.folder + "/resolved.yaml", std::ios::binary);
-  if (!file) return "";
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string path = config.run.folder + "/resolved.yaml";
   try {
-    const LoadedConfig before = parse_trainer_config("resolved.yaml", text, {"fault={do: none}"});
+    if (!contents_of(config.run.folder).holds_run()) return "";
+    const LoadedConfig before = load_trainer_config(path, {"fault={do: none}"});
     TrainerConfig now = config;
     now.gradient_checkpointing = before.config.gradient_checkpointing;
-    if (differences_that_forbid_resuming(text, now).empty()) return value_of(before, "gradient_checkpointing");
-  } catch (const Error&) {
-    // The code that claims the folder reports errors of its file.
+    if (difference_from_folder(now, path).empty()) return value_of(before, "gradient_checkpointing");
+  } catch (const std::exception&) {
+    // The code that claims the folder reports errors of its files.
   }
   return "";
 }

@@ -226,6 +226,7 @@ void Trainer::finish_save(bool wait) {
       wait ? checkpoints_->finish([this] { bootstrap_.heartbeat(); }) : checkpoints_->try_finish();
   if (!outcome) return;
   if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
+  if (outcome->committed && metrics_) metrics_->saved(step_.number(), outcome->step);
   // A failed save is only a warning while the run goes on, because there will be another one. The last one must
   // succeed.
   if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {

@@ -14,6 +14,7 @@
 
 #include "base/errors.h"
 #include "base/grouped_digits.h"
+#include "base/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data.h"
@@ -119,13 +120,13 @@ int main(int argc, char** argv) {
     strata::trainer::run({argv + 1, argv + argc});
     return 0;
   } catch (const strata::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    std::fprintf(stderr, "%s\n", strata::printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   } catch (const c10::Error& error) {
-    std::fprintf(stderr, "validate: %s\n", error.what_without_backtrace());
+    std::fprintf(stderr, "validate: %s\n", strata::printable_lines(error.what_without_backtrace()).c_str());
     return static_cast<int>(strata::ExitCode::internal);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "validate: %s\n", error.what());
+    std::fprintf(stderr, "validate: %s\n", strata::printable_lines(error.what()).c_str());
     return static_cast<int>(strata::ExitCode::internal);
   }
 }

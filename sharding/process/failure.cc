@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/printable.h"
+
 namespace strata::sharding {
 namespace {
 
@@ -44,16 +46,28 @@ bool write_all(int file, const char* data, size_t bytes) {
   return true;
 }
 
-// Creates error.json only if it does not exist: link(2) fails otherwise, and no reader ever sees an incomplete file.
-// Returns 0, or the errno of the call that failed. Async-signal-safe.
-int write_first(const char* temporary, const char* path, const char* text, size_t bytes) {
-  const int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+// Writes a file that must not exist yet, and removes it again after an error. Returns 0, or the errno of the call that
+// failed. Async-signal-safe.
+int write_new(const char* path, const char* text, size_t bytes) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (file < 0) return errno;
   int error = write_all(file, text, bytes) && fsync(file) == 0 ? 0 : errno;
   if (close(file) != 0 && error == 0) error = errno;
+  if (error != 0) unlink(path);
+  return error;
+}
+
+// Creates error.json only if it does not exist: link(2) fails otherwise, and no reader ever sees an incomplete file.
+// Returns 0, or the errno of the call that failed. Async-signal-safe.
+int write_first(const char* temporary, const char* path, const char* text, size_t bytes) {
+  unlink(temporary);  // left by a crash of an earlier process of this number
+  int error = write_new(temporary, text, bytes);
   if (error == 0 && link(temporary, path) != 0) error = errno;
   unlink(temporary);
-  return error;
+  // Some file systems have no links, such as FAT, SMB and some of FUSE. O_EXCL then keeps the first report, but a
+  // reader may see a part of it.
+  const bool no_links = error == EPERM || error == ENOSYS || error == EOPNOTSUPP;
+  return no_links ? write_new(path, text, bytes) : error;
 }
 
 // Builds a line of text in a fixed buffer, because signal handlers must not allocate.
@@ -178,7 +192,7 @@ void print_failure(const Failure& failure) {
     if (has_report()) return;
   }
   std::fprintf(stderr, "strata: rank %d, step %lld, %s: %s\n", failure.rank, static_cast<long long>(failure.step),
-               failure.phase.c_str(), failure.message.c_str());
+               failure.phase.c_str(), printable_lines(failure.message).c_str());
 }
 
 void install_crash_handlers() {

@@ -40,6 +40,12 @@ TEST(Document, OneLongLineIsReadInOnePass) {
   EXPECT_EQ(parse(text + "]")->find("a")->items.size(), 60'001u);
 }
 
+TEST(Place, AnOriginFitsIntoACommentOfYaml) {
+  const auto source = std::make_shared<Source>(Source{.name = "jos\xe9/a\nb.yaml", .text = ""});
+  EXPECT_EQ((Place{source, 3, 1}).origin(), "jos?/a?b.yaml:3");
+  EXPECT_EQ((Place{source, 0, 0}).origin(), "jos?/a?b.yaml");
+}
+
 TEST(Override, ChangesOneAliasAndNotTheOther) {
   ErrorList errors;
   const NodePtr root = parse("a: &x {b: 1, c: [1, 2]}\nd: *x\n");

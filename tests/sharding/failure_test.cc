@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +18,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "tests/refused_call.h"
 
 namespace strata::sharding {
 namespace {
@@ -66,6 +69,32 @@ TEST_F(FailureTest, TheFirstOfManyWinsAndNothingElseIsLeft) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
+TEST_F(FailureTest, AFileSystemWithoutLinksKeepsTheFirstReportToo) {
+  EXPECT_EXIT(
+      {
+        for (const int call : {SYS_link, SYS_linkat}) {
+          if (!refuse_system_call(call, EPERM)) _exit(90);
+        }
+        const bool first = report_failure(folder_, {ExitCode::data, 1, 0, "", "", ""});
+        _exit(first && !report_failure(folder_, {ExitCode::data, 2, 0, "", "", ""}) ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "");
+  EXPECT_EQ(error()["rank"], 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(FailureTest, NothingIsWrittenThroughLinks) {
+  const fs::path target = folder_ / "target";
+  std::ofstream(target) << "mine";
+  const std::string temporary = "error.json.4." + std::to_string(getpid()) + ".tmp";
+  fs::create_symlink(target, folder_ / temporary);
+  EXPECT_TRUE(report_failure(folder_, {ExitCode::data, 4, 0, "", "", ""}));
+  std::string text;
+  std::ifstream(target) >> text;
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(error()["rank"], 4);
+}
+
 TEST_F(FailureTest, AStaleReportIsRemoved) {
   report_failure(folder_, {});
   remove_stale_report(folder_);
@@ -109,6 +138,14 @@ TEST_F(FailureTest, EveryRankSaysWhatNoReportHoldsAndFollowersSayNothing) {
   EXPECT_EQ(said_by(3), "strata: rank 3, step 0, start: plan.yaml: cannot be opened\n");
   EXPECT_EQ(said_by(0), "");
   EXPECT_EQ(error()["rank"], 3);
+}
+
+TEST_F(FailureTest, BytesOfFilesDoNotSteerTheTerminal) {
+  set_report_folder(folder_);
+  testing::internal::CaptureStderr();
+  print_failure(failure_here(ExitCode::data, "a.npz: dtype <i8\x1b]0;owned\x07\nsee the manual"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(said.ends_with(": a.npz: dtype <i8?]0;owned?\nsee the manual\n")) << said;
 }
 
 volatile bool never = false;

@@ -66,6 +66,11 @@ class CheckTest(unittest.TestCase):
                 times.append(processor_seconds() - start)
             self.assertLess(sorted(times)[2], 0.2, path)
 
+    def test_keys_do_not_steer_the_terminal(self):
+        said = check(self.write("escapes.yaml", '"\\e]0;owned\\a": 3\n')).stderr
+        self.assertNotIn("\x1b", said)
+        self.assertIn("?]0;owned?: unknown key", said)
+
     def test_links_neither_mpi_nor_libtorch(self):
         libraries = subprocess.run(["ldd", CHECK], capture_output=True, text=True, check=True).stdout
         self.assertIn("libc.so", libraries)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/load_config.h"
 
-#include <fstream>
-#include <iterator>
+#include <filesystem>
+#include <variant>
 
 #include "configs/document.h"
 #include "configs/manual.h"
@@ -49,6 +49,19 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   return loaded;
 }
 
+// The comparison of a saved run needs no permission for its fault, so the fault is set to none.
+const char kNoFault[] = "fault={do: none}";
+
+std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now) {
+  std::vector<std::string> free = kFreeSections;
+  const auto is_constant = [](const TrainerConfig& config) {
+    return std::holds_alternative<ConstantSchedule>(config.schedule.type);
+  };
+  // The other schedules end at the last step, so with another number of steps the steps done had other rates.
+  if (is_constant(before.config) && is_constant(now)) free.push_back("steps");
+  return configs::differences(before.lines(), lines_of(now, {}), free);
+}
+
 }  // namespace
 
 std::string LoadedConfig::resolved() const {
@@ -72,17 +85,13 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
 
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
                                                           const TrainerConfig& now) {
-  // The comparison needs no permission for the fault of the saved run, so the fault is set to none.
-  const LoadedConfig before = parse_trainer_config("the saved configuration", resolved_before, {"fault={do: none}"});
-  return configs::differences(before.lines(), lines_of(now, {}), kFreeSections);
+  return differences(parse_trainer_config("the saved configuration", resolved_before, {kNoFault}), now);
 }
 
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
-  std::ifstream file(resolved_path, std::ios::binary);
-  if (!file) return "";
-  const std::string before{std::istreambuf_iterator<char>(file), {}};
+  if (!std::filesystem::exists(std::filesystem::symlink_status(resolved_path))) return "";
   std::string text;
-  for (const std::string& line : differences_that_forbid_resuming(before, now)) {
+  for (const std::string& line : differences(load_trainer_config(resolved_path, {kNoFault}), now)) {
     text += (text.empty() ? "" : "\n") + line;
   }
   return text;

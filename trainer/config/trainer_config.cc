@@ -39,9 +39,9 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   const bool some = config.batch % config.run.ranks == 0;  // true: another micro_batch would fit
   const int64_t smaller = some ? largest_divisor(config.batch / config.run.ranks, config.micro_batch) : 0;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
-                           " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) +
-                           "; nearest that are: " + (below > 0 ? text(below) + " and " : "") + text(below + at_once) +
-                           (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
+                           " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) + "; " +
+                           (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
+                           text(below + at_once) + (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
 }
 
 void check_steps(const TrainerConfig& config, configs::Checks& checks) {

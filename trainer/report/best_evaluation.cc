@@ -12,7 +12,7 @@ BestEvaluation::BestEvaluation(const std::string& metrics_file) {
   for (std::string line; std::getline(file, line);) {
     if (line.find("\"test_accuracy\"") == std::string::npos) continue;
     const auto json = nlohmann::json::parse(line, /*callback=*/nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step")) continue;
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     Scalars values;
     for (const auto& [name, value] : json.items()) {
       if (value.is_number()) values.emplace_back(name, value.get<double>());

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/printable.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -37,14 +39,14 @@ Console::Options Console::options_from_environment() {
 
 void Console::line(std::string_view text) {
   erase_progress();
-  std::fprintf(options_.out, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fprintf(options_.out, "%s\n", printable_lines(text).c_str());
   std::fflush(options_.out);
 }
 
 void Console::warning(std::string_view text) {
   erase_progress();
-  std::fprintf(options_.warnings, "%swarning:%s %.*s\n", options_.color ? kYellow : "", options_.color ? kPlain : "",
-               static_cast<int>(text.size()), text.data());
+  std::fprintf(options_.warnings, "%swarning:%s %s\n", options_.color ? kYellow : "", options_.color ? kPlain : "",
+               printable_lines(text).c_str());
   std::fflush(options_.warnings);
 }
 

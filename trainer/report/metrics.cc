@@ -6,8 +6,11 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/grouped_digits.h"
+#include "base/printable.h"
+#include "trainer/report/metrics_line.h"
 
 namespace strata::trainer {
 namespace {
@@ -44,18 +47,13 @@ std::string formatted(const char* format, double number) {
   return text;
 }
 
-constexpr std::string_view kBegin = "{\"step\":";  // start of every line
-
-// Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines, whose
-// first member is the step.
+// Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines.
 uint64_t bytes_until(const std::string& path, int64_t last_step) {
   std::ifstream file(path);
   uint64_t kept = 0;
   for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1) {
-    int64_t step = 0;
-    if (!line.starts_with(kBegin) || !line.ends_with('}')) break;
-    if (std::from_chars(line.data() + kBegin.size(), line.data() + line.size(), step).ec != std::errc()) break;
-    if (step > last_step) break;
+    const std::optional<int64_t> step = step_of_line(line);
+    if (!step || *step > last_step) break;
   }
   return kept;
 }
@@ -126,7 +124,7 @@ void Metrics::step(const StepRecord& record) {
 }
 
 bool Metrics::has_evaluation(int64_t step) const {
-  const std::string begin = std::string(kBegin) + std::to_string(step) + ",\"validation_loss\":";
+  const std::string begin = std::string(kLineBegin) + std::to_string(step) + ",\"validation_loss\":";
   std::ifstream file(options_.folder + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(begin)) return true;
@@ -158,7 +156,15 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
   json_.append(json + "}\n");
 }
 
+void Metrics::saved(int64_t step, int64_t checkpoint) {
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  append_member(json, kCheckpointKey, json_number(checkpoint));
+  json_.append(json + "}\n");
+}
+
 void Metrics::resumed(const std::vector<std::string>& notes) {
+  saved(options_.resumed_step, options_.resumed_step);
   for (const std::string& note : notes) warn(note);
   note("resumed from step " + std::to_string(options_.resumed_step) +
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
@@ -171,7 +177,7 @@ void Metrics::bad_sample(int64_t step, const std::string& line) {
   append_member(json, "step", json_number(step));
   append_member(json, "bad_sample", text);
   json_.append(json + "}\n");
-  warn(text);
+  warn(printable_utf8(line));
 }
 
 std::string Metrics::phase_table() const {

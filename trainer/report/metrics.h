@@ -51,6 +51,9 @@ class Metrics {
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void weights(int64_t step, std::string_view weights_sha256);
+  // Writes, in step `step`, that the checkpoint of an earlier or this step is finished. The next start then knows that
+  // a folder without checkpoints has lost them.
+  void saved(int64_t step, int64_t checkpoint);
 
   // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
   void resumed(const std::vector<std::string>& notes);

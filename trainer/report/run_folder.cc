@@ -7,21 +7,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata::trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRunFiles[] = {"resolved.yaml", "kernels.txt", "metrics.jsonl", "checkpoints",
-                                     "profile",       "error.json",  "tokenizer.json"};
-constexpr char kEventFiles[] = "events.out.tfevents.";
 constexpr char kLock[] = ".lock";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
@@ -47,14 +46,37 @@ void make_folder(const std::string& path) {
 }  // namespace
 
 Start decide_start(const StartQuestion& question, const std::string& path) {
-  if (!question.holds_run) return Start::fresh;
-  if (question.difference.empty() && question.resume) return Start::resume;
+  const FolderContents& found = question.found;
+  if (!found.foreign.empty()) {
+    if (question.overwrite) return Start::replace;
+    std::string names;
+    for (const std::string& name : found.foreign) names += (names.empty() ? "" : ", ") + name;
+    throw Error(ExitCode::configuration, "run.folder " + path + ": has " + names +
+                                             ", which a run would replace, and no resolved.yaml; expected a run's "
+                                             "folder, or one without these names\nGive another run.folder, move them "
+                                             "away, or run.overwrite=true to remove them.");
+  }
+  if (!found.holds_run()) return Start::fresh;
+  const bool lost = found.last_checkpoint > 0 && !found.has_checkpoint;
+  const bool same = question.difference.empty() && question.resume;
+  if (same && !lost) return Start::resume;
   if (question.overwrite) return Start::replace;
-  const std::string problem = question.difference.empty()
-                                  ? "holds this run already, and checkpoint.resume is never"
-                                  : "holds another run, which differs in what may not change: " + question.difference;
+  const std::string problem =
+      !question.difference.empty() ? "holds another run, which differs in what may not change: " + question.difference
+      : !question.resume           ? "holds this run already, and checkpoint.resume is never"
+                         : "holds this run, which has saved after step " + std::to_string(found.last_checkpoint) +
+                               ", and no checkpoint; expected one in " + path +
+                               "/checkpoints: put back what was moved, or mount its disk";
   throw Error(ExitCode::configuration, "run.folder " + path + ": " + problem +
                                            "\nGive another run.folder, or run.overwrite=true to replace it.");
+}
+
+std::string start_line(Start start, const FolderContents& found) {
+  if (start == Start::fresh) return "starts at step 0";
+  if (start == Start::replace) return "starts at step 0, in place of the run that the folder held";
+  if (found.has_checkpoint) return "";
+  return "starts at step 0 again: the run in this folder ended after step " + std::to_string(found.last_step) +
+         ", before its first checkpoint was finished";
 }
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
@@ -66,12 +88,15 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   const std::string name = this->path(kLock);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) refuse(path_, std::string("cannot be written: ") + std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
+  const int lock_error = ::flock(lock_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  if (lock_error == ENOSYS || lock_error == EOPNOTSUPP) {  // Lustre mounted without flock
+    std::fprintf(stderr, "warning: run.folder %s: its file system has no locks; no other run may use this folder\n",
+                 printable_utf8(path_).c_str());
+  } else if (lock_error != 0) {
     char holder[64];
     const ssize_t bytes = ::pread(lock_, holder, sizeof holder, 0);
     ::close(lock_);
-    if (reason != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(reason));
+    if (lock_error != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(lock_error));
     refuse(path_, "is in use by another run, " + std::string(holder, std::max<ssize_t>(bytes, 0)));
   }
   char host[32] = "";
@@ -90,16 +115,12 @@ RunFolder::~RunFolder() { ::close(lock_); }
 
 std::string RunFolder::path(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-bool RunFolder::holds_run() const {
-  return fs::exists(path("resolved.yaml")) || fs::exists(path("metrics.jsonl")) || fs::exists(path("checkpoints"));
-}
-
 void RunFolder::clear() const {
   try {
-    for (const char* name : kRunFiles) fs::remove_all(path(name));
     for (const auto& entry : fs::directory_iterator(path_)) {
       if (entry.path().filename().string().starts_with(kEventFiles)) fs::remove(entry.path());
     }
+    for (const char* name : kRunFiles) fs::remove_all(path(name));
   } catch (const fs::filesystem_error& error) {
     refuse(path_, std::string("cannot be cleared: ") + error.what());
   }

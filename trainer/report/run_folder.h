@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/report/folder_contents.h"
+
 namespace strata::trainer {
 
 // The action of a run that depends on the contents of its folder.
@@ -16,33 +18,39 @@ enum class Start {
 };
 
 struct StartQuestion {
-  bool holds_run = false;       // RunFolder::holds_run()
+  FolderContents found = {};    // contents_of(the folder)
   std::string difference = {};  // keys that may not change but differ from the folder's configuration; may be empty
   bool resume = true;           // checkpoint.resume is not `never`
   bool overwrite = false;       // run.overwrite
 };
 
-// Decides without touching any file. Another run, or the same run if it may not be resumed, is replaced only with
-// `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with `overwrite`, so that a
-// restart after a crash keeps its progress.
+// Decides without touching any file. Files of others with the names of a run's files are removed only with `overwrite`;
+// otherwise this throws Error(configuration). Another run, or the same run if it may not or cannot be resumed, is
+// replaced only with `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with
+// `overwrite`, so that a restart after a crash keeps its progress. A run that has finished a checkpoint and has none
+// cannot be resumed: its checkpoints are not where they were.
 Start decide_start(const StartQuestion& question, const std::string& path);
+
+// Returns a line that says at which step the run starts. It is empty for a run that has a checkpoint: the trainer says
+// from which step that run resumes, after it has verified the checkpoint.
+std::string start_line(Start start, const FolderContents& found);
 
 // Holds the lock of the folder during its lifetime. The kernel releases the lock whenever the process ends, even after
 // a crash.
 class RunFolder {
  public:
   // Creates the folder and its parents if they do not exist, and locks the folder. Throws Error(storage) if the path is
-  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. It tests by writing,
-  // because root passes every check of mode bits. Only rank 0 may call it.
+  // a symbolic link or not a folder, if it cannot be written, or if a live process holds the lock. A file system
+  // without locks is a warning. It tests by writing, because root passes every check of mode bits. Only rank 0 may call
+  // it.
   explicit RunFolder(std::string path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   std::string path(std::string_view name) const;
-  bool holds_run() const;  // true if resolved.yaml, metrics.jsonl or checkpoints exist
 
-  // Removes only the files that runs write.
+  // Removes only the files that runs write, and resolved.yaml last.
   void clear() const;
 
   // Replaces the file atomically: the old or the new file exists at any time, also after a crash.

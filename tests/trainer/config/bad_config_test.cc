@@ -185,11 +185,10 @@ const BadLine kBadLines[] = {
      "run.yaml:3:1: batch: 20 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 16 and 24; or "
      "take micro_batch 2"},
     {"micro_batch_past_the_batch", 4, "micro_batch: 1000000000",
-     "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 1000000000 x run.ranks 2 = 2000000000; nearest that "
-     "are: "
-     "2000000000; or take micro_batch 8"},
+     "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 1000000000 x run.ranks 2 = 2000000000; the nearest "
+     "is 2000000000; or take micro_batch 8"},
     {"batch_too_small", 3, "batch: 4",
-     "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; nearest that are: 8; or take "
+     "run.yaml:3:1: batch: 4 is not a multiple of micro_batch 4 x run.ranks 2 = 8; the nearest is 8; or take "
      "micro_batch 2"},
     {"heads_do_not_divide", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 5, feed_forward: 128, sequence: 32, "

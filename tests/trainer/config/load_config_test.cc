@@ -2,6 +2,7 @@
 #include "trainer/config/load_config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -197,6 +198,18 @@ TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
             std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
+TEST(ConfigDifferences, ARunWithAConstantScheduleMayHaveMoreSteps) {
+  const auto differences = [](const std::string& schedule) {
+    const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=200"};
+    const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();
+    return differences_that_forbid_resuming(resolved, parsed(config_with(0, ""), now));
+  };
+  EXPECT_EQ(differences("{type: constant, warmup: 10}"), std::vector<std::string>{});
+  for (const char* schedule : {"{type: cosine}", "{type: linear}", "{type: wsd, decay: 10}"}) {
+    EXPECT_EQ(differences(schedule), std::vector<std::string>{"steps: was 100, now 200"}) << schedule;
+  }
+}
+
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
   ::setenv("STRATA_FAULTS", "1", 1);
   const std::string before =
@@ -211,6 +224,28 @@ TEST(ConfigDifferences, AgainstAFolder) {
   std::ofstream(path) << parse_trainer_config("run.yaml", config_with(0, ""), {}).resolved();
   EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path), "");
   EXPECT_EQ(difference_from_folder(parsed(config_with(0, ""), {"batch=24"}), path), "batch: was 16, now 24");
+}
+
+TEST(ConfigDifferences, ASavedConfigurationHasTheLimitsOfAFile) {
+  const TrainerConfig now = parsed(config_with(0, ""));
+  const std::string large(2 << 20, '#'), path = testing::TempDir() + "/saved.yaml";
+  const auto said = [](const auto& compare) -> std::string {
+    try {
+      compare();
+      return "accepted";
+    } catch (const configs::ConfigErrors& error) {
+      return error.what();
+    }
+  };
+  const std::string expected = ":1:1: expected a configuration of at most 1 MiB, got 2097152 bytes\n";
+  const std::string of_text = said([&] { differences_that_forbid_resuming(large, now); });
+  EXPECT_TRUE(of_text.starts_with("the saved configuration" + expected)) << of_text;
+  std::ofstream(path) << large;
+  EXPECT_EQ(said([&] { difference_from_folder(now, path); }), path + expected);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(said([&] { difference_from_folder(now, path); }),
+            path + ":1:1: expected a file, got a folder or a device\n");
 }
 
 TEST(Manual, HasEveryKey) {

@@ -181,6 +181,41 @@ TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
       "test_accuracy: 0.8000  best_step: 20  best_validation_accuracy: 0.7500  test_accuracy_of_best: 0.5500\n"));
 }
 
+TEST(Metrics, AnEvaluationWhoseStepIsNoNumberDoesNotCount) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/metrics.jsonl")
+      << R"({"step":1,"step":"x","validation_accuracy":0.9,"test_accuracy":0.9})"
+      << "\n";
+  const Captured out;
+  Metrics metrics({.folder = folder.path(), .resumed_step = 1, .last_step = 2, .console = {.out = out.file()}});
+  metrics.evaluation({2, {{"validation_accuracy", 0.5}, {"test_accuracy", 0.4}}});
+  EXPECT_EQ(json_lines(folder.path()).back()["best_step"], 2);
+}
+
+TEST(Metrics, ABadSampleIsPlainOnTheConsoleAndEscapedInTheFile) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
+  metrics.bad_sample(7, "a \"b\"\xff\n.jpg: is damaged");
+  EXPECT_EQ(warnings.text(), "warning: a \"b\"??.jpg: is damaged\n");
+  EXPECT_EQ(json_lines(folder.path()).back(),
+            nlohmann::json({{"step", 7}, {"bad_sample", "a \"b\"\xef\xbf\xbd\n.jpg: is damaged"}}));
+}
+
+TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {
+  const TemporaryFolder folder;
+  const Captured out;
+  {
+    Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
+    metrics.weights(5, "abcd");
+    metrics.saved(6, 5);
+    EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 6}, {"checkpoint", 5}}));
+  }
+  Metrics metrics({.folder = folder.path(), .resumed_step = 5, .console = {.out = out.file()}});
+  metrics.resumed({});
+  EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 5}, {"checkpoint", 5}}));
+}
+
 TEST(Metrics, CutBackWhenResumed) {
   const TemporaryFolder folder;
   const Captured out;
@@ -286,6 +321,15 @@ TEST(Console, TheProgressLineGivesWayToLines) {
   plain.progress(1, 4);
   plain.progress(2, 4);
   EXPECT_EQ(pipe.text(), "");
+}
+
+TEST(Console, LinesDoNotSteerTheTerminal) {
+  const Captured out, warnings;
+  Console console({.out = out.file(), .warnings = warnings.file()});
+  console.line("a\x1b[2Jb\nc");
+  console.warning("d\xc2\x9b[e");
+  EXPECT_EQ(out.text(), "a?[2Jb\nc\n");
+  EXPECT_EQ(warnings.text(), "warning: d?[e\n");
 }
 
 TEST(Console, TheLauncherSaysWhetherThereIsATerminal) {

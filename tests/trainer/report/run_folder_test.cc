@@ -5,17 +5,23 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/errors.h"
+#include "tests/refused_call.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/report/folder_contents.h"
 
 namespace strata::trainer {
 namespace {
@@ -43,7 +49,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() + "/runs/first/");
   EXPECT_TRUE(fs::is_directory(folder.path() + "/runs/first"));
-  EXPECT_FALSE(run.holds_run());
+  EXPECT_FALSE(contents_of(run.path("")).has_configuration);
   run.write("resolved.yaml", "one");
   run.write("resolved.yaml", "two");
   std::string text;
@@ -52,7 +58,7 @@ TEST(RunFolder, MakesWhatIsMissing) {
   for (const fs::directory_entry& file : fs::directory_iterator(run.path(""))) {
     EXPECT_EQ(file.path().string().find(".tmp"), std::string::npos) << file.path();
   }
-  EXPECT_TRUE(run.holds_run());
+  EXPECT_TRUE(contents_of(run.path("")).has_configuration);
 }
 
 TEST(RunFolder, RefusesWhatIsNoFolder) {
@@ -130,6 +136,16 @@ TEST(RunFolder, ALiveProcessHoldsItADeadOneDoesNot) {
   EXPECT_REFUSED(folder.path(), "is in use");  // by this process
 }
 
+TEST(RunFolder, AFileSystemWithoutLocksIsAWarning) {
+  const TemporaryFolder folder;
+  EXPECT_EXIT(
+      {
+        if (!refuse_system_call(SYS_flock, ENOSYS)) ::_exit(90);
+        ::_exit(refusal(folder.path()) == "accepted" ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "warning: run.folder .*: its file system has no locks");
+}
+
 TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path());
@@ -138,38 +154,145 @@ TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   }
   fs::create_directories(run.path("checkpoints/step-00000001"));
   run.clear();
-  EXPECT_FALSE(run.holds_run());
+  EXPECT_FALSE(contents_of(folder.path()).has_configuration);
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
   std::sort(left.begin(), left.end());
   EXPECT_EQ(left, (std::vector<std::string>{".lock", "notes.txt"}));
 }
 
-TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
-  const auto start = [](bool holds_run, const char* difference, bool resume, bool overwrite) {
-    return decide_start({holds_run, difference, resume, overwrite}, "runs/a");
-  };
-  const auto refused = [&](const char* difference, bool resume) {
-    try {
-      start(true, difference, resume, false);
-      return std::string("accepted");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::configuration);
-      return std::string(error.what());
-    }
-  };
-  for (const bool resume : {false, true}) {
-    for (const bool overwrite : {false, true}) EXPECT_EQ(start(false, "", resume, overwrite), Start::fresh);
+TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
+  const TemporaryFolder folder;
+  const std::string checkpoints = folder.path() + "/checkpoints";
+  fs::create_directories(checkpoints);
+  std::ofstream(folder.path() + "/resolved.yaml") << "steps: 20\n";
+  fs::create_symlink("step-00000012", checkpoints + "/latest");
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n"
+                                                     "{\"step\":12,\"loss\":1}\n"
+                                                     "{\"step\":12,\"weights_sha256\":\"b\"}\n"
+                                                     "{\"step\":13,\"loss\":1}\n"
+                                                     "{\"step\":13,\"checkpoint\":12}\n"
+                                                     "damaged\n"
+                                                     "{\"step\":14,\"bad_sample\":\"\\\"checkpoint\\\":9\"}\n"
+                                                     "{\"step\":15,\"checkpoint\":1";  // a crash cut this line
+  FolderContents found = contents_of(folder.path());
+  EXPECT_TRUE(found.holds_run());
+  EXPECT_EQ(found.last_step, 14);
+  EXPECT_EQ(found.last_checkpoint, 12);
+  EXPECT_FALSE(found.has_checkpoint);
+  for (const char* name : {"/step-00000012.tmp-1a", "/step-00000012.rejected-1a", "/step-12"}) {
+    fs::create_directories(checkpoints + name);
   }
-  EXPECT_EQ(start(true, "", true, false), Start::resume);
-  EXPECT_EQ(start(true, "", true, true), Start::resume);  // restarts after a crash resume, with and without `overwrite`
-  EXPECT_EQ(start(true, "", false, true), Start::replace);
-  EXPECT_EQ(start(true, "steps", true, true), Start::replace);
-  EXPECT_EQ(start(true, "steps", false, true), Start::replace);
-  EXPECT_NE(refused("", false).find("checkpoint.resume is never"), std::string::npos);
-  EXPECT_NE(refused("steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
+  EXPECT_FALSE(contents_of(folder.path()).has_checkpoint);
+  fs::create_directories(checkpoints + "/step-00000012");
+  EXPECT_TRUE(contents_of(folder.path()).has_checkpoint);
+}
+
+TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
+  const TemporaryFolder folder;
+  const auto foreign = [&] { return contents_of(folder.path()).foreign; };
+  const auto write = [&](const char* name, const char* text) { std::ofstream(folder.path() + "/" + name) << text; };
+  write("notes.txt", "mine");
+  write("tokenizer.json", "{}");  // a run keeps it
+  // The launcher wrote this for a rank that was killed at the start.
+  write("error.json", R"({"code": 137, "rank": 0, "step": null, "phase": null, "message": "killed", "hint": ""})");
+  EXPECT_EQ(foreign(), std::vector<std::string>{});
+  EXPECT_FALSE(contents_of(folder.path()).has_configuration);
+  write("error.json", R"({"errors": []})");
+  write("events.out.tfevents.1.host.2.0", "theirs");
+  fs::create_symlink("nowhere", folder.path() + "/metrics.jsonl");
+  fs::create_directories(folder.path() + "/profile/theirs");
+  fs::create_directory(folder.path() + "/checkpoints");  // the mount point of another disk
+  write("kernels.txt", "");
+  EXPECT_EQ(foreign(),
+            (std::vector<std::string>{"error.json", "events.out.tfevents.1.host.2.0", "metrics.jsonl", "profile"}));
+  write("resolved.yaml", "steps: 20\n");
+  EXPECT_EQ(foreign(), std::vector<std::string>{});
+  EXPECT_TRUE(contents_of(folder.path()).has_configuration);
+}
+
+// A run that trained for 20 steps, and saved a checkpoint after step 15.
+const FolderContents kRun{
+    .has_configuration = true, .has_records = true, .last_step = 20, .last_checkpoint = 15, .has_checkpoint = true};
+
+Start start(const FolderContents& found, const char* difference, bool resume, bool overwrite) {
+  return decide_start({found, difference, resume, overwrite}, "runs/a");
+}
+
+std::string refused(const FolderContents& found, const char* difference, bool resume) {
+  try {
+    start(found, difference, resume, false);
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
+    return error.what();
+  }
+}
+
+TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
+  for (const bool resume : {false, true}) {
+    for (const bool overwrite : {false, true}) EXPECT_EQ(start({}, "", resume, overwrite), Start::fresh);
+  }
+  EXPECT_EQ(start(kRun, "", true, false), Start::resume);
+  EXPECT_EQ(start(kRun, "", true, true), Start::resume);  // restarts after a crash resume, with and without `overwrite`
+  EXPECT_EQ(start(kRun, "", false, true), Start::replace);
+  EXPECT_EQ(start(kRun, "steps", true, true), Start::replace);
+  EXPECT_EQ(start(kRun, "steps", false, true), Start::replace);
+  EXPECT_NE(refused(kRun, "", false).find("checkpoint.resume is never"), std::string::npos);
+  EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", true).find("may not change: steps: 10 there, 20 here"),
             std::string::npos);
-  EXPECT_NE(refused("steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+  EXPECT_NE(refused(kRun, "steps: 10 there, 20 here", false).find("run.overwrite=true"), std::string::npos);
+}
+
+TEST(RunFolder, ARunThatEndedBeforeItsFirstStepIsNoRun) {
+  const TemporaryFolder folder;
+  for (const char* name : {"resolved.yaml", "kernels.txt", "error.json", "tokenizer.json", ".lock"}) {
+    std::ofstream(folder.path() + "/" + name) << "x";
+  }
+  fs::create_directory(folder.path() + "/checkpoints");
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n{\"step\":0,\"w";
+  std::ofstream(folder.path() + "/events.out.tfevents.1.host.2.0") << std::string(42, 'x');  // the head
+  const FolderContents found = contents_of(folder.path());
+  EXPECT_TRUE(found.has_configuration);
+  EXPECT_FALSE(found.holds_run());
+  for (const bool resume : {false, true}) EXPECT_EQ(start(found, "steps", resume, false), Start::fresh);
+}
+
+TEST(RunFolder, WhatIsWrittenAfterTheFirstStepIsNotReplacedByAnotherRun) {
+  for (const auto& [name, text] : {std::pair("metrics.jsonl", std::string("{\"step\":1,\"loss\":5}\n")),
+                                   std::pair("metrics.jsonl", std::string("{\"step\": 0, \"loss\": 5}\n")),
+                                   std::pair("metrics.jsonl", std::string(9, '\0')),  // after a loss of power
+                                   std::pair("events.out.tfevents.1.host.2.0", std::string(200, 'x'))}) {
+    const TemporaryFolder folder;
+    std::ofstream(folder.path() + "/resolved.yaml") << "steps: 20\n";
+    std::ofstream(folder.path() + "/" + name) << text;
+    const FolderContents found = contents_of(folder.path());
+    EXPECT_NE(refused(found, "steps", true).find("holds another run"), std::string::npos) << name << ": " << text;
+    EXPECT_EQ(start(found, "", true, false), Start::resume);  // the same command goes on
+  }
+}
+
+TEST(RunFolder, FilesOfOthersAreReplacedOnlyWithOverwrite) {
+  const FolderContents found{.foreign = {"checkpoints", "metrics.jsonl"}};
+  for (const bool resume : {false, true}) {
+    const std::string said = refused(found, "", resume);
+    EXPECT_NE(said.find("run.folder runs/a: has checkpoints, metrics.jsonl, which a run would replace"), said.npos)
+        << said;
+    EXPECT_EQ(start(found, "", resume, true), Start::replace);
+  }
+}
+
+TEST(RunFolder, ARunWhoseCheckpointsAreGoneIsNotStartedAgain) {
+  FolderContents found = kRun;
+  found.has_checkpoint = false;
+  const std::string said = refused(found, "", true);
+  EXPECT_NE(said.find("saved after step 15, and no checkpoint; expected one in runs/a/checkpoints"), std::string::npos)
+      << said;
+  EXPECT_EQ(start(found, "", true, true), Start::replace);
+  found.last_checkpoint = 0;  // the first save failed, or a crash came before its end
+  EXPECT_EQ(start(found, "", true, false), Start::resume);
+  EXPECT_NE(start_line(Start::resume, found).find("ended after step 20"), std::string::npos);
+  EXPECT_EQ(start_line(Start::resume, kRun), "");
 }
 
 }  // namespace
