@@ -16,8 +16,8 @@ namespace strata::sharding {
 enum class Strategy { none, full, hybrid };
 constexpr std::array<std::string_view, 3> names(Strategy) { return {"none", "full", "hybrid"}; }
 
-// reduced: each micro-batch is reduced into the gradient shard. full: full gradients are accumulated and reduced once
-// per step.
+// reduced: each micro-batch is reduced into the gradient shard. full: full gradients are accumulated in float32 and
+// reduced once per step.
 enum class Accumulate { reduced, full };
 constexpr std::array<std::string_view, 2> names(Accumulate) { return {"reduced", "full"}; }
 
@@ -51,8 +51,8 @@ struct ShardingConfig {
     fields.add("prefetch", prefetch, "number of layers that are gathered ahead of the one that computes",
                configs::between(0, 1000), "layers");
     fields.add("accumulate", accumulate,
-               "reduced: reduce the gradients of layers after each micro-batch; full: accumulate full gradients and "
-               "reduce once per step");
+               "reduced: reduce the gradients of layers after each micro-batch; full: accumulate full gradients in "
+               "float32 and reduce them once per step, in float32 if a step has several micro-batches");
     fields.add("gather", gather,
                "shared: all-gathers use the queue of the reductions; separate: a communicator of their own; "
                "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");

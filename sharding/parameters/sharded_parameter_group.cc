@@ -42,6 +42,18 @@ void clear_gaps(const Tensor& flat, const FlatLayout& layout) {
   if (layout.elements() > end) flat.narrow(0, end, layout.elements() - end).zero_();
 }
 
+// sum += part. On CPUs LibTorch copies a part of another dtype to a temporary tensor first, so it is added in pieces,
+// whose copies take 128 KiB instead of the size of the shard.
+void add_to(const Tensor& sum, const Tensor& part) {
+  constexpr int64_t kPiece = 1 << 15;  // elements
+  const bool in_pieces = sum.is_cpu() && sum.scalar_type() != part.scalar_type();
+  const int64_t step = in_pieces ? kPiece : std::max<int64_t>(sum.numel(), 1);
+  for (int64_t begin = 0; begin < sum.numel(); begin += step) {
+    const int64_t count = std::min(step, sum.numel() - begin);
+    sum.narrow(0, begin, count).add_(part.narrow(0, begin, count));
+  }
+}
+
 }  // namespace
 
 ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,
@@ -63,13 +75,17 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
   const bool copied = options_.precision.compute != at::kFloat;
   master_ =
       copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
-  const bool as_reduced = sharded() && options_.reduce_once_per_step;
-  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? options_.precision.reduce : at::kFloat));
+  const at::ScalarType reduce = options_.precision.reduce;
+  const bool as_reduced = sharded() && options_.sum == MicroBatchSum::none;
+  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? reduce : at::kFloat));
   if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
 
   if (sharded()) {
     full_ = tensor_without_data(layout_.elements(), compute_options);
-    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(options_.precision.reduce));
+    const at::ScalarType type = options_.sum == MicroBatchSum::in_full ? at::kFloat : reduce;
+    const at::ScalarType slots = gradient_slots_->buffer(0).scalar_type();
+    TORCH_CHECK(slots == type, options_.name, ": expected slots of ", type, " for its gradients, got ", slots);
+    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(type));
   } else {
     full_ = compute_copy_.defined() ? compute_copy_ : master_;
     full_gradient_ = gradient_;
@@ -136,8 +152,8 @@ void ShardedParameterGroup::refuse_stray_gradients() const {
 
 void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   refuse_stray_gradients();
-  const bool accumulates_in_full = !sharded() || options_.reduce_once_per_step;
-  if (accumulates_in_full && !last_micro_batch) return;
+  const bool reduces_once = !sharded() || options_.sum != MicroBatchSum::in_shard;
+  if (reduces_once && !last_micro_batch) return;
   open_gradients();
   clear_unwritten();
   if (before_reduce_) before_reduce_(*this);
@@ -147,7 +163,7 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
     return;
   }
   const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
-  const bool straight = !gradient_holds_sum_ && options_.precision.reduce == gradient_.scalar_type();
+  const bool straight = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
   reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
   point_at(full_gradient_, nullptr);
@@ -164,7 +180,7 @@ void ShardedParameterGroup::finish_reduce_scatter() {
   if (!reduced_.defined()) return;
   reducing_.wait();
   if (gradient_holds_sum_) {
-    gradient_.add_(reduced_);
+    add_to(gradient_, reduced_);
   } else if (!reduced_.is_same(gradient_)) {
     gradient_.copy_(reduced_);
   }

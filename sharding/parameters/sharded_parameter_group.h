@@ -11,6 +11,7 @@
 
 #include "sharding/communication/communicator.h"
 #include "sharding/parameters/flat_layout.h"
+#include "sharding/parameters/micro_batch_sum.h"
 #include "sharding/parameters/mixed_precision_policy.h"
 #include "sharding/parameters/slot_pool.h"
 
@@ -19,7 +20,7 @@ namespace strata::sharding {
 // The layout has n elements, and each of the S ranks of a shard group holds n / S of
 //   master weights in fp32 (for the optimizer),
 //   compute copy (input of the all-gather; the master weights themselves if compute is fp32),
-//   gradient (reduce dtype if it is reduced once per step and S > 1, otherwise fp32).
+//   gradient (reduce dtype if a step has one micro-batch and S > 1, otherwise fp32).
 // The full parameters are views of one storage. Its data pointer is set to a slot (unshard) and reset (reshard).
 // Autograd's saved tensors share that storage and see the change. With S = 1 the storage is the compute copy, and
 // gradients are written into the gradient shard: no slots, no copies.
@@ -29,9 +30,7 @@ class ShardedParameterGroup {
     std::string name;
     MixedPrecisionPolicy precision;
     at::Device device = at::kCPU;
-    // Reduces once per step instead of once per micro-batch: there is one micro-batch, or the group accumulates full
-    // gradients in its own buffer.
-    bool reduce_once_per_step = false;
+    MicroBatchSum sum = MicroBatchSum::in_shard;  // in_full requires a buffer of its own for full gradients, in fp32
   };
   // The pools must outlive the group. With S = 1 they may be null.
   ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,

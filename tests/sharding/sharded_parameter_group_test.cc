@@ -57,15 +57,15 @@ class Twins : public Communicator {
 struct Way {
   at::ScalarType reduce;
   int micro_batches;
-  bool once;  // one reduction per step: one micro-batch, or accumulate: full
+  MicroBatchSum sum;
 };
 
 class HybridGroups : public testing::TestWithParam<Way> {};
 
 // With one gradient slot, the backward of b needs the slot of c, so it waits for the sum over shards only.
 TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
-  const auto [reduce, micro_batches, once] = GetParam();
-  const bool keeps = once && micro_batches > 1;  // each group keeps its full gradients in a slot of its own
+  const auto [reduce, micro_batches, sum] = GetParam();
+  const bool keeps = sum == MicroBatchSum::in_full;  // each group keeps its full gradients in a slot of its own
   Log log;
   Twins shards("shards", log), replicas("replicas", log);
   const FlatLayout layout({{"weight", {3, 5}, true}}, shards.size());
@@ -76,16 +76,17 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   std::vector<std::unique_ptr<SlotPool>> own;
   std::vector<std::unique_ptr<ShardedParameterGroup>> groups;
   for (const char* name : {"c", "b", "a"}) {  // in the order of the backward
-    if (keeps) own.push_back(slots(reduce));
+    if (keeps) own.push_back(slots(at::kFloat));
     groups.push_back(std::make_unique<ShardedParameterGroup>(
-        ShardedParameterGroup::Options{name, {at::kFloat, reduce}, at::kCPU, once}, layout, shards, replicas,
+        ShardedParameterGroup::Options{name, {at::kFloat, reduce}, at::kCPU, sum}, layout, shards, replicas,
         weights.get(), keeps ? own.back().get() : shared.get()));
     groups.back()->begin_step();
   }
   for (int i = 0; i < micro_batches; ++i) {
     for (const auto& group : groups) {
       const auto [into, add] = group->take_gradient_destination(0);
-      add ? into.add_(i + 1) : into.fill_(i + 1);
+      const int value = i == 0 ? 256 : 1;  // bfloat16 rounds 256 + 1 to 256
+      add ? into.add_(value) : into.fill_(value);
       group->start_reduce(/*last_micro_batch=*/i + 1 == micro_batches);
     }
   }
@@ -101,18 +102,34 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
     EXPECT_GT(place(std::string("shards of ") + name + " ends"), place(replicas_of + " starts")) << name;
   }
   for (const auto& group : groups) {
-    const double sum = 4.0 * micro_batches * (micro_batches + 1) / 2;
+    const double expected = 4.0 * (256 + micro_batches - 1);
     group->for_each_piece([&](const FlatLayout::Entry&, int64_t, int64_t in_shard, int64_t count) {
       const Tensor piece = group->gradient().narrow(0, in_shard, count);
-      EXPECT_TRUE(piece.eq(sum).all().item<bool>()) << group->name() << ": " << piece;
+      EXPECT_TRUE(piece.eq(expected).all().item<bool>()) << group->name() << ": " << piece;
     });
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, HybridGroups,
-                         testing::Values(Way{at::kFloat, 1, true}, Way{at::kFloat, 1, false}, Way{at::kFloat, 3, false},
-                                         Way{at::kFloat, 3, true}, Way{at::kBFloat16, 1, false},
-                                         Way{at::kBFloat16, 3, false}, Way{at::kBFloat16, 3, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Ways, HybridGroups,
+    testing::Values(Way{at::kFloat, 1, MicroBatchSum::none}, Way{at::kFloat, 1, MicroBatchSum::in_shard},
+                    Way{at::kFloat, 3, MicroBatchSum::in_shard}, Way{at::kFloat, 3, MicroBatchSum::in_full},
+                    Way{at::kBFloat16, 1, MicroBatchSum::none}, Way{at::kBFloat16, 3, MicroBatchSum::in_shard},
+                    Way{at::kBFloat16, 3, MicroBatchSum::in_full}));
+
+// LibTorch would write fp32 gradients beyond the end of a slot of bfloat16.
+TEST(ShardedParameterGroup, RefusesGradientSlotsOfAnotherType) {
+  Log log;
+  Twins shards("shards", log), replicas("replicas", log);
+  const FlatLayout layout({{"weight", {3, 5}, true}}, shards.size());
+  SlotPool weights(1, layout.elements(), at::TensorOptions(at::kFloat)), narrow(1, layout.elements(), at::kBFloat16);
+  const auto make = [&](MicroBatchSum sum) {
+    ShardedParameterGroup({"head", {at::kFloat, at::kBFloat16}, at::kCPU, sum}, layout, shards, replicas, &weights,
+                          &narrow);
+  };
+  EXPECT_NO_THROW(make(MicroBatchSum::in_shard));
+  EXPECT_THROW(make(MicroBatchSum::in_full), c10::Error);
+}
 
 // The group's buffer has zeros for a gradient that went elsewhere, so the weight would never change.
 TEST(ShardedParameterGroup, RefusesAGradientThatWentElsewhere) {

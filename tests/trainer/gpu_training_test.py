@@ -28,7 +28,8 @@ class GpuTrainingTest(TrainingRuns):
             "kept": [BFLOAT16, "sharding.reshard_after_forward=false"],
             "recomputed": [BFLOAT16, "gradient_checkpointing=full"],
             "selective": [BFLOAT16, "gradient_checkpointing=[0-1 selective]", "precision.layers=[{only: 1, compute: float32}]"],
-            "reduced": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
+            "reduced": ["precision={compute: bfloat16, reduce: bfloat16}"],
+            "reduced once": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):

@@ -26,15 +26,16 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
-    const FloatType compute = precision.compute_of(group.name), reduce = precision.reduce_of(group.name);
+    const FloatType compute = precision.compute_of(group.name);
+    const int64_t full_gradients = bytes_of(full_gradient_type(rules, group)) * padded;
     shard += padded / shards;
     gradients += bytes_of(gradient_type(rules, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
     if (group.role == modules::Role::layer) {
-      if (keeps_full_gradient(config.sharding, group)) kept_gradients += bytes_of(reduce) * padded;
+      if (keeps_full_gradient(config.sharding, group)) kept_gradients += full_gradients;
     } else {
       outside_weights += bytes_of(compute) * padded;
-      outside_gradients += bytes_of(reduce) * padded;
+      outside_gradients += full_gradients;
     }
   }
   std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", gradients}};

@@ -17,13 +17,15 @@ struct MemoryClass {
 };
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
-//   master parameters 4 n / S, moments 8 n / S, gradients 4 n / S;
+//   master parameters 4 n / S, moments 8 n / S;
+//   gradients 4 n / S, or 2 n / S if a step has one micro-batch, which is reduced in bfloat16;
 //   a moving average, if there is one, 4 n / S;
 //   a compute copy 2 n / S, unless the group computes in float32.
 // If S > 1, slots hold complete parameters and gradients. For the blocks of each type there are
 //   prefetch + 1 slots for weights, or one for every block without reshard_after_forward;
 //   two slots for gradients, or one buffer for every block with accumulate: full.
-// The groups outside of blocks have complete weights and gradients of their own.
+// The groups outside of blocks have complete weights and gradients of their own. Complete gradients have the reduce
+// type; with accumulate: full and several micro-batches they are float32.
 std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table);
 

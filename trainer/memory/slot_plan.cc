@@ -6,6 +6,9 @@
 #include "trainer/memory/group_layout.h"
 
 namespace strata::trainer {
+
+using sharding::MicroBatchSum;
+
 namespace {
 
 // Counts a layer of so many elements among those of its type.
@@ -40,12 +43,23 @@ bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules
   return group.role != modules::Role::layer || sharding.accumulate == sharding::Accumulate::full;
 }
 
-bool reduces_once(const BufferRules& rules, const modules::ParameterGroup& group) {
-  return keeps_full_gradient(rules.sharding, group) || rules.micro_batches == 1;
+MicroBatchSum micro_batch_sum(const BufferRules& rules, const modules::ParameterGroup& group) {
+  if (rules.micro_batches == 1) return MicroBatchSum::none;
+  if (rules.sharding.accumulate == sharding::Accumulate::full) return MicroBatchSum::in_full;
+  // A group outside of layers keeps its full gradients anyway. If they are fp32, they take the sum without more memory.
+  // Otherwise the sum in the shard takes less: 2 n / S bytes instead of 2 n + 2 n / S.
+  const bool free =
+      keeps_full_gradient(rules.sharding, group) && rules.precision.reduce_of(group.name) == FloatType::float32;
+  return free ? MicroBatchSum::in_full : MicroBatchSum::in_shard;
+}
+
+FloatType full_gradient_type(const BufferRules& rules, const modules::ParameterGroup& group) {
+  const bool sums = micro_batch_sum(rules, group) == MicroBatchSum::in_full;
+  return sums ? FloatType::float32 : rules.precision.reduce_of(group.name);
 }
 
 FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup& group) {
-  const bool reduced = rules.shards() > 1 && reduces_once(rules, group);
+  const bool reduced = rules.shards() > 1 && micro_batch_sum(rules, group) == MicroBatchSum::none;
   return reduced ? rules.precision.reduce_of(group.name) : FloatType::float32;
 }
 

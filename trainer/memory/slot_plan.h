@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "modules/config/parameter_group.h"
+#include "sharding/parameters/micro_batch_sum.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
@@ -37,9 +38,10 @@ SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::Paramete
 
 // Full gradients of the group have a buffer of its own instead of slots.
 bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group);
-// Gradients of the group are reduced once a step, instead of after each micro-batch.
-bool reduces_once(const BufferRules& rules, const modules::ParameterGroup& group);
-// Type of the gradient shard: the reduce type, or float32 where micro-batches are accumulated in it.
+sharding::MicroBatchSum micro_batch_sum(const BufferRules& rules, const modules::ParameterGroup& group);
+// Type of full gradients: the reduce type, or float32 where micro-batches are summed in them.
+FloatType full_gradient_type(const BufferRules& rules, const modules::ParameterGroup& group);
+// Type of the gradient shard: the reduce type if a step has one micro-batch and S > 1, otherwise float32.
 FloatType gradient_type(const BufferRules& rules, const modules::ParameterGroup& group);
 
 }  // namespace strata::trainer

@@ -141,12 +141,12 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
     weight_slots = parameters.role == Role::layer ? weight_slots_.at(compute)
                                                   : add_weight_pool(1, layout.elements(), precision.compute);
     gradient_slots = keeps_full_gradient(rules.sharding, parameters)
-                         ? add_gradient_pool(1, layout.elements(), precision.reduce)
+                         ? add_gradient_pool(1, layout.elements(), scalar_type(full_gradient_type(rules, parameters)))
                          : gradient_slots_.at(reduce);
   }
 
   owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, reduces_once(rules, parameters)},
+      ShardedParameterGroup::Options{parameters.name, precision, options_.device, micro_batch_sum(rules, parameters)},
       layout, *mesh_.shard, *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);

@@ -36,12 +36,19 @@ TEST(MemoryEstimate, FollowsTheFormula) {
                      {"gradient slots", 2 * block * 4},
                      {"weights outside of blocks, in full", root * 2},
                      {"gradients outside of blocks, in full", root * 4}}));
-  // What is reduced once in a step stays as it was reduced: all of it with one micro-batch, else what is outside of
-  // blocks.
+  // One micro-batch stays as it was reduced. The sum of several is float32: in the shard, or in full with accumulate:
+  // full.
   const std::string narrow = "precision={compute: bfloat16, reduce: bfloat16}";
   EXPECT_EQ(bytes({"run.ranks=2", narrow, "micro_batch=8"}).at("gradients"), all);
-  EXPECT_EQ(bytes({"run.ranks=2", narrow, "sharding.accumulate=full"}).at("gradients"), all);
-  EXPECT_EQ(bytes({"run.ranks=2", narrow}).at("gradients"), 2 * 4 * block + root);
+  EXPECT_EQ(bytes({"run.ranks=2", narrow}).at("gradients"), 2 * all);
+  EXPECT_EQ(bytes({"run.ranks=2", narrow}).at("gradients outside of blocks, in full"), root * 2);
+  Classes full = bytes({"run.ranks=2", narrow, "sharding.accumulate=full"});
+  EXPECT_EQ(full.at("gradients"), 2 * all);
+  EXPECT_EQ(full.at("gradient slots"), 4 * block * 4);
+  EXPECT_EQ(full.at("gradients outside of blocks, in full"), root * 4);
+  full = bytes({"run.ranks=2", narrow, "sharding.accumulate=full", "micro_batch=8"});
+  EXPECT_EQ(full.at("gradients"), all);
+  EXPECT_EQ(full.at("gradient slots"), 4 * block * 2);
   EXPECT_EQ(bytes({"run.ranks=2", "optimizer.moving_average=0.9"}).at("moving average"), 2 * all);
   EXPECT_EQ(bytes({"sharding.reshard_after_forward=false"}).at("weight slots"), 4 * block * 4);
   EXPECT_EQ(bytes({"sharding.accumulate=full"}).at("gradient slots"), 4 * block * 4);

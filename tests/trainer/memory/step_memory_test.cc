@@ -109,6 +109,9 @@ std::vector<std::vector<std::string>> configurations() {
   all.push_back({types("modules: [{only: root, compute: float32}, {only: head, compute: bfloat16}]"), wide, untied});
   all.push_back({types("layers: [{only: 1, compute: float32}, {only: 3, compute: float32}]"), wide});
   all.push_back({types("layers: [{only: 0, compute: float32}]"), wide});
+  // The sum over micro-batches is in the shard, or in the complete gradients.
+  all.push_back({types("reduce: bfloat16"), wide, untied});
+  all.push_back({types("reduce: bfloat16"), wide, "sharding.accumulate=full"});
   all.push_back({types("layers: []"), wide, "kernels={modules: [{only: attention.output, linear: torchscript}]}"});
   if (!on_gpu()) return all;
   const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
