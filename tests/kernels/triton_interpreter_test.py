@@ -163,6 +163,12 @@ class ElementwiseTest(KernelTest):
                     launch(kernels("activation/activation")["activation_backward"], grad_y=grad_y, x=x, grad_x=grad_x, count=size, kind=number)
                     self.assert_close([y, grad_x], outputs + gradients, dtype)
 
+    def test_relu_keeps_what_is_not_a_number(self):
+        x = torch.tensor([float("nan"), -1.0, 2.0, float("-inf"), -0.0])
+        y = torch.empty_like(x)
+        launch(kernels("activation/activation")["activation_forward"], x=x, y=y, count=5, kind=3)
+        torch.testing.assert_close(y, torch.tensor([float("nan"), 0.0, 2.0, 0.0, 0.0]), rtol=0, atol=0, equal_nan=True)
+
     def test_slopes_where_they_are_nearly_one(self):
         x = torch.linspace(-9.0, 9.0, 4096)
         grad_y, grad_x = torch.ones_like(x), torch.empty_like(x)
