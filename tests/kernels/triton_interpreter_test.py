@@ -323,6 +323,17 @@ class CrossEntropyTest(KernelTest):
                            grad_loss=torch.tensor(0.5), result=result, count=logits.numel())
                     self.assert_close([result], [0.5 * gradients[0]], dtype)
 
+    def test_a_class_whose_logit_is_minus_infinity(self):
+        for width in (7, 33, 4097):
+            logits, targets = torch.randn(3, width), torch.tensor([1, 2, -100])
+            logits[:, 0] = float("-inf")
+            arguments = logits.clone(), targets, torch.tensor(1.0), -100, 0.0
+            loss, gradient = formula("cross_entropy").cross_entropy_gradient(*arguments[:-1], torch.tensor(0.0))  # as it is compiled
+            expected = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+            self.assertTrue(gradient.isfinite().all())
+            self.assert_close([loss, self.run_forward(logits, targets, torch.tensor(1.0), 0.0, True)], [expected, expected], torch.float32)
+            self.assert_close([logits], [gradient], torch.float32)
+
     def test_a_target_that_is_no_class(self):
         loss = self.run_forward(torch.randn(2, 5), torch.tensor([1, 7]), torch.tensor(1.0), 0.0, False)
         self.assertTrue(loss.isnan())
