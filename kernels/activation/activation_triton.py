@@ -40,7 +40,7 @@ def activate(x, kind):
         # (1 + tanh(z)) / 2 = sigmoid(2 z)
         y = x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
     if kind == RELU:
-        y = tl.maximum(x, 0.0)
+        y = tl.where(x <= 0.0, 0.0, x)  # tl.maximum would make a NaN 0
     if kind == SILU:
         y = x * sigmoid(x)
     return y

@@ -28,7 +28,10 @@ def cross_entropy_gradient(
     log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
     kept = targets != ignore_index
     target = torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)
-    row_loss = (label_smoothing - 1.0) * log_p.gather(1, target).squeeze(1) - label_smoothing * log_p.mean(1)
+    # A package gets label_smoothing as a tensor. If it is 0, a logit of -infinity is allowed, and 0 * -infinity is NaN.
+    smoothing = torch.zeros_like(log_p[:, 0]) + label_smoothing
+    row_loss = (smoothing - 1.0) * log_p.gather(1, target).squeeze(1)
+    row_loss = row_loss - torch.where(smoothing != 0.0, smoothing * log_p.mean(1), torch.zeros_like(row_loss))
     loss = torch.where(kept, row_loss, torch.zeros_like(row_loss)).sum() * scale
     row_scale = torch.where(kept, scale, torch.zeros_like(scale)).unsqueeze(1)
     classes = torch.arange(logits.size(1), device=logits.device)

@@ -34,7 +34,9 @@ def forward(logits, targets, scale, row_losses, width, ignore_index, label_smoot
     log_sum = tl.log(tl.sum(exponentials * tl.exp(largest - peak), 0))
     in_range = kept & (target >= 0) & (target < width)
     picked = tl.load(start + tl.where(in_range, target, 0)).to(tl.float32)
-    loss = log_sum - (1.0 - label_smoothing) * (picked - peak) - label_smoothing * (tl.sum(plain, 0) / width - peak)
+    loss = log_sum - (1.0 - label_smoothing) * (picked - peak)
+    # Without label smoothing a logit of -infinity is allowed, and 0 * -infinity would be NaN.
+    loss -= tl.where(label_smoothing != 0.0, label_smoothing * (tl.sum(plain, 0) / width - peak), 0.0)
     loss = tl.where(in_range, loss, float("nan"))  # the target is no class
     tl.store(row_losses + row, tl.where(kept, loss, 0.0))
     if with_gradient != 0:

@@ -97,6 +97,23 @@ def join_sums(partials, y, offsets, long_rows, first_pieces, width, mean, PIECES
 
 
 @triton.jit
+def larger(a, b):
+    """Returns a NaN if one of the two is a NaN, as in PyTorch. tl.maximum alone and tl.max return the other one."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def joined(best, edge, values, edges, there):
+    """Joins (best, edge) with later `values` along the first dimension: the maximum and the first edge that has it.
+    Where a value is a NaN, that is the maximum."""
+    most = tl.reduce(values, 0, larger)
+    taken = tl.min(tl.where(((values == most[None, :]) | (values != values)) & there, edges, 2147483647), 0)
+    is_larger = (most > best) | ((most != most) & (best == best))
+    edge = tl.where(is_larger, taken, tl.where(most == best, tl.minimum(edge, taken), edge))
+    return larger(best, most), edge
+
+
+@triton.jit
 def neighbor_max(x, y, largest, partials, partial_largest, offsets, neighbors, piece_rows, piece_begins, factor, pieces, piece_length, tasks, width, has_factor, EDGES: tl.constexpr, SIZE: tl.constexpr):
     """y[row] = the maximum message, `largest` = the first edge that has it, -1 if there is none."""
     program = tl.program_id(0)
@@ -116,10 +133,7 @@ def neighbor_max(x, y, largest, partials, partial_largest, offsets, neighbors, p
         if has_factor != 0:
             message *= tl.load(factor + place, mask=there, other=0.0)[:, None]
         message = tl.where(there[:, None], message, float("-inf"))
-        most = tl.max(message, 0)
-        taken = tl.min(tl.where((message == most[None, :]) & there[:, None], place.to(tl.int32)[:, None], 2147483647), 0)
-        edge = tl.where(most > best, taken, tl.where(most == best, tl.minimum(edge, taken), edge))
-        best = tl.maximum(best, most)
+        best, edge = joined(best, edge, message, place.to(tl.int32)[:, None], there[:, None])
     if task < pieces:
         tl.store(partials + task.to(tl.int64) * width + column, best, mask=inside)
         tl.store(partial_largest + task.to(tl.int64) * width + column, edge, mask=inside)
@@ -143,10 +157,7 @@ def join_largest(partials, partial_largest, y, largest, long_rows, first_pieces,
         there = (piece < end)[:, None] & inside[None, :]
         at = piece.to(tl.int64)[:, None] * width + column[None, :]
         value = tl.load(partials + at, mask=there, other=float("-inf"))
-        most = tl.max(value, 0)
-        taken = tl.min(tl.where(value == most[None, :], tl.load(partial_largest + at, mask=there, other=2147483647), 2147483647), 0)
-        edge = tl.where(most > best, taken, tl.where(most == best, tl.minimum(edge, taken), edge))
-        best = tl.maximum(best, most)
+        best, edge = joined(best, edge, value, tl.load(partial_largest + at, mask=there, other=2147483647), there)
     tl.store(y + row * width + column, best.to(y.dtype.element_ty), mask=inside)
     tl.store(largest + row * width + column, edge, mask=inside)
 

@@ -44,6 +44,15 @@ class GraphSide:
         self.join("sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=width, mean=int(mean))
         return y
 
+    def max(self, x, factor):
+        width = x.shape[1]
+        y, largest = torch.empty(self.rows, width, dtype=x.dtype), torch.empty(self.rows, width, dtype=torch.int32)
+        partials, partial_largest = self.partials(width), self.partials(width, torch.int32)
+        self.launch("max", x=x, y=y, largest=largest, partials=partials, partial_largest=partial_largest, factor=factor, width=width,
+                    has_factor=int(factor is not None))
+        self.join("largest", partials=partials, partial_largest=partial_largest, y=y, largest=largest, width=width)
+        return y, largest
+
     def attention(self, x, of_row, of_neighbor, logsumexp, slope, rows_are_targets):
         heads, width = x.shape[1:]
         y, partials = torch.empty(self.rows, heads, width, dtype=x.dtype), self.partials(heads * width)
@@ -96,16 +105,29 @@ class NeighborTest(KernelTest):
                 x, grad, weight = torch.randn(self.SOURCES, width).to(dtype), torch.randn(self.TARGETS, width).to(dtype), torch.randn(self.EDGES).to(dtype).float()
                 outputs, gradients = self.gradients(
                     lambda x, weight: formula("neighbor_aggregate").neighbor_aggregate(x, *self.formula_arguments(), weight, "max"), [x, weight], [grad])
-                y, largest = torch.empty_like(grad), torch.empty(self.TARGETS, width, dtype=torch.int32)
-                partials, partial_largest = self.by_target.partials(width), self.by_target.partials(width, torch.int32)
-                self.by_target.launch("max", x=x, y=y, largest=largest, partials=partials, partial_largest=partial_largest, factor=weight, width=width, has_factor=1)
-                self.by_target.join("largest", partials=partials, partial_largest=partial_largest, y=y, largest=largest, width=width)
+                y, largest = self.by_target.max(x, weight)
                 grad_x, partials, products = torch.empty_like(x), self.by_source.partials(width), torch.empty(self.EDGES)
                 self.by_source.launch("max_backward", x=grad, y=grad_x, partials=partials, factor=weight[self.edge_by_source], edge_of=self.edge_by_source.int(),
                                       largest=largest, width=width, has_factor=1)
                 self.by_source.join("sums", partials=partials, y=grad_x, offsets=self.by_source.of_graph["offsets"], width=width, mean=0)
                 self.by_target.launch("edge_products", of_target=grad, of_source=x, products=products, largest=largest, width=width, mean=0, is_max=1)
                 self.assert_close([y, grad_x, products], outputs + gradients, dtype)
+
+    def test_the_maximum_is_the_first_message_that_is_not_a_number(self):
+        x = torch.randn(self.SOURCES, 16)
+        x[0, :8] = float("nan")  # source 0 has half of the edges
+        x[1, 4:12] = float("nan")
+        x[2, 12:] = float("-inf")
+        y, largest = self.by_target.max(x, None)
+        messages = x[self.columns]
+        for row in range(self.TARGETS):
+            edges = (self.rows == row).nonzero()[:, 0]
+            for column in range(16):
+                of_row = messages[edges, column]
+                expected = int(edges[of_row.argmax()]) if len(edges) else -1  # argmax too returns the first NaN
+                self.assertEqual(int(largest[row, column]), expected, f"row {row}, column {column}")
+                value = messages[expected, column] if len(edges) else torch.tensor(0.0)
+                torch.testing.assert_close(y[row, column], value, rtol=0, atol=0, equal_nan=True)
 
     def test_attention_and_its_gradients(self):
         slope = 0.2

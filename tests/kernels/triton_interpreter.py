@@ -2,6 +2,7 @@
 """Runs the kernels of a `_triton.py` file in Triton's interpreter on a CPU, and chooses a specialization as the
 launcher does."""
 import builtins
+import functools
 import importlib
 import os
 import sys
@@ -43,6 +44,19 @@ def _widened(handle):
 
 _create_dot = triton.runtime.interpreter.InterpreterBuilder.create_dot
 triton.runtime.interpreter.InterpreterBuilder.create_dot = lambda builder, a, b, *rest: _create_dot(builder, _widened(a), _widened(b), *rest)
+
+# maxnum returns the number if one operand is a NaN. The interpreter would return the NaN, as maximum does.
+triton.runtime.interpreter.InterpreterBuilder.create_maxnumf = lambda builder, a, b: builder.binary_op(a, b, numpy.fmax)
+
+
+def _reduce_slices(reduction, inputs):
+    """Combines whole slices. The interpreter would combine one element after the other."""
+    (values,) = inputs
+    slices = [reduction.to_tensor(piece, values.dtype) for piece in numpy.moveaxis(values.handle.data, reduction.axis, 0)]
+    return [functools.reduce(reduction.combine_fn.fn, slices)]
+
+
+triton.runtime.interpreter.ReduceOps.generic_reduce = _reduce_slices
 
 
 def kernels(module):

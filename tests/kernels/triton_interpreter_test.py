@@ -163,6 +163,12 @@ class ElementwiseTest(KernelTest):
                     launch(kernels("activation/activation")["activation_backward"], grad_y=grad_y, x=x, grad_x=grad_x, count=size, kind=number)
                     self.assert_close([y, grad_x], outputs + gradients, dtype)
 
+    def test_relu_keeps_what_is_not_a_number(self):
+        x = torch.tensor([float("nan"), -1.0, 2.0, float("-inf"), -0.0])
+        y = torch.empty_like(x)
+        launch(kernels("activation/activation")["activation_forward"], x=x, y=y, count=5, kind=3)
+        torch.testing.assert_close(y, torch.tensor([float("nan"), 0.0, 2.0, 0.0, 0.0]), rtol=0, atol=0, equal_nan=True)
+
     def test_slopes_where_they_are_nearly_one(self):
         x = torch.linspace(-9.0, 9.0, 4096)
         grad_y, grad_x = torch.ones_like(x), torch.empty_like(x)
@@ -316,6 +322,17 @@ class CrossEntropyTest(KernelTest):
                     launch(kernels("cross_entropy/cross_entropy")["cross_entropy_backward"], logit_gradient=logits,
                            grad_loss=torch.tensor(0.5), result=result, count=logits.numel())
                     self.assert_close([result], [0.5 * gradients[0]], dtype)
+
+    def test_a_class_whose_logit_is_minus_infinity(self):
+        for width in (7, 33, 4097):
+            logits, targets = torch.randn(3, width), torch.tensor([1, 2, -100])
+            logits[:, 0] = float("-inf")
+            arguments = logits.clone(), targets, torch.tensor(1.0), -100, 0.0
+            loss, gradient = formula("cross_entropy").cross_entropy_gradient(*arguments[:-1], torch.tensor(0.0))  # as it is compiled
+            expected = torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+            self.assertTrue(gradient.isfinite().all())
+            self.assert_close([loss, self.run_forward(logits, targets, torch.tensor(1.0), 0.0, True)], [expected, expected], torch.float32)
+            self.assert_close([logits], [gradient], torch.float32)
 
     def test_a_target_that_is_no_class(self):
         loss = self.run_forward(torch.randn(2, 5), torch.tensor([1, 7]), torch.tensor(1.0), 0.0, False)
