@@ -53,7 +53,7 @@ void read_metrics(const std::string& path, FolderContents& contents) {
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kFirstLineBegin)) contents.has_records = true;
     if (file.eof()) break;  // a crash cut this line
-    contents.last_step = step_of_line(line).value_or(contents.last_step);
+    contents.last_step = std::max(contents.last_step, step_of_line(line).value_or(0));
     contents.last_checkpoint = checkpoint_of_line(line).value_or(contents.last_checkpoint);
   }
 }
