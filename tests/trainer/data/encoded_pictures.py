@@ -55,11 +55,11 @@ class ImageBatches(unittest.TestCase):
             file.write(data)
         return path
 
-    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None):
+    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None, before=()):
         self.runs += 1
         folder = "%s/out%d" % (self.temporary.name, self.runs)
         numbers = [str(number) for number in (classes, channels, SIZE, threads, seed, first, count)]
-        done = subprocess.run([BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*before, BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.bad = [line for line in done.stdout.splitlines() if not line.startswith("fingerprint ")]
         self.fingerprint, self.errors = done.stdout.split("fingerprint ")[-1], done.stderr

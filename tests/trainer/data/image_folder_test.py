@@ -3,6 +3,7 @@
 
 import io
 import math
+import shutil
 import unittest
 
 import numpy
@@ -143,6 +144,25 @@ class ImageFolderTest(ImageBatches):
             self.assertEqual(sorted(labels), [-100] * len(bad) + [1] * 3)
             for image, label in zip(images, labels, strict=True):
                 self.assertEqual(image.abs().max().item() == 0, label == -100)
+
+    def test_a_failure_of_the_storage_is_no_bad_image(self):
+        """Whether a disk answers must not decide which images are trained on."""
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        self.write("a/0.png", encoded(picture(8, 8), "png"))
+        path = self.write("a/1.png", encoded(picture(8, 8), "png"))
+
+        def read(injection, expect):
+            self.batch(1, expect=expect, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
+                                                 "-e", "trace=openat,read", "-e", "inject=" + injection))
+        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files"), ("openat:error=EIO", "cannot be opened: Input/output error"),
+                                  ("read:error=EIO", "cannot be read: Input/output error"), ("read:error=ESTALE", "cannot be read: Stale file handle")):
+            read(injection, expect=4)
+            self.assertIn(path + ": " + reason + "; the storage failed and not the image", self.errors)
+        for injection in ("openat:error=ENOENT", "openat:error=EACCES"):
+            read(injection, expect=0)
+            self.assertEqual(len(self.bad), 1, self.bad)
+            self.assertIn(path + ": cannot be opened: ", self.bad[0])
 
     def test_folders_that_do_not_fit(self):
         self.write("a/0.png", encoded(picture(8, 8), "png"))

@@ -7,11 +7,14 @@
 #include <cctype>
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
 // jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
+// jerror.h needs jpeglib.h before it.
+#include <jerror.h>
 
 namespace strata::trainer {
 namespace {
@@ -60,6 +63,12 @@ bool start_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_vi
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   jpeg_read_header(&info, TRUE);
   return true;
+}
+
+// Throws what libjpeg's last error means. A lack of memory is no damage of the image.
+[[noreturn]] void refuse_jpeg(const JpegErrors& errors) {
+  if (errors.manager.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  throw BadImage(std::string("damaged JPEG: ") + errors.message);
 }
 
 // The place of a box in a buffer of rows.
@@ -117,7 +126,7 @@ void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels)
     ~Destroy() { jpeg_destroy_decompress(&info); }
   } destroy{info};
 
-  if (!start_jpeg(info, errors, file)) throw BadImage(std::string("damaged JPEG: ") + errors.message);
+  if (!start_jpeg(info, errors, file)) refuse_jpeg(errors);
   check_size(info.image_height, info.image_width);
   if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) throw BadImage("a JPEG in CMYK");
   if (!has_end(info)) throw BadImage("damaged JPEG: the file ends too early");
@@ -127,9 +136,7 @@ void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels)
   pixels.height = box.height;
   pixels.width = box.width;
   Rows rows;
-  if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) {
-    throw BadImage(std::string("damaged JPEG: ") + errors.message);
-  }
+  if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) refuse_jpeg(errors);
   keep_columns(pixels, rows);
 }
 
@@ -137,7 +144,22 @@ struct PngSource {
   const char* at;
   size_t left;
   char message[200];
+  bool no_memory;
 };
+
+// libpng reports a lack of memory as it reports damage, so its allocations are watched.
+png_voidp allocate_for_png(png_structp png, png_alloc_size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngSource*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+
+void free_for_png(png_structp, png_voidp memory) { std::free(memory); }
+
+[[noreturn]] void refuse_png(const PngSource& source) {
+  if (source.no_memory) throw std::bad_alloc();
+  throw BadImage(std::string("damaged PNG: ") + source.message);
+}
 
 [[noreturn]] void png_failed(png_structp png, png_const_charp message) {
   auto* source = static_cast<PngSource*>(png_get_error_ptr(png));
@@ -205,8 +227,9 @@ void cut(Pixels& pixels, const Box& box) {
 
 void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
   if (is_animated(file)) throw BadImage("an animated PNG");
-  PngSource source{file.data(), file.size(), {}};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned);
+  PngSource source{file.data(), file.size(), {}, false};
+  png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned, &source,
+                                             allocate_for_png, free_for_png);
   if (png == nullptr) throw std::bad_alloc();
   png_infop info = png_create_info_struct(png);
   struct Destroy {
@@ -218,16 +241,14 @@ void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) 
   png_set_read_fn(png, &source, read_png_bytes);
   png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // check_size() applies the limits
 
-  if (!start_png(png, info)) throw BadImage(std::string("damaged PNG: ") + source.message);
+  if (!start_png(png, info)) refuse_png(source);
   const png_uint_32 height = png_get_image_height(png, info), width = png_get_image_width(png, info);
   check_size(height, width);
   if (png_get_bit_depth(png, info) > 8) throw BadImage("a PNG of 16 bits a channel");
   make_room(pixels, height, width);
   pixels.height = height;
   pixels.width = width;
-  if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) {
-    throw BadImage(std::string("damaged PNG: ") + source.message);
-  }
+  if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) refuse_png(source);
   cut(pixels, wanted(pixels.height, pixels.width));
 }
 

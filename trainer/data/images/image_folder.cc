@@ -12,9 +12,11 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <new>
 #include <string_view>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/hex_digits.h"
 #include "base/permutation.h"
 #include "base/printable.h"
@@ -59,6 +61,18 @@ class Descriptor {
  private:
   int number_;
 };
+
+// Throws what the failure of a call in errno means. A file that is gone or closed to us is a bad image. Any other
+// failure is one of the storage: were it a bad image, a disk would decide which images are trained on.
+[[noreturn]] void throw_read_error(const std::string& path, const std::string& what) {
+  const int reason = errno;
+  if (reason == ENOMEM) throw std::bad_alloc();
+  const std::string text = what + ": " + std::strerror(reason);
+  if (reason == ENOENT || reason == ENOTDIR || reason == EACCES) throw BadImage(text);
+  throw Error(ExitCode::storage, printable(path) + ": " + text +
+                                     "; the storage failed and not the image, so the run ends: mend the storage, then "
+                                     "resume the run");
+}
 
 }  // namespace
 
@@ -105,16 +119,14 @@ std::string ImageFolder::read(int64_t image) const {
   const std::string path = name(image);
   const Descriptor file(path);
   struct stat status {};
-  if (file.number() < 0 || fstat(file.number(), &status) != 0) {
-    throw BadImage(std::string("cannot be opened: ") + std::strerror(errno));
-  }
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) throw_read_error(path, "cannot be opened");
   if (!S_ISREG(status.st_mode)) throw BadImage("is not a regular file");
   if (status.st_size > kMostBytes) throw BadImage("has " + std::to_string(status.st_size) + " bytes, more than 1 GiB");
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   for (size_t have = 0; have < bytes.size();) {
     const ssize_t got = ::read(file.number(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw BadImage(std::string("cannot be read: ") + std::strerror(errno));
+    if (got < 0) throw_read_error(path, "cannot be read");
     if (got == 0) throw BadImage("has become shorter while it was read");
     have += static_cast<size_t>(got);
   }
