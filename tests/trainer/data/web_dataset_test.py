@@ -160,9 +160,13 @@ class WebDatasetTest(ImageBatches):
         self.refused("is empty; expected a tar archive", data=b"")
         self.refused("is no tar archive or a damaged one", data=b"words" * 1000)
         with open(self.archive("good.tar", two), "rb") as file:
-            compressed = gzip.compress(file.read())
+            good = file.read()
         os.remove(self.root + "/good.tar")
-        self.refused("is no tar archive or a damaged one (compressed ones are not read): ", data=compressed)
+        self.refused("is no tar archive or a damaged one (compressed ones are not read): ", data=gzip.compress(good))
+        end = len(good.rstrip(b"\0")) // 512 * 512 + 512
+        for foreign in (good, b"\0" * 5000 + b"x" + b"\0" * 5000):  # two archives in a file, as cat makes it, and a stray byte
+            self.refused("goes on at byte %d, after the zeros" % ((len(good) + foreign.index(foreign.strip(b"\0"))) // 512 * 512), data=good + foreign)
+        self.refused("ends too early: the zeros that end a tar archive are missing", data=good[:end])
         self.pattern = self.root + "/none-*.tar"
         self.refuse("none-*.tar: no such file; expected tar archives")
 

@@ -72,13 +72,19 @@ TarReader::TarReader(std::string path) : path_(std::move(path)), archive_(archiv
 void TarReader::fail(const std::string& what) const { throw Error(ExitCode::data, path_ + ": " + what); }
 
 // An archive ends with blocks of zeros. If they are missing, the archive may have been cut between two files, which
-// nothing else shows.
+// nothing else shows. What follows them would be left out without a word, most often a second archive.
 void TarReader::check_end() const {
-  std::array<char, kBlock> last{};
+  int64_t at = archive_read_header_position(archive_.get());
+  if (bytes_ - at < kBlock) fail("ends too early: the zeros that end a tar archive are missing");
   std::ifstream file(path_, std::ios::binary);
-  const bool read = bytes_ >= kBlock && file.seekg(bytes_ - kBlock) && file.read(last.data(), kBlock);
-  if (read && std::all_of(last.begin(), last.end(), [](char c) { return c == 0; })) return;
-  fail("ends too early: the zeros that end a tar archive are missing");
+  file.seekg(at);
+  for (std::array<char, kBlock> block{}; at < bytes_; at += kBlock) {
+    const int64_t count = std::min(kBlock, bytes_ - at);
+    if (!file.read(block.data(), count)) fail("cannot be read at byte " + std::to_string(at));
+    if (std::all_of(block.begin(), block.begin() + count, [](char c) { return c == 0; })) continue;
+    fail("goes on at byte " + std::to_string(at) +
+         ", after the zeros that end a tar archive; expected one archive in this file: give each a file of its own");
+  }
 }
 
 std::optional<TarMember> TarReader::next() {

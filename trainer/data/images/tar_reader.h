@@ -23,7 +23,7 @@ class TarReader {
 
   // Returns the next file, or nothing at the end. Folders are skipped. It refuses names that lead out of the archive's
   // folder or have control characters, links, devices, sizes that exceed the archive, and an archive that ends too
-  // early or has a damaged header.
+  // early, goes on after its end, or has a damaged header.
   std::optional<TarMember> next();
 
   // Returns the content of the file that next() returned.
