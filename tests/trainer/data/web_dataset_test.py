@@ -38,7 +38,7 @@ class WebDatasetTest(ImageBatches):
         with tarfile.open(path, "w", format=form) as file:
             for member in members:
                 if isinstance(member, tarfile.TarInfo):
-                    file.addfile(member)
+                    file.addfile(member, io.BytesIO(bytes(member.size)))
                     continue
                 info = tarfile.TarInfo(member[0])
                 info.size = len(member[1])
@@ -187,6 +187,16 @@ class WebDatasetTest(ImageBatches):
             header[148:156] = b" " * 8
             header[148:156] = b"%06o\0 " % sum(header)
             self.refused(reason, data=bytes(header) + whole[512:])
+        # Each of these images would fit into the archive: 1.5 MB that claim 3 MB.
+        filler = ("z.txt", b"z" * 1500000)
+        for claim in ({"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "%d.png", "GNU.sparse.size": "1000000", "GNU.sparse.map": "0,512"},
+                      {"GNU.sparse.realsize": "1000000"}):
+            members = []
+            for i in range(3):
+                info = tarfile.TarInfo("%d.png" % i)
+                info.pax_headers = {key: value.replace("%d", str(i)) for key, value in claim.items()}
+                members += [info, ("%d.cls" % i, b"1")]
+            self.refused("says that '0.png' has 1000000 bytes, 998976 more than the archive has for it; sparse files", [*members, filler])
         header = bytearray(whole[:512])
         header[124:136] = b"%011o\0" % 1024  # the checksum belongs to another size
         self.refused("is no tar archive or a damaged one", data=bytes(header) + whole[512:])

@@ -91,13 +91,22 @@ std::optional<TarMember> TarReader::next() {
   while (true) {
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(archive_.get(), &entry);
+    const int64_t position = archive_read_header_position(archive_.get());
+    const std::string after = member_.name.empty() ? "" : " after '" + member_.name + "'";
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF) {
+      fail("is no tar archive or a damaged one" + after + ": " + reason_of(archive_.get()));
+    }
+    // Each file may fit by itself while all together claim a thousand times the archive, as sparse files do, whose
+    // bytes are mostly holes.
+    if (position < next_) {
+      fail("says that '" + member_.name + "' has " + std::to_string(member_.bytes) + " bytes, " +
+           std::to_string(next_ - position) + " more than the archive has for it; sparse files are not read: pack it " +
+           "without --sparse");
+    }
+    next_ = position;
     if (result == ARCHIVE_EOF) {
       check_end();
       return {};
-    }
-    const std::string after = member_.name.empty() ? "" : " after '" + member_.name + "'";
-    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
-      fail("is no tar archive or a damaged one" + after + ": " + reason_of(archive_.get()));
     }
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // if the locale cannot represent the name
@@ -106,12 +115,14 @@ std::optional<TarMember> TarReader::next() {
     if (printable(member_.name) != member_.name) fail("holds a name with control characters: " + printable(name));
     if (leads_out(member_.name)) fail("holds '" + member_.name + "', a name that leads out of its folder");
     if (const char* kind = kind_of(entry)) fail("holds '" + member_.name + "', which is " + kind);
-    const int64_t left = bytes_ - archive_read_header_position(archive_.get()) - kBlock;
+    const int64_t left = bytes_ - position - kBlock;
     if (member_.bytes < 0 || member_.bytes > std::min(left, kMostBytes)) {
       fail("says that '" + member_.name + "' has " + std::to_string(member_.bytes) + " bytes; " +
            (left < kMostBytes ? std::to_string(left) + " follow in the archive" : "more than 1 GiB is not read"));
     }
-    if (archive_entry_filetype(entry) == AE_IFREG) return member_;
+    if (archive_entry_filetype(entry) != AE_IFREG) continue;
+    next_ = position + kBlock + member_.bytes;
+    return member_;
   }
 }
 

@@ -22,8 +22,8 @@ class TarReader {
   explicit TarReader(std::string path);
 
   // Returns the next file, or nothing at the end. Folders are skipped. It refuses names that lead out of the archive's
-  // folder or have control characters, links, devices, sizes that exceed the archive, and an archive that ends too
-  // early, goes on after its end, or has a damaged header.
+  // folder or have control characters, links, devices, sparse files, sizes that exceed the archive, and an archive that
+  // ends too early, goes on after its end, or has a damaged header.
   std::optional<TarMember> next();
 
   // Returns the content of the file that next() returned.
@@ -38,6 +38,7 @@ class TarReader {
 
   std::string path_;
   int64_t bytes_ = 0;  // size of the archive
+  int64_t next_ = 0;   // the first byte at which the next header may stand
   TarMember member_;
   std::unique_ptr<archive, Close> archive_;
 };
