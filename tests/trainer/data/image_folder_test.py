@@ -3,6 +3,7 @@
 
 import io
 import math
+import os
 import shutil
 import unittest
 
@@ -171,9 +172,19 @@ class ImageFolderTest(ImageBatches):
         self.write("b/words.txt", b"")
         self.batch(2, expect=3)
         self.assertIn("/b: has no images; each class needs some", self.errors)
-        self.root += "/nowhere"
+        os.symlink("loop", self.root + "/loop")
         self.batch(2, expect=3)
-        self.assertIn("nowhere: is no folder", self.errors)
+        self.assertIn("/loop: cannot be examined: Too many levels of symbolic links", self.errors)
+        os.rename(self.root + "/loop", self.root + "/a/loop")
+        self.write("b/0.png", encoded(picture(8, 8), "png"))
+        self.batch(2, expect=3)
+        self.assertIn("/a/loop: cannot be examined: Too many levels of symbolic links", self.errors)
+        os.remove(self.root + "/a/loop")
+        os.symlink("nothing", self.root + "/a/gone.png")
+        self.batch(2)
+        for name, reason in (("nowhere", "No such file or directory"), ("n" * 300, "File name too long")):
+            self.batch(2, expect=3, path=self.root + "/" + name)
+            self.assertIn("%s: is no folder (%s); expected one with" % (name, reason), self.errors)
 
 
 if __name__ == "__main__":

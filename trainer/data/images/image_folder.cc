@@ -45,7 +45,14 @@ void for_each_entry(const std::string& path, Visit visit) {
   std::error_code problem;
   fs::directory_iterator entries(path, problem);
   for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) visit(*entries);
-  if (problem) fail(path, "cannot be listed: " + problem.message());
+  if (problem) fail(printable(path), "cannot be listed: " + problem.message());
+}
+
+// Refuses an entry that cannot be examined. The target of a link may be missing: such an entry is neither a folder nor
+// an image.
+void check(const std::error_code& problem, const std::string& path) {
+  if (!problem || problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory) return;
+  fail(printable(path), "cannot be examined: " + problem.message() + "; remove it or mend what it names");
 }
 
 class Descriptor {
@@ -77,9 +84,14 @@ class Descriptor {
 }  // namespace
 
 ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(root)) {
-  if (!fs::is_directory(root_)) fail(root_, "is no folder; expected one with a folder of images for each class");
+  std::error_code problem;
+  if (!fs::is_directory(root_, problem)) {
+    fail(printable(root_), "is no folder" + (problem ? " (" + problem.message() + ")" : "") +
+                               "; expected one with a folder of images for each class");
+  }
   for_each_entry(root_, [&](const fs::directory_entry& entry) {
-    if (entry.is_directory()) classes_.push_back(entry.path().filename());
+    if (entry.is_directory(problem)) classes_.push_back(entry.path().filename());
+    check(problem, entry.path());
   });
   std::sort(classes_.begin(), classes_.end());
   if (static_cast<int64_t>(classes_.size()) != classes) {
@@ -95,10 +107,13 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
     for_each_entry(root_ + "/" + folder, [&](const fs::directory_entry& entry) {
       const std::string path = folder + "/" + entry.path().filename().string();
       std::error_code problem;
-      if (entry.is_directory(problem) && !entry.is_symlink(problem)) {
+      const bool is_folder = entry.is_directory(problem);
+      check(problem, entry.path());
+      if (is_folder && !entry.is_symlink(problem)) {
         list(path);
       } else if (is_image_name(path) && entry.is_regular_file(problem)) {
         files_.push_back({path, label, static_cast<int64_t>(entry.file_size(problem))});
+        check(problem, entry.path());
       }
     });
   };
