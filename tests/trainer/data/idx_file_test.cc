@@ -2,7 +2,10 @@
 #include "trainer/data/images/idx_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <numeric>
 #include <regex>
 
@@ -82,7 +85,11 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 TEST(IdxFile, ThatIsNotThereOrNoFile) {
-  for (const std::string& path : {std::string("no-such-file"), std::string("/")}) {
+  const std::string pipe = testing::TempDir() + "/pipe";
+  std::remove(pipe.c_str());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
+  for (const std::string& path : {std::string("no-such-file"), std::string("/"), pipe}) {
     try {
       read_idx(path, 3, 4);
       FAIL() << "was accepted";
@@ -91,6 +98,7 @@ TEST(IdxFile, ThatIsNotThereOrNoFile) {
       EXPECT_TRUE(std::regex_search(error.what(), std::regex("cannot be opened|not a regular file"))) << error.what();
     }
   }
+  ::alarm(0);
 }
 
 // Flips each bit of the gzipped file. The file is read as it was or refused, never as other values. Some bits of the

@@ -34,7 +34,7 @@ std::string text_of(const std::vector<int64_t>& sizes) {
 class Input {
  public:
   explicit Input(const std::string& path) : path_(path) {
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would block
     if (descriptor < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
