@@ -21,8 +21,8 @@ constexpr uint8_t kUnsignedByte = 0x08;
 
 // Deflate expands at most 1032 to 1 (258 bytes from 2 bits), so a header that claims more is wrong.
 constexpr int64_t kLargestExpansion = 1032;
-// An expansion above 100 to 1 also counts as a compression bomb if the data exceed 1 GiB.
-constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{1} << 30;
+// An expansion above 100 to 1 also counts as a compression bomb if the data exceed 64 MiB.
+constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{64} << 20;
 
 std::string text_of(const std::vector<int64_t>& sizes) {
   std::string text;
