@@ -31,12 +31,12 @@ def encoded(image, kind, **options):
     return file.getvalue()
 
 
-def png(width, height, rows, depth=8, colour=2):
-    """Writes a PNG chunk by chunk."""
+def png(width, height, rows, depth=8, colour=2, texts=()):
+    """Writes a PNG chunk by chunk, with compressed texts before its pixels."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(chunk(b"zTXt", b"a\0\0" + text) for text in texts) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 class ImageBatches(unittest.TestCase):

@@ -5,12 +5,24 @@ import io
 import math
 import os
 import shutil
+import sys
 import unittest
+import zlib
 
 import numpy
 import torch
 from encoded_pictures import SIZE, ImageBatches, encoded, picture, png
 from PIL import Image
+
+
+# Runs a command and writes the largest memory that it had, in kB, to the file that comes before it.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:]).returncode
+with open(sys.argv[1], "w") as file:
+    file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)
+"""
 
 
 def with_noise(jpeg):
@@ -164,6 +176,16 @@ class ImageFolderTest(ImageBatches):
             read(injection, expect=0)
             self.assertEqual(len(self.bad), 1, self.bad)
             self.assertIn(path + ": cannot be opened: ", self.bad[0])
+
+    def test_texts_of_a_png_take_no_memory(self):
+        """60 texts of 7 kB unpack to 7 MB each."""
+        def most_memory(texts):
+            self.write("a/0.png", png(2, 2, b"\0" * 14, texts=texts))
+            self.batch(1, before=(sys.executable, "-c", MEASURE, self.temporary.name + "/peak"))
+            self.assertEqual(self.bad, [])
+            with open(self.temporary.name + "/peak", encoding="utf-8") as file:
+                return int(file.read())
+        self.assertLess(most_memory([zlib.compress(b"x" * 7_000_000)] * 60), most_memory([]) + 100_000)
 
     def test_folders_that_do_not_fit(self):
         self.write("a/0.png", encoded(picture(8, 8), "png"))
