@@ -165,6 +165,38 @@ TEST(DecodeImage, SurvivesDamageAnywhere) {
   EXPECT_GT(refused, 10);
 }
 
+std::string refusal(const std::string& file) {
+  try {
+    decoded(file, first_pixel);
+  } catch (const BadImage& problem) {
+    return problem.what();
+  }
+  return "was decoded";
+}
+
+TEST(DecodeImage, AJpegOfManyScansIsRefused) {
+  EXPECT_EQ(refusal(progressive(8, 1, 499)), "was decoded");
+  EXPECT_EQ(refusal(progressive(8, 1, 510)), "damaged JPEG: more than 500 scans");
+}
+
+// 12000 x 12000 pixels of three components have 864 MB of coefficients, 9000 x 9000 have 486 MB.
+TEST(DecodeImage, AProgressiveJpegThatTakesTooMuchMemoryIsRefused) {
+  EXPECT_EQ(refusal(progressive(12000, 3, 1)),
+            "a progressive JPEG that takes more than 512 MiB; save it as a baseline JPEG");
+  EXPECT_EQ(refusal(progressive(9000, 3, 1)), "damaged JPEG: Corrupt JPEG data: premature end of data segment");
+}
+
+TEST(DecodeImage, TheMemoryOfAHugeImageIsGivenBack) {
+  const std::string file = jpeg(64, 64, {2, 2});
+  Pixels pixels;
+  for (const bool huge : {false, true}) {
+    pixels.values.resize(huge ? size_t{65} << 20 : size_t{63} << 20);
+    const size_t before = pixels.values.capacity();
+    decode_image(file, "a.jpg", 3, everything, pixels);
+    EXPECT_EQ(pixels.values.capacity() < before, huge);
+  }
+}
+
 // A machine that is short of memory must not decide which images are trained on.
 TEST(DecodeImage, ALackOfMemoryIsNoDamage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
