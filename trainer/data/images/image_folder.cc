@@ -84,6 +84,28 @@ class Descriptor {
 }  // namespace
 
 ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(root)) {
+  list_classes();
+  if (static_cast<int64_t>(classes_.size()) != classes) {
+    fail(root_,
+         "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " + std::to_string(classes));
+  }
+  list_images();
+}
+
+ImageFolder::ImageFolder(std::string root, const ImageFolder& with_classes_of) : root_(std::move(root)) {
+  list_classes();
+  const auto& [other, own] =
+      std::mismatch(with_classes_of.classes_.begin(), with_classes_of.classes_.end(), classes_.begin(), classes_.end());
+  if (other != with_classes_of.classes_.end() || own != classes_.end()) {
+    const bool is_missing = own == classes_.end() || (other != with_classes_of.classes_.end() && *other < *own);
+    fail(is_missing ? root_ : with_classes_of.root_,
+         "has no folder of the class '" + printable(is_missing ? *other : *own) + "', which is in " +
+             (is_missing ? with_classes_of.root_ : root_) + "; expected the same classes in both");
+  }
+  list_images();
+}
+
+void ImageFolder::list_classes() {
   std::error_code problem;
   if (!fs::is_directory(root_, problem)) {
     fail(printable(root_), "is no folder" + (problem ? " (" + problem.message() + ")" : "") +
@@ -94,10 +116,9 @@ ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(ro
     check(problem, entry.path());
   });
   std::sort(classes_.begin(), classes_.end());
-  if (static_cast<int64_t>(classes_.size()) != classes) {
-    fail(root_,
-         "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " + std::to_string(classes));
-  }
+}
+
+void ImageFolder::list_images() {
   for (size_t label = 0; label < classes_.size(); ++label) list_class(classes_[label], static_cast<int64_t>(label));
 }
 
@@ -155,18 +176,6 @@ std::string ImageFolder::fingerprint() const {
     hash = mix(hash, static_cast<uint64_t>(file.bytes));
   }
   return hex_digits(hash);
-}
-
-void check_same_classes(const ImageFolder& training, const ImageFolder& validation) {
-  const auto& [first, second] = std::mismatch(training.classes().begin(), training.classes().end(),
-                                              validation.classes().begin(), validation.classes().end());
-  if (first == training.classes().end() && second == validation.classes().end()) return;
-  const bool in_training =
-      second == validation.classes().end() || (first != training.classes().end() && *first < *second);
-  const ImageFolder& with = in_training ? training : validation;
-  const ImageFolder& without = in_training ? validation : training;
-  fail(without.root(), "has no folder of the class '" + printable(in_training ? *first : *second) + "', which is in " +
-                           with.root() + "; expected the same classes in both");
 }
 
 }  // namespace strata::trainer
