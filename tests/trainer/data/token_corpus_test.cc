@@ -2,10 +2,12 @@
 #include "trainer/data/text/token_corpus.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "base/errors.h"
@@ -135,10 +137,29 @@ TEST(TokenCorpus, CountsBytesOfTextFromTheSidecars) {
   EXPECT_DOUBLE_EQ(corpus.bytes_per_token().value(), 4.0);
   for (const char* broken :
        {"", "{", "[1]", "3", R"({"bytes": 5})", R"({"bytes": -5, "tokens": 300})", R"({"bytes": 5.5, "tokens": 300})",
-        R"({"bytes": 5, "tokens": "300"})", R"({"bytes": 5, "tokens": 301})"}) {
+        R"({"bytes": 5, "tokens": "300"})", R"({"bytes": 5, "tokens": 301})", R"({"bytes": 0, "tokens": 300})",
+        R"({"bytes": 4, "bytes": 5, "tokens": 300})", R"([{"bytes": 5, "tokens": 300}])",
+        R"({"sources": {"bytes": 5}, "tokens": 300})", R"({"bytes": 5, "tokens": 300)"}) {
     write_bytes("text_1.bin.json", broken);
     EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("text_1.bin.json"), std::string::npos) << broken;
   }
+}
+
+TEST(TokenCorpus, ReadsASidecarThroughALinkAndNoPipe) {
+  const TokenCorpus corpus(write_tokens("linked.bin", counting(100, 50)), 8, 50);
+  const std::string path = temporary("linked.bin.json");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(write_bytes("elsewhere.json", R"({"bytes": 500, "tokens": 100})"), path);
+  EXPECT_DOUBLE_EQ(corpus.bytes_per_token().value(), 5.0);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
+  EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("expected a regular file"), std::string::npos);
+  ::alarm(0);
+  std::filesystem::remove(path);
+  write_bytes("linked.bin.json", std::string(17 << 20, ' '));
+  EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("expected at most 16777216"), std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST(TokenCorpus, FingerprintIsThatOfNamesAndContent) {

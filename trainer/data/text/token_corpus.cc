@@ -6,40 +6,17 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/hex_digits.h"
 #include "base/permutation.h"
 #include "trainer/data/matching_files.h"
+#include "trainer/data/text/sidecar.h"
 
 // B samples, T tokens of a sequence
 
 namespace strata::trainer {
-namespace {
-
-// The content of a sidecar file.
-struct Sidecar {
-  uint64_t bytes, tokens;
-};
-
-Sidecar read_sidecar(const std::string& path) {
-  std::ifstream file(path);
-  const nlohmann::json content = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  // nlohmann-json would silently convert -1 to 2^64 - 1 and 1.5 to 1.
-  for (const char* key : {"bytes", "tokens"}) {
-    if (!content.is_object() || !content.contains(key) || !content[key].is_number_unsigned()) {
-      throw Error(ExitCode::data,
-                  path + ": expected a JSON object with the whole numbers `bytes` and `tokens`; write it " +
-                      "again with tools/strata prepare text, or remove it to train without bits_per_byte");
-    }
-  }
-  return {content["bytes"].get<uint64_t>(), content["tokens"].get<uint64_t>()};
-}
-
-}  // namespace
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
@@ -104,15 +81,9 @@ TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count) co
 std::optional<double> TokenCorpus::bytes_per_token() const {
   double bytes = 0;
   for (const TokenFile& file : files_) {
-    const std::string path = file.path() + ".json";
-    if (!std::filesystem::exists(path)) return std::nullopt;
-    const Sidecar sidecar = read_sidecar(path);
-    if (sidecar.tokens != static_cast<uint64_t>(file.tokens())) {
-      throw Error(ExitCode::data, path + ": speaks of " + std::to_string(sidecar.tokens) + " tokens, but " +
-                                      file.path() + " has " + std::to_string(file.tokens()) +
-                                      ": they do not belong together");
-    }
-    bytes += static_cast<double>(sidecar.bytes);
+    const std::optional<Sidecar> sidecar = read_sidecar(file);
+    if (!sidecar) return std::nullopt;
+    bytes += static_cast<double>(sidecar->bytes);
   }
   return bytes / static_cast<double>(tokens_);
 }
