@@ -106,6 +106,8 @@ TEST(TokenCorpus, NamesATokenOutsideOfTheVocabulary) {
 TEST(TokenCorpus, RefusesWhatCannotBeTrainedOn) {
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing_*.bin"), 8, 50); }).find("no such file"), std::string::npos);
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing.bin"), 8, 50); }).find("no such file"), std::string::npos);
+  EXPECT_NE(refusal([] { TokenCorpus(temporary(std::string(300, 'n')), 8, 50); }).find("File name too long; write"),
+            std::string::npos);
   const std::string path = write_tokens("short.bin", counting(8, 50));
   EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 50); }).find("not enough for one window of 9"), std::string::npos);
   write_tokens("mixed_0.bin", counting(100, 50));

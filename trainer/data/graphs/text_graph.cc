@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
 
@@ -124,14 +126,16 @@ GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf
 std::string only_split(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.is_directory()) found.push_back(entry.path().filename());
+  std::filesystem::directory_iterator entries(folder, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    std::error_code none;  // what cannot be examined is no split
+    if (entries->is_directory(none)) found.push_back(entries->path().filename());
   }
   if (error) fail(folder + ": cannot be listed: " + error.message() + "; expected the splits of a data set of OGB");
   if (found.size() == 1) return found[0];
   std::sort(found.begin(), found.end());
   std::string names;
-  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + printable(name);
   fail(folder + ": has " + (found.empty() ? "no folder of a split" : "several splits (" + names + ")") +
        "; data.split says which one to take");
 }
