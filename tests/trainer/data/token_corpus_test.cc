@@ -106,6 +106,10 @@ TEST(TokenCorpus, NamesATokenOutsideOfTheVocabulary) {
 TEST(TokenCorpus, RefusesWhatCannotBeTrainedOn) {
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing_*.bin"), 8, 50); }).find("no such file"), std::string::npos);
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing.bin"), 8, 50); }).find("no such file"), std::string::npos);
+  const std::string nowhere = refusal([] { TokenCorpus(temporary("no-folder/a_*.bin"), 8, 50); });
+  EXPECT_NE(nowhere.find("a_*.bin: " + temporary("no-folder") + ": No such file or directory; write"),
+            std::string::npos)
+      << nowhere;
   EXPECT_NE(refusal([] { TokenCorpus(temporary(std::string(300, 'n')), 8, 50); }).find("File name too long; write"),
             std::string::npos);
   const std::string path = write_tokens("short.bin", counting(8, 50));
