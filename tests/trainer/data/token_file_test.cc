@@ -3,7 +3,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "base/errors.h"
 #include "tests/trainer/data/token_files.h"
@@ -44,6 +47,7 @@ class BrokenTokenFile : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenTokenFile, IsRefusedByName) {
   const std::string path = GetParam().write();
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
   try {
     const TokenFile file(path);
     FAIL() << "was accepted";
@@ -53,6 +57,7 @@ TEST_P(BrokenTokenFile, IsRefusedByName) {
     EXPECT_NE(message.find(path), std::string::npos) << message;
     EXPECT_NE(message.find(GetParam().word), std::string::npos) << message;
   }
+  ::alarm(0);
 }
 
 // Returns the path of a good file of ten tokens that was cut or extended to `bytes`.
@@ -90,6 +95,13 @@ const std::vector<Broken> kBroken = {
      [] { return write_tokens("narrow.bin", counting(10, 10), {.magic = 20240801, .version = 7}); }},
     {"folder", "regular file", [] { return std::string(std::getenv("TEST_TMPDIR")); }},
     {"device", "regular file", [] { return std::string("/dev/null"); }},
+    {"pipe", "regular file",
+     [] {
+       const std::string path = testing::TempDir() + "/pipe.bin";
+       std::remove(path.c_str());
+       if (::mkfifo(path.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+       return path;
+     }},
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BrokenTokenFile, testing::ValuesIn(kBroken),

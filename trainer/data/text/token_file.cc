@@ -58,7 +58,7 @@ void read_ids(const TokenFile& file, int descriptor, int64_t first, int64_t coun
 }  // namespace
 
 TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would block
   if (descriptor_ < 0) fail(path_, std::string("cannot be opened: ") + std::strerror(errno));
   try {
     struct stat status {};
