@@ -2,6 +2,7 @@
 #include "trainer/data/text/token_corpus.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,6 +126,19 @@ TEST(TokenCorpus, NamesAFileThatShrinksWhileTraining) {
   EXPECT_NO_THROW(corpus.training_batch(/*seed=*/1, 0, 124));
   ASSERT_EQ(truncate(path.c_str(), 1024 + 1000), 0);
   EXPECT_NE(refusal([&] { corpus.training_batch(/*seed=*/1, 0, 124); }).find(path), std::string::npos);
+}
+
+TEST(TokenCorpus, HasMoreFilesThanTheSoftLimitOfOpenFiles) {
+  for (int file = 100; file < 180; ++file) {
+    write_tokens("many_" + std::to_string(file) + ".bin", counting(17, 1000));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_NO_THROW(EXPECT_EQ(TokenCorpus(temporary("many_*.bin"), 8, 1000).windows(), 160));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TokenCorpus, TakesANameWithABracketLiterally) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,6 +130,23 @@ TEST(TokenFile, RefusesToReadOverItsEnd) {
   std::vector<int64_t> ids(4);
   EXPECT_THROW(file.read(0, 4, ids.data()), Error);
   EXPECT_THROW(file.read(-1, 1, ids.data()), Error);
+}
+
+TEST(TokenFile, SaysWhatToDoAboutTooManyOpenFiles) {
+  const std::string path = write_tokens("good.bin", {5, 6, 7});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string message;
+  try {
+    const TokenFile file(path);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_NE(message.find("Too many open files; every token file stays open: raise"), std::string::npos) << message;
 }
 
 TEST(TokenFile, ClosesWhatItRefuses) {

@@ -2,6 +2,7 @@
 #include "trainer/data/text/token_corpus.h"
 
 #include <ATen/ops/empty.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,10 +18,23 @@
 // B samples, T tokens of a sequence
 
 namespace strata::trainer {
+namespace {
+
+// Each token file stays open. The usual limit is 1024 open files, which a process may raise up to its hard limit.
+void allow_more_open_files(size_t count) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur += std::min<rlim_t>(count, limit.rlim_max - limit.rlim_cur);
+  setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the file that cannot be opened says so
+}
+
+}  // namespace
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
-  for (const std::string& path : matching_files(pattern_, "write token files with: tools/strata prepare text")) {
+  const std::vector<std::string> paths = matching_files(pattern_, "write token files with: tools/strata prepare text");
+  allow_more_open_files(paths.size());
+  for (const std::string& path : paths) {
     files_.emplace_back(path);
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;
