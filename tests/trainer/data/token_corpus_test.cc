@@ -104,6 +104,17 @@ TEST(TokenCorpus, NamesATokenOutsideOfTheVocabulary) {
   EXPECT_NE(message.find("outside.bin: token 37 is 50, outside of the vocabulary of 50"), std::string::npos) << message;
 }
 
+TEST(TokenCorpus, RefusesTextOfALargerVocabularyBeforeItIsRead) {
+  const std::string path = write_tokens("other.bin", counting(100, 50));
+  write_bytes("other.bin.json", R"({"bytes": 500, "tokens": 100, "vocabulary": 300})");
+  EXPECT_EQ(TokenCorpus(path, 8, 300).windows(), 12);
+  const std::string message = refusal([&] { TokenCorpus(path, 8, 256); });
+  EXPECT_NE(message.find("other.bin.json: the text was prepared with a vocabulary of 300; expected at most "
+                         "model.vocabulary, 256. Set model.vocabulary=300"),
+            std::string::npos)
+      << message;
+}
+
 TEST(TokenCorpus, RefusesWhatCannotBeTrainedOn) {
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing_*.bin"), 8, 50); }).find("no such file"), std::string::npos);
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing.bin"), 8, 50); }).find("no such file"), std::string::npos);

@@ -28,6 +28,18 @@ void allow_more_open_files(size_t count) {
   setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the file that cannot be opened says so
 }
 
+// The first token above the vocabulary would end the run, maybe hours later.
+void check_vocabulary(const TokenFile& file, int64_t vocabulary) {
+  const std::optional<Sidecar> sidecar = read_sidecar(file);
+  if (!sidecar || sidecar->vocabulary.value_or(0) <= static_cast<uint64_t>(vocabulary)) return;
+  const std::string prepared = std::to_string(*sidecar->vocabulary), model = std::to_string(vocabulary);
+  throw Error(ExitCode::data,
+              file.path() + ".json: the text was prepared with a vocabulary of " + prepared +
+                  "; expected at most model.vocabulary, " + model + ". Set model.vocabulary=" + prepared +
+                  ", prepare the text with the tokenizer of the model, or remove this file if no token is " + model +
+                  " or above");
+}
+
 }  // namespace
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
@@ -36,6 +48,7 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
   allow_more_open_files(paths.size());
   for (const std::string& path : paths) {
     files_.emplace_back(path);
+    check_vocabulary(files_.back(), vocabulary_);
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;
     tokens_ += files_.back().tokens();
