@@ -7,9 +7,14 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -94,6 +99,44 @@ TEST(GraphPartition, MetisCutsFewEdges) {
     // ranks.
     EXPECT_LT(halo, ranks == 2 ? 150 : 300);
   }
+}
+
+volatile std::sig_atomic_t times_asked_to_stop = 0;
+
+// METIS has handlers of its own while it works. A stop request that comes then must neither end the run nor be lost.
+TEST(GraphPartition, AStopRequestWhileMetisWorksIsHandledAfterwards) {
+  struct sigaction ours {};
+  ours.sa_handler = [](int) { times_asked_to_stop = times_asked_to_stop + 1; };
+  ours.sa_flags = SA_RESTART;
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGTERM, &ours, &before), 0);
+  const GraphData graph = square(150);  // keeps METIS busy for 0.1 s
+  const GraphOrder undisturbed = order_by_metis(graph);
+  std::atomic<bool> is_over = false;
+  std::thread sender([&, caller = pthread_self()] {
+    struct sigaction now {};
+    do {
+      sigaction(SIGTERM, nullptr, &now);
+    } while (now.sa_handler == ours.sa_handler && !is_over);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // METIS marks where to jump to after it sets handlers
+    if (!is_over) pthread_kill(caller, SIGTERM);
+  });
+  GraphOrder order;
+  EXPECT_NO_THROW(order = order_by_metis(graph));
+  is_over = true;
+  sender.join();
+  EXPECT_EQ(times_asked_to_stop, 1);
+  EXPECT_TRUE(order.nodes.defined() && at::equal(order.nodes, undisturbed.nodes));
+  struct sigaction after {};
+  ASSERT_EQ(sigaction(SIGTERM, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, ours.sa_handler);
+  EXPECT_EQ(after.sa_flags & (SA_RESTART | SA_RESETHAND), SA_RESTART);
+}
+
+TEST(GraphPartition, MetisCountsInThirtyTwoBits) {
+  EXPECT_TRUE(metis_can_count(100, 2147483547));
+  EXPECT_FALSE(metis_can_count(100, 2147483548));
+  EXPECT_FALSE(metis_can_count(111059956, 3231371744));  // ogbn-papers100M
 }
 
 TEST(GraphPartition, RangesAreWholePartsAndCoverAllNodes) {

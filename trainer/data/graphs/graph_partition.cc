@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,7 +22,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kParts = 64, kFewestNodes = 256;
+constexpr int64_t kParts = 64, kFewestNodes = 256, kMostCounted = std::numeric_limits<idx_t>::max();
 
 Tensor tensor_of(const std::vector<int64_t>& values) {
   const Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
@@ -41,6 +43,29 @@ decltype(&METIS_PartGraphRecursive) metis() {
   return reinterpret_cast<decltype(&METIS_PartGraphRecursive)>(function);
 }
 
+// Puts back what METIS changes for the time of a call: the actions of SIGTERM and SIGABRT, whose flags it drops, and
+// the mask, which its jump out of a handler may leave changed.
+class KeptSignals {
+ public:
+  KeptSignals() {
+    sigaction(SIGTERM, nullptr, &terminate_);
+    sigaction(SIGABRT, nullptr, &abort_);
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
+  }
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+  ~KeptSignals() {
+    sigaction(SIGTERM, &terminate_, nullptr);
+    sigaction(SIGABRT, &abort_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+ private:
+  struct sigaction terminate_ = {};
+  struct sigaction abort_ = {};
+  sigset_t mask_ = {};
+};
+
 // Both directions of every edge, in METIS's integer type.
 struct MetisGraph {
   std::vector<idx_t> offsets, neighbors, weights;
@@ -50,6 +75,12 @@ MetisGraph for_metis(const GraphData& graph) {
   GraphData both{.nodes = graph.nodes};
   const Tensor targets = at::arange(graph.nodes).repeat_interleave(graph.offsets.diff());
   set_edges(both, graph.neighbors, targets, /*undirected=*/true);
+  if (!metis_can_count(both.nodes, both.edges())) {
+    throw Error(ExitCode::configuration,
+                graph.name + ": has " + std::to_string(both.nodes) + " nodes and " + std::to_string(both.edges()) +
+                    " edges in both directions; expected at most " + std::to_string(kMostCounted) +
+                    " together, which METIS can count; write data.partition: contiguous");
+  }
   const auto narrowed = [](const Tensor& values) {
     return std::vector<idx_t>(integers(values), integers(values) + values.numel());
   };
@@ -83,6 +114,8 @@ std::pair<int64_t, int64_t> between(const std::vector<int64_t>& list, int64_t be
 
 }  // namespace
 
+bool metis_can_count(int64_t nodes, int64_t directed_edges) { return directed_edges <= kMostCounted - nodes; }
+
 GraphOrder order_of_file(const GraphData& graph) {
   GraphOrder order;
   const int64_t parts = std::min(kParts, graph.nodes);
@@ -98,9 +131,15 @@ GraphOrder order_by_metis(const GraphData& graph) {
   options[METIS_OPTION_SEED] = 1;
   idx_t nodes = static_cast<idx_t>(graph.nodes), constraints = 1, parts = kParts, cut = 0;
   std::vector<idx_t> part(static_cast<size_t>(graph.nodes));
-  const int code = metis()(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
-                           /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr,
-                           options.data(), &cut, part.data());
+  const auto partition = [&] {
+    const KeptSignals kept;
+    return metis()(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
+                   /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr, options.data(),
+                   &cut, part.data());
+  };
+  int code = partition();
+  // METIS takes a SIGTERM for an error of its own. It is one if it comes back; otherwise the signal is handed on.
+  if (code == METIS_ERROR && (code = partition()) == METIS_OK) std::raise(SIGTERM);
   if (code != METIS_OK) {
     throw Error(ExitCode::data, graph.name + ": METIS could not partition it (code " + std::to_string(code) + ")");
   }

@@ -20,8 +20,13 @@ struct GraphOrder {
 
 // Makes 64 parts with few edges between them and about equal numbers of nodes and edges, by METIS's recursive
 // bisection. Neighboring parts belong to one larger part. Graphs of fewer than 256 nodes keep their order. Throws Error
-// (configuration) if the METIS library cannot be loaded.
+// (configuration) if the METIS library cannot be loaded or cannot count so many nodes and edges.
+//
+// The handler of SIGTERM is called after METIS has finished. The caller is the main thread, which the kernel prefers
+// for signals of the process: METIS's own handler jumps in the thread that it runs in.
 GraphOrder order_by_metis(const GraphData& graph);
+// METIS's numbers have 32 bits and sum up nodes and directed edges.
+bool metis_can_count(int64_t nodes, int64_t directed_edges);
 // Keeps the order of the file.
 GraphOrder order_of_file(const GraphData& graph);
 
