@@ -123,6 +123,8 @@ class NpzGraphTest(unittest.TestCase):
                 ({"validation": None}, "validation is not among its arrays"),
                 ({"labels": numpy.array([0.0, 1, 2, 0, 1, 2])}, "labels holds values of dtype <f8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
                 ({"labels": numpy.array([0, 1, 2, 0, 1, 2], ">i8")}, "labels holds values of dtype >i8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
+                ({"train": numpy.array([True, False, True, False, True, False])},
+                 "train holds values of dtype |b1; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1); numpy.flatnonzero makes the numbers of nodes from a mask"),
                 ({"labels": numpy.array([[0, 1, 2], [0, 1, 2]])}, "labels is 2 x 3; expected 1 dimension"),
                 ({"attr_matrix": numpy.asfortranarray(numpy.ones((6, 4), numpy.float32))},
                  "attr_matrix is stored column by column (fortran_order); expected row by row"),

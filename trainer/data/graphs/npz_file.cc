@@ -168,7 +168,9 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
     fail("holds objects of Python (dtype " + header->dtype + "), which are a pickle; no pickle is read");
   }
   if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
-    fail("holds values of dtype " + header->dtype + "; expected " + expected + " (" + kinds + ")");
+    const bool is_mask = header->dtype == "|b1" && expected == "integers";
+    fail("holds values of dtype " + header->dtype + "; expected " + expected + " (" + kinds + ")" +
+         (is_mask ? "; numpy.flatnonzero makes the numbers of nodes from a mask" : ""));
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {
     fail("is " + text_of(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +

@@ -138,8 +138,8 @@ at::Tensor read_numbers(const std::string& path, int64_t columns, const char* ki
     }
     if (columns == 0) columns = found;
     if (found != columns || found == 0) {
-      lines.fail_here("expected " + (columns == 0 ? "numbers" : std::to_string(columns) + " of them") + ", got " +
-                      std::to_string(found));
+      const std::string wanted = columns == 0 ? "" : std::to_string(columns) + " ";
+      lines.fail_here("expected " + wanted + (columns == 1 ? "number" : "numbers") + ", got " + std::to_string(found));
     }
   }
   if (columns == 0) fail(path, "is empty; expected lines of numbers");
