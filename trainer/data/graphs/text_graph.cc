@@ -116,7 +116,7 @@ void check_edges(const TextGraphFiles& files, const Tensor& edges, const GraphSi
 // sizes_of(nodes, edges) returns how nodes and edges are distributed over graphs.
 template <class SizesOf>
 GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf& sizes_of) {
-  GraphData graph{.name = files.edges};
+  GraphData graph{.name = files.edges, .features_file = files.features};
   graph.dense_features = read_reals(files.features, 0);
   graph.nodes = graph.dense_features.size(0), graph.features = graph.dense_features.size(1);
   const Tensor edges = read_integers(files.edges, 2);
