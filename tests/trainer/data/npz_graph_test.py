@@ -204,6 +204,11 @@ class NpzGraphTest(unittest.TestCase):
                 (24, b"\x01\0\0\0", "is damaged: an entry does not have the size or the checksum that its directory says"),
                 (24, b"\xff\xff\xff\xff", "entry 8 is larger than 4 GiB; entries of that size are not read"),
                 (28, b"\xff\xff", "is damaged: its directory ends in an entry"),
+                (good.index(b"labels.npy") - place, b"lobels.npy", "is damaged: an entry has another name than its directory says"),
+                (len(good) - 22 + 4 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 6 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 8 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 20 - place, b"\1\0", "is damaged: its comment has 1 bytes, and 0 follow the end of its directory"),
                 (42, b"\1\0\0\0", "is damaged: an entry does not begin where its directory says"),
                 (42, b"\xff\xff\xff\x7f", "was truncated or is damaged: it speaks of bytes 2147483647 to 2147483677 and has %d" % len(good))):
             with self.subTest(message):

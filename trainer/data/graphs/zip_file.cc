@@ -74,6 +74,13 @@ void ZipFile::read_directory() {
   if (end < 0) fail("is not a ZIP archive, or was truncated: the end of its directory is missing");
   const char* record = tail.data() + end;
   const int64_t count = number(record + 10, 2), size = number(record + 12, 4), begin = number(record + 16, 4);
+  // Other readers take the directory from another place if these numbers disagree.
+  const bool is_whole = number(record + 4, 2) == 0 && number(record + 6, 2) == 0 && number(record + 8, 2) == count;
+  if (!is_whole) fail("is one of several parts of an archive; expected a whole one");
+  if (number(record + 20, 2) != tail_bytes - end - kEndBytes) {
+    fail("is damaged: its comment has " + std::to_string(number(record + 20, 2)) + " bytes, and " +
+         std::to_string(tail_bytes - end - kEndBytes) + " follow the end of its directory");
+  }
   const std::vector<char> directory = bytes_at(begin, size);
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -123,7 +130,12 @@ void ZipFile::check_sizes() const {
 std::vector<char> ZipFile::read(const ZipEntry& entry) {
   const std::vector<char> header = bytes_at(entry.offset, kLocalBytes);
   if (!has_signature(header.data(), 3, 4)) fail("is damaged: an entry does not begin where its directory says");
-  const int64_t begin = entry.offset + kLocalBytes + number(header.data() + 26, 2) + number(header.data() + 28, 2);
+  const int64_t name_bytes = number(header.data() + 26, 2);
+  const std::vector<char> name = bytes_at(entry.offset + kLocalBytes, name_bytes);
+  if (std::string_view(name.data(), name.size()) != entry.name) {
+    fail("is damaged: an entry has another name than its directory says");
+  }
+  const int64_t begin = entry.offset + kLocalBytes + name_bytes + number(header.data() + 28, 2);
   std::vector<char> compressed = bytes_at(begin, entry.compressed_bytes), bytes;
   if (entry.method == kStored) {
     bytes = std::move(compressed);
