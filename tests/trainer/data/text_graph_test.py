@@ -150,14 +150,19 @@ class TextGraphTest(unittest.TestCase):
             file.truncate(15)
         self.assertIn("edge.csv.gz: is damaged or was truncated", self.ogb().stderr)
         self.write()
-        for megabytes, message in ((60, ": expands to more than 1073741824 bytes .*: a compression bomb"),
-                                   (66, ":1: is longer than 67108864 bytes; expected numbers")):
+        for megabytes, members, message in ((60, 2, r": expands to \d+ bytes or more, more than 67108864 .*: a compression bomb; if"),
+                                            (66, 19, ":1: is longer than 67108864 bytes; expected numbers")):
             member = gzip.compress(b" " * (megabytes << 20) + b"1,2\n", compresslevel=1)
             with open(self.path("raw/node-feat.csv.gz"), "wb") as file:
-                file.write(member * 19)
+                file.write(member * members)
             result = self.ogb()
             self.assertEqual(result.returncode, 3)
             self.assertRegex(result.stderr, "node-feat.csv.gz" + message)
+        # 20 MB of text are 80 MB of int64.
+        self.write({"raw/node-label.csv.gz": "0\n" * 10_000_000})
+        result = self.ogb()
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, "node-label.csv.gz:8388609: the numbers up to here take more than 67108864 .*: a compression bomb; if")
 
 
 if __name__ == "__main__":

@@ -186,6 +186,11 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
   if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
     fail("says that it is " + text_of(header->shape) + ", and does not have so many values");
   }
+  const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);
+  if (count > zip_.most_bytes() / width) {
+    fail("takes " + std::to_string(count) + " x " + std::to_string(width) + " bytes in memory, " +
+         ZipFile::bomb(zip_.most_bytes()));
+  }
   const at::Tensor result = at::empty(header->shape, header->dtype[1] == 'f' ? at::kFloat : at::kLong);
   convert(header->dtype, all.data() + begin + length, count, result);
   return result;

@@ -34,7 +34,12 @@ bool has_signature(const char* bytes, char third, char fourth) {
 
 }  // namespace
 
-int64_t ZipFile::most_bytes_of(int64_t file_bytes) { return std::max(int64_t{1} << 30, 100 * file_bytes); }
+int64_t ZipFile::most_bytes_of(int64_t file_bytes) { return std::max(int64_t{64} << 20, 100 * file_bytes); }
+
+std::string ZipFile::bomb(int64_t most_bytes) {
+  return "more than " + std::to_string(most_bytes) +
+         " (the larger of 64 MiB and 100 to 1): a compression bomb; if it is none, write it without compression";
+}
 
 ZipFile::ZipFile(const std::string& path) : path_(path) {
   std::error_code error;
@@ -122,8 +127,8 @@ void ZipFile::check_sizes() const {
   }
   if (compressed > file_bytes_) fail("is damaged: its entries overlap or are more than the file");
   if (expanded > most_bytes_of(file_bytes_)) {
-    fail("expands from " + std::to_string(file_bytes_) + " to " + std::to_string(expanded) + " bytes, more than " +
-         std::to_string(most_bytes_of(file_bytes_)) + " (the larger of 1 GiB and 100 to 1): a compression bomb");
+    fail("expands from " + std::to_string(file_bytes_) + " to " + std::to_string(expanded) + " bytes, " +
+         bomb(most_bytes()));
   }
 }
 
