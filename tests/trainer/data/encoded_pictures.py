@@ -36,7 +36,8 @@ def png(width, height, rows, depth=8, colour=2, texts=()):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(chunk(b"zTXt", b"a\0\0" + text) for text in texts) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    chunks = [chunk(b"IHDR", header), *(chunk(b"zTXt", b"a\0\0" + text) for text in texts), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 class ImageBatches(unittest.TestCase):

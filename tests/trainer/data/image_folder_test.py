@@ -168,7 +168,8 @@ class ImageFolderTest(ImageBatches):
         def read(injection, expect):
             self.batch(1, expect=expect, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
                                                  "-e", "trace=openat,read", "-e", "inject=" + injection))
-        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files"), ("openat:error=EIO", "cannot be opened: Input/output error"),
+        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files"),
+                                  ("openat:error=EIO", "cannot be opened: Input/output error"),
                                   ("read:error=EIO", "cannot be read: Input/output error"), ("read:error=ESTALE", "cannot be read: Stale file handle")):
             read(injection, expect=4)
             self.assertIn(path + ": " + reason + "; the storage failed and not the image", self.errors)

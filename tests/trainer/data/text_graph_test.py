@@ -70,9 +70,10 @@ class TextGraphTest(unittest.TestCase):
         self.assertEqual(json.loads(self.ogb().stdout)["neighbors"], GRAPH["neighbors"])
 
     def test_wrong_contents_are_named(self):
+        lines_of_features = ", the lines of " + self.path("raw/node-feat.csv.gz")
         for name, text, message in (
-                ("raw/edge.csv.gz", "1,0\n2,4\n0,2\n3,3\n2,0\n", ":2: node 4 is not there; there are 4 nodes, the lines of %s" % self.path("raw/node-feat.csv.gz")),
-                ("raw/edge.csv.gz", "1,0\n2,0\n0,2\n-3,3\n2,0\n", ":4: node -3 is not there; there are 4 nodes, the lines of %s" % self.path("raw/node-feat.csv.gz")),
+                ("raw/edge.csv.gz", "1,0\n2,4\n0,2\n3,3\n2,0\n", ":2: node 4 is not there; there are 4 nodes" + lines_of_features),
+                ("raw/edge.csv.gz", "1,0\n2,0\n0,2\n-3,3\n2,0\n", ":4: node -3 is not there; there are 4 nodes" + lines_of_features),
                 ("raw/edge.csv.gz", "1,0\n2,0,1\n", ":2: expected 2 numbers, got 3"),
                 ("raw/edge.csv.gz", "1,0\n2\n", ":2: expected 2 numbers, got 1"),
                 ("raw/edge.csv.gz", "1,0\n\n2,0\n", ":2: expected 2 numbers, got 0"),
@@ -88,7 +89,7 @@ class TextGraphTest(unittest.TestCase):
                 ("raw/node-feat.csv.gz", "1,2\n3,4\n5,6\n-inf,8\n", ":4: expected a finite number, got '-inf,8'"),
                 ("raw/node-feat.csv.gz", "1,2\n3,4e38\n", ":2: expected a finite number, got '4e38'"),
                 ("raw/node-feat.csv.gz", "", ": is empty; expected lines of numbers"),
-                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for 4 nodes, the lines of %s" % self.path("raw/node-feat.csv.gz")),
+                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for 4 nodes" + lines_of_features),
                 ("raw/node-label.csv.gz", "0\n3\n1\n0\n", ":2: the label of node 1 is 3, outside of the 3 classes of the model (model.classes)"),
                 ("raw/node-label.csv.gz", "0\n-1\n1\n0\n", ":2: the label of node 1 is -1, outside of the 3 classes of the model (model.classes)"),
                 ("raw/node-label.csv.gz", "0\n2,1\n1\n0\n", ":2: expected 1 number, got 2"),
