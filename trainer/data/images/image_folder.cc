@@ -71,10 +71,10 @@ class Descriptor {
 
 // Throws what the failure of a call in errno means. A file that is gone or closed to us is a bad image. Any other
 // failure is one of the storage: were it a bad image, a disk would decide which images are trained on.
-[[noreturn]] void throw_read_error(const std::string& path, const std::string& what) {
+[[noreturn]] void throw_read_error(const std::string& path, const char* what) {
   const int reason = errno;
   if (reason == ENOMEM) throw std::bad_alloc();
-  const std::string text = what + ": " + std::strerror(reason);
+  const std::string text = std::string(what) + ": " + std::strerror(reason);
   if (reason == ENOENT || reason == ENOTDIR || reason == EACCES) throw BadImage(text);
   throw Error(ExitCode::storage, printable(path) + ": " + text +
                                      "; the storage failed and not the image, so the run ends: mend the storage, then "
