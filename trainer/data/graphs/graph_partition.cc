@@ -11,12 +11,12 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "base/child_process.h"
 #include "base/errors.h"
 
 namespace strata::trainer {
@@ -42,29 +42,6 @@ decltype(&METIS_PartGraphRecursive) metis() {
   }
   return reinterpret_cast<decltype(&METIS_PartGraphRecursive)>(function);
 }
-
-// Puts back what METIS changes for the time of a call: the actions of SIGTERM and SIGABRT, whose flags it drops, and
-// the mask, which its jump out of a handler may leave changed.
-class KeptSignals {
- public:
-  KeptSignals() {
-    sigaction(SIGTERM, nullptr, &terminate_);
-    sigaction(SIGABRT, nullptr, &abort_);
-    pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
-  }
-  KeptSignals(const KeptSignals&) = delete;
-  KeptSignals& operator=(const KeptSignals&) = delete;
-  ~KeptSignals() {
-    sigaction(SIGTERM, &terminate_, nullptr);
-    sigaction(SIGABRT, &abort_, nullptr);
-    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-  }
-
- private:
-  struct sigaction terminate_ = {};
-  struct sigaction abort_ = {};
-  sigset_t mask_ = {};
-};
 
 // Both directions of every edge, in METIS's integer type.
 struct MetisGraph {
@@ -130,20 +107,25 @@ GraphOrder order_by_metis(const GraphData& graph) {
   options.fill(-1);  // -1 selects METIS's defaults
   options[METIS_OPTION_SEED] = 1;
   idx_t nodes = static_cast<idx_t>(graph.nodes), constraints = 1, parts = kParts, cut = 0;
-  std::vector<idx_t> part(static_cast<size_t>(graph.nodes));
-  const auto partition = [&] {
-    const KeptSignals kept;
-    return metis()(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
-                   /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr, options.data(),
-                   &cut, part.data());
-  };
-  int code = partition();
-  // METIS takes a SIGTERM for an error of its own. It is one if it comes back; otherwise the signal is handed on.
-  if (code == METIS_ERROR && (code = partition()) == METIS_OK) std::raise(SIGTERM);
-  if (code != METIS_OK) {
+  const auto count = static_cast<size_t>(graph.nodes);
+  const SharedMemory results((count + 1) * sizeof(idx_t));
+  auto* part = static_cast<idx_t*>(results.data());
+  const auto partition = metis();
+  // METIS takes a SIGTERM for an error and jumps out of its handler. If that interrupts random(), whose lock stays
+  // taken then, METIS's next call waits for ever. In a process of its own METIS gets no SIGTERM.
+  run_in_child([&] {
+    part[count] = partition(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
+                            /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr,
+                            options.data(), &cut, part);
+  });
+  if (const idx_t code = part[count]; code == 0 || code == METIS_ERROR_MEMORY) {
+    throw Error(ExitCode::out_of_memory, graph.name + ": METIS " +
+                                             (code == 0 ? "was ended by a signal, most often for" : "reports") +
+                                             " lack of memory; give it more, or write data.partition: contiguous");
+  } else if (code != METIS_OK) {
     throw Error(ExitCode::data, graph.name + ": METIS could not partition it (code " + std::to_string(code) + ")");
   }
-  const std::vector<int64_t> wide(part.begin(), part.end());
+  const std::vector<int64_t> wide(part, part + count);
   GraphOrder order;
   const auto [sorted, nodes_in_order] = at::sort(tensor_of(wide), /*stable=*/true, /*dim=*/0, /*descending=*/false);
   order.nodes = nodes_in_order;

@@ -22,8 +22,7 @@ struct GraphOrder {
 // bisection. Neighboring parts belong to one larger part. Graphs of fewer than 256 nodes keep their order. Throws Error
 // (configuration) if the METIS library cannot be loaded or cannot count so many nodes and edges.
 //
-// The handler of SIGTERM is called after METIS has finished. The caller is the main thread, which the kernel prefers
-// for signals of the process: METIS's own handler jumps in the thread that it runs in.
+// METIS works in a child process, so that a request to stop the run is handled as at any other time.
 GraphOrder order_by_metis(const GraphData& graph);
 // METIS's numbers have 32 bits and sum up nodes and directed edges.
 bool metis_can_count(int64_t nodes, int64_t directed_edges);
