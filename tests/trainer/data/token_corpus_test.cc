@@ -104,15 +104,25 @@ TEST(TokenCorpus, NamesATokenOutsideOfTheVocabulary) {
   EXPECT_NE(message.find("outside.bin: token 37 is 50, outside of the vocabulary of 50"), std::string::npos) << message;
 }
 
-TEST(TokenCorpus, RefusesTextOfALargerVocabularyBeforeItIsRead) {
+TEST(TokenCorpus, RefusesTextOfALargerVocabularyOrADamagedSidecarAtTheStart) {
   const std::string path = write_tokens("other.bin", counting(100, 50));
   write_bytes("other.bin.json", R"({"bytes": 500, "tokens": 100, "vocabulary": 300})");
   EXPECT_EQ(TokenCorpus(path, 8, 300).windows(), 12);
   const std::string message = refusal([&] { TokenCorpus(path, 8, 256); });
-  EXPECT_NE(message.find("other.bin.json: the text was prepared with a vocabulary of 300; expected at most "
-                         "model.vocabulary, 256. Set model.vocabulary=300"),
+  EXPECT_NE(message.find("other.bin.json: the text was prepared with a vocabulary of 300; expected tokens below "
+                         "model.vocabulary, 256. Set model.vocabulary to"),
             std::string::npos)
       << message;
+  // A tokenizer may have added tokens that the text has not.
+  write_bytes("other.bin.json", R"({"bytes": 500, "tokens": 100, "vocabulary": 300, "largest_token": 255})");
+  EXPECT_EQ(TokenCorpus(path, 8, 256).windows(), 12);
+  EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 255); }).find("with tokens up to 255; expected tokens below"),
+            std::string::npos);
+  write_bytes("other.bin.json", R"({"bytes": 500)");
+  EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 256); }).find("other.bin.json: expected a JSON object"),
+            std::string::npos);
+  std::filesystem::remove(temporary("other.bin.json"));
+  EXPECT_EQ(TokenCorpus(path, 8, 50).windows(), 12);
 }
 
 TEST(TokenCorpus, RefusesWhatCannotBeTrainedOn) {

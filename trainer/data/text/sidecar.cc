@@ -88,7 +88,7 @@ std::optional<Sidecar> read_sidecar(const TokenFile& file) {
     fail(path, "speaks of " + std::to_string(*tokens) + " tokens, but " + file.path() + " has " +
                    std::to_string(file.tokens()) + ": they do not belong together");
   }
-  return Sidecar{*bytes, numbers.values["vocabulary"]};
+  return Sidecar{*bytes, numbers.values["vocabulary"], numbers.values["largest_token"]};
 }
 
 }  // namespace strata::trainer

@@ -28,16 +28,23 @@ void allow_more_open_files(size_t count) {
   setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the file that cannot be opened says so
 }
 
-// The first token above the vocabulary would end the run, maybe hours later.
+// The first token above the vocabulary would end the run, maybe hours later. The vocabulary of the tokenizer counts
+// only if the largest token is not known, because a tokenizer may have added tokens that no text has.
 void check_vocabulary(const TokenFile& file, int64_t vocabulary) {
   const std::optional<Sidecar> sidecar = read_sidecar(file);
-  if (!sidecar || sidecar->vocabulary.value_or(0) <= static_cast<uint64_t>(vocabulary)) return;
-  const std::string prepared = std::to_string(*sidecar->vocabulary), model = std::to_string(vocabulary);
-  throw Error(ExitCode::data,
-              file.path() + ".json: the text was prepared with a vocabulary of " + prepared +
-                  "; expected at most model.vocabulary, " + model + ". Set model.vocabulary=" + prepared +
-                  ", prepare the text with the tokenizer of the model, or remove this file if no token is " + model +
-                  " or above");
+  if (!sidecar) return;
+  const auto limit = static_cast<uint64_t>(vocabulary);
+  const std::optional<uint64_t> largest = sidecar->largest_token;
+  if (largest ? *largest < limit : sidecar->vocabulary.value_or(0) <= limit) return;
+  const std::string model = std::to_string(vocabulary);
+  throw Error(
+      ExitCode::data,
+      file.path() + ".json: the text was prepared with " +
+          (largest ? "tokens up to " + std::to_string(*largest)
+                   : "a vocabulary of " + std::to_string(*sidecar->vocabulary)) +
+          "; expected tokens below model.vocabulary, " + model +
+          ". Set model.vocabulary to that of the tokenizer, or prepare the text with the tokenizer of the model" +
+          (largest ? "" : ". If no token is " + model + " or above, remove this file"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct TokenBatch {
 class TokenCorpus {
  public:
   // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) if a file is broken, if
-  // its sidecar has a larger vocabulary, or if all files together have no window.
+  // its sidecar is damaged or names tokens outside of the vocabulary, or if all files together have no window.
   TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary);
 
   int64_t windows() const { return windows_; }
