@@ -61,6 +61,15 @@ class Input {
     return std::min(kLargestExpansion * file_bytes_, std::max(kLargestUsualExpansion * file_bytes_, kAlwaysAllowed));
   }
 
+  // The end of a message about a larger size.
+  std::string limit() const {
+    if (gzdirect(file_) != 0 || most_bytes() == kLargestExpansion * file_bytes_) {
+      return "a file of " + std::to_string(file_bytes_) + " bytes can hold";
+    }
+    return std::to_string(most_bytes()) + " (the larger of 64 MiB and 100 to 1): a compression bomb; if it is none, " +
+           "unpack it with gunzip";
+  }
+
   // Reads up to `count` bytes and returns their number. Throws if the stream is truncated or its checksum is wrong.
   int64_t read(uint8_t* bytes, int64_t count) {
     int64_t done = 0;
@@ -120,7 +129,7 @@ IdxArray read_idx(const std::string& path, int least, int most) {
     // The factors are below 2^51 and 2^32. They are compared by division, because the product may overflow.
     if (count > most_values / array.sizes.back()) {
       fail(path, "says that its sizes are " + text_of(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
-                     ", more than a file of " + std::to_string(input.file_bytes()) + " bytes can hold");
+                     ", more than " + input.limit());
     }
     count *= array.sizes.back();
   }
