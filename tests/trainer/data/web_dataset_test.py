@@ -5,6 +5,7 @@ are refused."""
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 import unittest
@@ -116,10 +117,19 @@ class WebDatasetTest(ImageBatches):
         self.assertEqual(sorted(self.bad)[1], self.root + "/a.tar:z.png: is a JPEG file, and its name says something else")
         self.assertTrue(sorted(self.bad)[0].startswith(self.root + "/a.tar:y.jpg: damaged JPEG: "), self.bad)
 
-    def refuse(self, reason):
-        done = subprocess.run([LIST, self.pattern, "7"], capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+    def refuse(self, reason, code=3, before=()):
+        done = subprocess.run([*before, LIST, self.pattern, "7"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn(reason, done.stderr)
+
+    def test_a_failure_of_the_storage_is_no_damage(self):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        path = self.archive("0.tar", self.samples(0, 2))
+        for which in ("1", "2+"):  # the first read is libarchive's, and a later one that of the end
+            injection = "inject=read:error=EIO:when=" + which
+            self.refuse(path + ": cannot be read: ", code=4, before=("strace", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
+                                                                     "-e", "trace=read", "-e", injection))
 
     def refused(self, reason, members=None, data=None, **options):
         path = self.root + "/bad.tar"
@@ -181,7 +191,8 @@ class WebDatasetTest(ImageBatches):
                 file.write(whole[:cut])
             self.refuse(path + ": ")
         # These are sizes of the first image in its header, with the right checksum.
-        for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "), (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
+        for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "),
+                             (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
             header = bytearray(whole[:512])
             header[124:136] = b"%011o\0" % size
             header[148:156] = b" " * 8

@@ -65,11 +65,26 @@ TarReader::TarReader(std::string path) : path_(std::move(path)), archive_(archiv
   bytes_ = status.st_size;
   archive_read_support_format_tar(archive_.get());
   if (archive_read_open_filename(archive_.get(), path_.c_str(), kReadAtOnce) != ARCHIVE_OK) {
-    fail("is no tar archive or a damaged one (compressed ones are not read): " + reason_of(archive_.get()));
+    fail_to_read("is no tar archive or a damaged one (compressed ones are not read)");
   }
 }
 
 void TarReader::fail(const std::string& what) const { throw Error(ExitCode::data, path_ + ": " + what); }
+
+void TarReader::fail_in_storage(const std::string& reason) const {
+  throw Error(ExitCode::storage, path_ + ": cannot be read: " + reason +
+                                     "; the storage failed and not the archive: mend the storage, then resume the run");
+}
+
+void TarReader::fail_to_read(const std::string& what) const {
+  const int reason = archive_errno(archive_.get());
+  if (reason == ENOMEM) throw std::bad_alloc();
+  // libarchive reports damage as -1, EILSEQ or EINVAL, and some kinds of it without a number.
+  const bool is_damage = reason <= 0 || reason == EILSEQ || reason == EINVAL;
+  const bool is_closed = reason == ENOENT || reason == ENOTDIR || reason == EACCES;
+  if (!is_damage && !is_closed) fail_in_storage(reason_of(archive_.get()));
+  fail(what + ": " + reason_of(archive_.get()));
+}
 
 // An archive ends with blocks of zeros. If they are missing, the archive may have been cut between two files, which
 // nothing else shows. What follows them would be left out without a word, most often a second archive.
@@ -80,7 +95,10 @@ void TarReader::check_end() const {
   file.seekg(at);
   for (std::array<char, kBlock> block{}; at < bytes_; at += kBlock) {
     const int64_t count = std::min(kBlock, bytes_ - at);
-    if (!file.read(block.data(), count)) fail("cannot be read at byte " + std::to_string(at));
+    if (!file.read(block.data(), count)) {
+      if (!file.eof()) fail_in_storage("a failure at byte " + std::to_string(at));
+      fail("has become shorter while it was read");
+    }
     if (std::all_of(block.begin(), block.begin() + count, [](char c) { return c == 0; })) continue;
     fail("goes on at byte " + std::to_string(at) +
          ", after the zeros that end a tar archive; expected one archive in this file: give each a file of its own");
@@ -94,7 +112,7 @@ std::optional<TarMember> TarReader::next() {
     const int64_t position = archive_read_header_position(archive_.get());
     const std::string after = member_.name.empty() ? "" : " after '" + member_.name + "'";
     if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF) {
-      fail("is no tar archive or a damaged one" + after + ": " + reason_of(archive_.get()));
+      fail_to_read("is no tar archive or a damaged one" + after);
     }
     // Each file may fit by itself while all together claim a thousand times the archive, as sparse files do, whose
     // bytes are mostly holes.
@@ -130,7 +148,7 @@ std::string TarReader::read() {
   std::string bytes(static_cast<size_t>(member_.bytes), '\0');
   for (size_t have = 0; have < bytes.size();) {
     const la_ssize_t got = archive_read_data(archive_.get(), bytes.data() + have, bytes.size() - have);
-    if (got < 0) fail("'" + member_.name + "' cannot be read: " + reason_of(archive_.get()));
+    if (got < 0) fail_to_read("'" + member_.name + "' cannot be read");
     if (got == 0) fail("'" + member_.name + "' ends too early");
     have += static_cast<size_t>(got);
   }

@@ -18,7 +18,8 @@ struct TarMember {
 
 class TarReader {
  public:
-  // Opens an uncompressed archive. Throws Error (data) with the archive and the reason, as all functions below do.
+  // Opens an uncompressed archive. Throws Error (data, or storage if that failed) with the archive and the reason, as
+  // all functions below do.
   explicit TarReader(std::string path);
 
   // Returns the next file, or nothing at the end. Folders are skipped. It refuses names that lead out of the archive's
@@ -34,6 +35,8 @@ class TarReader {
     void operator()(archive* opened) const;
   };
   [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail_in_storage(const std::string& reason) const;
+  [[noreturn]] void fail_to_read(const std::string& what) const;  // throws what libarchive's last failure means
   void check_end() const;
 
   std::string path_;
