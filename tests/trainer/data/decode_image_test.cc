@@ -176,13 +176,13 @@ std::string refusal(const std::string& file) {
 
 TEST(DecodeImage, AJpegOfManyScansIsRefused) {
   EXPECT_EQ(refusal(progressive(8, 1, 499)), "was decoded");
-  EXPECT_EQ(refusal(progressive(8, 1, 510)), "damaged JPEG: more than 500 scans");
+  EXPECT_EQ(refusal(progressive(8, 1, 510)), "a JPEG of more than 500 scans; save it as a baseline JPEG");
 }
 
 // 12000 x 12000 pixels of three components have 864 MB of coefficients, 9000 x 9000 have 486 MB.
 TEST(DecodeImage, AProgressiveJpegThatTakesTooMuchMemoryIsRefused) {
   EXPECT_EQ(refusal(progressive(12000, 3, 1)),
-            "a progressive JPEG that takes more than 512 MiB; save it as a baseline JPEG");
+            "a JPEG in several scans that takes more than 512 MiB; save it as a baseline JPEG of one scan");
   EXPECT_EQ(refusal(progressive(9000, 3, 1)), "damaged JPEG: Corrupt JPEG data: premature end of data segment");
 }
 

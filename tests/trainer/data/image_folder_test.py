@@ -168,11 +168,13 @@ class ImageFolderTest(ImageBatches):
         def read(injection, expect):
             self.batch(1, expect=expect, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
                                                  "-e", "trace=openat,read", "-e", "inject=" + injection))
-        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files"),
-                                  ("openat:error=EIO", "cannot be opened: Input/output error"),
-                                  ("read:error=EIO", "cannot be read: Input/output error"), ("read:error=ESTALE", "cannot be read: Stale file handle")):
+        storage = "; the storage failed and not the image: mend the storage"
+        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files; raise the limit of open files (ulimit -n)"),
+                                  ("openat:error=EIO", "cannot be opened: Input/output error" + storage),
+                                  ("read:error=EIO", "cannot be read: Input/output error" + storage),
+                                  ("read:error=ESTALE", "cannot be read: Stale file handle" + storage)):
             read(injection, expect=4)
-            self.assertIn(path + ": " + reason + "; the storage failed and not the image", self.errors)
+            self.assertIn(path + ": " + reason, self.errors)
         for injection in ("openat:error=ENOENT", "openat:error=EACCES"):
             read(injection, expect=0)
             self.assertEqual(len(self.bad), 1, self.bad)

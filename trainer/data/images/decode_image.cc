@@ -28,7 +28,8 @@ constexpr int64_t kMargin = 16;
 // Encoders write about 10 scans. Each scan of a progressive JPEG visits all of its blocks again, in 5.5 ns a block (one
 // core of the build machine): without a limit, a file of 10 MB keeps a thread busy for a quarter of an hour.
 constexpr int kMostScans = 500;
-// A progressive JPEG keeps all of its coefficients, 6 bytes a pixel at most. The limit allows 89 million such pixels.
+// A JPEG in several scans, as progressive ones are, keeps all of its coefficients, 6 bytes a pixel at most. The limit
+// allows 89 million such pixels.
 constexpr long kMostCoefficientBytes = 512L << 20;
 constexpr size_t kMostKeptBytes = size_t{64} << 20;
 
@@ -51,6 +52,7 @@ struct JpegErrors {
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
   jpeg_progress_mgr progress;
+  bool has_many_scans;
 };
 
 [[noreturn]] void jpeg_failed(j_common_ptr info) {
@@ -69,7 +71,7 @@ void jpeg_warned(j_common_ptr info, int level) {
 void count_scans(j_common_ptr info) {
   if (reinterpret_cast<jpeg_decompress_struct*>(info)->input_scan_number <= kMostScans) return;
   auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-  std::snprintf(errors->message, sizeof errors->message, "more than %d scans", kMostScans);
+  errors->has_many_scans = true;
   std::longjmp(errors->back, 1);
 }
 
@@ -88,8 +90,9 @@ bool start_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_vi
 [[noreturn]] void refuse_jpeg(const JpegErrors& errors) {
   if (errors.manager.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
   if (errors.manager.msg_code == JERR_NO_BACKING_STORE) {
-    throw BadImage("a progressive JPEG that takes more than 512 MiB; save it as a baseline JPEG");
+    throw BadImage("a JPEG in several scans that takes more than 512 MiB; save it as a baseline JPEG of one scan");
   }
+  if (errors.has_many_scans) throw BadImage("a JPEG of more than 500 scans; save it as a baseline JPEG");
   throw BadImage(std::string("damaged JPEG: ") + errors.message);
 }
 

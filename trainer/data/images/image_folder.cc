@@ -76,9 +76,11 @@ class Descriptor {
   if (reason == ENOMEM) throw std::bad_alloc();
   const std::string text = std::string(what) + ": " + std::strerror(reason);
   if (reason == ENOENT || reason == ENOTDIR || reason == EACCES) throw BadImage(text);
-  throw Error(ExitCode::storage, printable(path) + ": " + text +
-                                     "; the storage failed and not the image, so the run ends: mend the storage, then "
-                                     "resume the run");
+  const bool is_limit = reason == EMFILE || reason == ENFILE;
+  throw Error(ExitCode::storage,
+              printable(path) + ": " + text +
+                  (is_limit ? "; raise the limit of open files (ulimit -n), then resume the run"
+                            : "; the storage failed and not the image: mend the storage, then resume the run"));
 }
 
 }  // namespace
