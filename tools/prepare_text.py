@@ -2,7 +2,8 @@
 """prepare text: text files into token files in llm.c's format, by bytes, by a byte-pair encoding trained on the text, or by the
 tokenizer of a model of Hugging Face.
 
-Each FILE.bin has a sidecar FILE.bin.json: how many bytes of text and tokens, which tokenizer, SHA-256 of the tokens.
+Each FILE.bin has a sidecar FILE.bin.json: how many bytes of text and tokens, which tokenizer, the largest token,
+SHA-256 of the tokens.
 Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be written.
 """
 import argparse
@@ -157,7 +158,7 @@ class TokenFileWriter:
     def __init__(self, path, tokenizer):
         self.path, self.tokenizer = path, tokenizer
         self.magic, self.version, self.dtype = FORMATS[tokenizer.bytes_per_id]
-        self.tokens = self.bytes = 0
+        self.tokens = self.bytes = self.largest = 0
         self.digest = hashlib.sha256()
         self.temporary = f"{path}.{os.getpid()}.tmp"
         self.file = open(self.temporary, "wb")
@@ -168,6 +169,7 @@ class TokenFileWriter:
         self.file.write(payload)
         self.digest.update(payload)
         self.tokens += len(ids)
+        self.largest = max(self.largest, int(ids.max(initial=0)))
         self.bytes += text_bytes
 
     def finish(self, sources):
@@ -183,6 +185,7 @@ class TokenFileWriter:
             "tokens": self.tokens,
             "tokenizer": self.tokenizer.name,
             "vocabulary": self.tokenizer.vocabulary,
+            "largest_token": self.largest,
             "sha256": self.digest.hexdigest(),
             "sources": sources,
         }

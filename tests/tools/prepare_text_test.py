@@ -49,6 +49,7 @@ class PrepareTextTest(unittest.TestCase):
         with open(path + ".json", encoding="utf-8") as file:
             sidecar = json.load(file)
         self.assertEqual(sidecar["tokens"], len(ids))
+        self.assertEqual(sidecar["largest_token"], ids.max())
         self.assertEqual(sidecar["sha256"], hashlib.sha256(ids.tobytes()).hexdigest())
         return ids, sidecar
 

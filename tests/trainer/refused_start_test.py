@@ -37,6 +37,18 @@ class RefusedStartTest(TrainingRuns):
         self.train("scores", model, "kernels.default=torchscript", "micro_batch=1", "evaluation.tokens=0", ranks=1, batch=1, expect=6, device="cpu")
         self.assertIn("the host has no memory left: you tried to allocate ", self.errors)
 
+    def test_features_of_text_files_that_do_not_fit(self):
+        contents = {"edges": "0,1\n1,2\n", "features": "1,2\n3,4\n5,6\n7,8\n", "labels": "0\n1\n0\n1\n", "train_nodes": "0\n1\n", "validation_nodes": "2\n3\n"}
+        for name, text in contents.items():
+            with open(self.data + "/" + name, "w", encoding="utf-8") as file:
+                file.write(text)
+        data = "data={type: text_graph, partition: contiguous, %s}" % ", ".join("%s: %s/%s" % (name, self.data, name) for name in contents)
+        for features, reason in ((2, "features are dense, and model.projection is sparse; expected none or dense (those of text files are always dense)"),
+                                 (3, "nodes have 2 features, and model.features asks for 3")):
+            model = "model={type: graph_network, convolution: sage, projection: sparse, features: %d, layers: 2, width: 8, classes: 2}" % features
+            errors = self.refused("features-%d" % features, 3, model, data, "batch=1", "micro_batch=1", "evaluation.tokens=0")
+            self.assertIn(self.data + "/features: " + reason, errors)
+
 
 if __name__ == "__main__":
     unittest.main()

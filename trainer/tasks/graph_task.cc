@@ -19,14 +19,17 @@ namespace strata::trainer {
 namespace {
 
 void check_features(const GraphData& graph, const modules::GraphNetworkConfig& model) {
+  const bool is_text = !graph.features_file.empty();
+  const std::string& from = is_text ? graph.features_file : graph.name;
   if (graph.features != model.features) {
-    throw Error(ExitCode::data, graph.name + ": nodes have " + std::to_string(graph.features) +
+    throw Error(ExitCode::data, from + ": nodes have " + std::to_string(graph.features) +
                                     " features, and model.features asks for " + std::to_string(model.features));
   }
   if (graph.is_sparse() != (model.projection == modules::InputProjection::sparse)) {
-    throw Error(ExitCode::data, graph.name + ": features are " + (graph.is_sparse() ? "sparse" : "dense") +
+    throw Error(ExitCode::data, from + ": features are " + (graph.is_sparse() ? "sparse" : "dense") +
                                     (graph.is_sparse() ? ", which only model.projection: sparse reads"
-                                                       : ", and model.projection is sparse; expected none or dense"));
+                                                       : ", and model.projection is sparse; expected none or dense") +
+                                    (is_text ? " (those of text files are always dense)" : ""));
   }
 }
 

@@ -56,8 +56,7 @@ ImageSets sets_of(const ImageSizes& model, const EncodedImagesConfig& data, std:
 
 ImageSets open(const ImageSizes& model, const ImageFolderConfig& data) {
   auto training = std::make_unique<ImageFolder>(data.train, model.classes);
-  auto validation = std::make_unique<ImageFolder>(data.validation, model.classes);
-  check_same_classes(*training, *validation);
+  auto validation = std::make_unique<ImageFolder>(data.validation, *training);
   return sets_of(model, data, std::move(training), std::move(validation));
 }
 

@@ -2,10 +2,14 @@
 #include "trainer/data/images/decode_image.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/bench/jpeg_file.h"
@@ -35,7 +39,56 @@ Pixels decoded(const std::string& file, const WantedBox& wanted) {
   return pixels;
 }
 
+std::string segment(char marker, const std::string& content) {
+  const size_t length = content.size() + 2;
+  return std::string{'\xff', marker, static_cast<char>(length >> 8), static_cast<char>(length)} + content;
+}
+
+// Returns a progressive JPEG of side x side pixels. Its one Huffman code is the bit 0, which means 0 or the end of a
+// block, and each of its scans has the data of one block: it is whole up to 8 x 8 pixels of one component.
+std::string progressive(int side, int components, int scans) {
+  const char high = static_cast<char>(side >> 8), low = static_cast<char>(side);
+  std::string sizes = {8, high, low, high, low, static_cast<char>(components)};
+  std::string first_scan = {static_cast<char>(components)};
+  for (char component = 1; component <= components; ++component) {
+    sizes += {component, 0x11, 0};
+    first_scan += {component, 0};
+  }
+  const std::string code = std::string(1, 1) + std::string(16, 0);
+  std::string file = "\xff\xd8" + segment('\xdb', std::string(1, 0) + std::string(64, 1)) + segment('\xc2', sizes) +
+                     segment('\xc4', std::string(1, 0x00) + code) + segment('\xc4', std::string(1, 0x10) + code) +
+                     segment('\xda', first_scan + std::string(3, 0)) + '\x7f';
+  for (int scan = 0; scan < scans; ++scan) file += segment('\xda', {1, 1, 0, 1, 63, 0}) + '\x7f';
+  return file + "\xff\xd9";
+}
+
+// Takes what the heap has left, down to blocks of 64 kB, and lets it have no more.
+class NoMemory {
+ public:
+  NoMemory() {
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 1;
+    setrlimit(RLIMIT_AS, &none);
+    while (void* block = std::malloc(1 << 16)) blocks_ = new (block) Block{blocks_};
+  }
+  NoMemory(const NoMemory&) = delete;
+  NoMemory& operator=(const NoMemory&) = delete;
+  ~NoMemory() {
+    setrlimit(RLIMIT_AS, &before_);
+    while (blocks_ != nullptr) std::free(std::exchange(blocks_, blocks_->next));
+  }
+
+ private:
+  struct Block {
+    Block* next;
+  };
+  rlimit before_{};
+  Block* blocks_ = nullptr;
+};
+
 Box everything(int64_t height, int64_t width) { return {0, 0, height, width}; }
+Box first_pixel(int64_t, int64_t) { return {0, 0, 1, 1}; }
 
 TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
   constexpr std::array<JpegKind, 8> kKinds = {{{1, 1},
@@ -110,6 +163,65 @@ TEST(DecodeImage, SurvivesDamageAnywhere) {
     }
   }
   EXPECT_GT(refused, 10);
+}
+
+std::string refusal(const std::string& file) {
+  try {
+    decoded(file, first_pixel);
+  } catch (const BadImage& problem) {
+    return problem.what();
+  }
+  return "was decoded";
+}
+
+TEST(DecodeImage, AJpegOfManyScansIsRefused) {
+  EXPECT_EQ(refusal(progressive(8, 1, 499)), "was decoded");
+  EXPECT_EQ(refusal(progressive(8, 1, 510)), "a JPEG of more than 500 scans; save it as a baseline JPEG");
+}
+
+// 12000 x 12000 pixels of three components have 864 MB of coefficients, 9000 x 9000 have 486 MB.
+TEST(DecodeImage, AProgressiveJpegThatTakesTooMuchMemoryIsRefused) {
+  EXPECT_EQ(refusal(progressive(12000, 3, 1)),
+            "a JPEG in several scans that takes more than 512 MiB; save it as a baseline JPEG of one scan");
+  EXPECT_EQ(refusal(progressive(9000, 3, 1)), "damaged JPEG: Corrupt JPEG data: premature end of data segment");
+}
+
+TEST(DecodeImage, TheMemoryOfAHugeImageIsGivenBack) {
+  const std::string file = jpeg(64, 64, {2, 2});
+  Pixels pixels;
+  for (const bool huge : {false, true}) {
+    pixels.values.resize(huge ? size_t{65} << 20 : size_t{63} << 20);
+    const size_t before = pixels.values.capacity();
+    decode_image(file, "a.jpg", 3, everything, pixels);
+    EXPECT_EQ(pixels.values.capacity() < before, huge);
+  }
+}
+
+// A machine that is short of memory must not decide which images are trained on.
+TEST(DecodeImage, ALackOfMemoryIsNoDamage) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the program when it has no memory";
+#endif
+  // A PNG of 65500 x 328 pixels, up to the first of its pixels: a row takes more than the 64 kB that are left.
+  const std::string png(
+      "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xdc\0\0\x01\x48\x08\x02\0\0\0\xae\x83\x94\x9d\0\0\0\x01IDAT\0", 42);
+  for (const std::string& file : {progressive(9000, 3, 1), png}) {
+    Pixels pixels;
+    pixels.values.resize(size_t{3} * 65500 * 328);
+    const std::string name = file == png ? "a.png" : "a.jpg";
+    std::string what;
+    {
+      const NoMemory none;
+      try {
+        decode_image(file, name, 3, first_pixel, pixels);
+      } catch (const BadImage& problem) {
+        what = problem.what();
+      } catch (const std::bad_alloc&) {
+        what = "no memory";
+      }
+    }
+    EXPECT_EQ(what, "no memory");
+  }
 }
 
 }  // namespace

@@ -31,12 +31,13 @@ def encoded(image, kind, **options):
     return file.getvalue()
 
 
-def png(width, height, rows, depth=8, colour=2):
-    """Writes a PNG chunk by chunk."""
+def png(width, height, rows, depth=8, colour=2, texts=()):
+    """Writes a PNG chunk by chunk, with compressed texts before its pixels."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    chunks = [chunk(b"IHDR", header), *(chunk(b"zTXt", b"a\0\0" + text) for text in texts), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 class ImageBatches(unittest.TestCase):
@@ -55,11 +56,11 @@ class ImageBatches(unittest.TestCase):
             file.write(data)
         return path
 
-    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None):
+    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None, before=()):
         self.runs += 1
         folder = "%s/out%d" % (self.temporary.name, self.runs)
         numbers = [str(number) for number in (classes, channels, SIZE, threads, seed, first, count)]
-        done = subprocess.run([BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*before, BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.bad = [line for line in done.stdout.splitlines() if not line.startswith("fingerprint ")]
         self.fingerprint, self.errors = done.stdout.split("fingerprint ")[-1], done.stderr

@@ -7,9 +7,15 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -94,6 +100,57 @@ TEST(GraphPartition, MetisCutsFewEdges) {
     // ranks.
     EXPECT_LT(halo, ranks == 2 ? 150 : 300);
   }
+}
+
+// Returns whether this process has a child that works.
+bool has_child() {
+  siginfo_t ended{};
+  return waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+}
+
+volatile std::sig_atomic_t times_asked_to_stop = 0;
+
+// METIS ends its work when it gets a SIGTERM. Stop requests that come then must neither end the run nor be lost, and
+// those of a terminal come to the whole group of processes.
+TEST(GraphPartition, StopRequestsWhileMetisWorksAreHandledAsUsual) {
+  struct sigaction ours {};
+  ours.sa_handler = [](int) { times_asked_to_stop = times_asked_to_stop + 1; };
+  ours.sa_flags = SA_RESTART;
+  struct sigaction before {};
+  const GraphData graph = square(150);  // keeps METIS busy for 0.1 s
+  const GraphOrder undisturbed = order_by_metis(graph);
+  const pid_t group = getpgrp();
+  ASSERT_TRUE(group == getpid() || setpgid(0, 0) == 0);
+  ASSERT_EQ(sigaction(SIGTERM, &ours, &before), 0);
+  bool came_in_time = false;
+  for (int attempt = 0; attempt < 100 && !came_in_time && !HasFailure(); ++attempt) {
+    times_asked_to_stop = 0;
+    int sent = 0;
+    std::atomic<bool> is_over = false;
+    std::thread sender([&] {
+      while (!has_child() && !is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (; sent < 2 && !is_over; ++sent) kill(0, SIGTERM);
+      came_in_time = sent == 2 && has_child();
+    });
+    GraphOrder order;
+    EXPECT_NO_THROW(order = order_by_metis(graph));
+    is_over = true;
+    sender.join();
+    EXPECT_EQ(times_asked_to_stop > 0, sent > 0);
+    EXPECT_TRUE(order.nodes.defined() && at::equal(order.nodes, undisturbed.nodes));
+  }
+  EXPECT_TRUE(came_in_time);
+  struct sigaction after {};
+  ASSERT_EQ(sigaction(SIGTERM, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, ours.sa_handler);
+  EXPECT_EQ(after.sa_flags & (SA_RESTART | SA_RESETHAND), SA_RESTART);
+  EXPECT_TRUE(group == getpid() || setpgid(0, group) == 0);
+}
+
+TEST(GraphPartition, MetisCountsInThirtyTwoBits) {
+  EXPECT_TRUE(metis_can_count(100, 2147483547));
+  EXPECT_FALSE(metis_can_count(100, 2147483548));
+  EXPECT_FALSE(metis_can_count(111059956, 3231371744));  // ogbn-papers100M
 }
 
 TEST(GraphPartition, RangesAreWholePartsAndCoverAllNodes) {

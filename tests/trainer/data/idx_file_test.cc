@@ -2,7 +2,10 @@
 #include "trainer/data/images/idx_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <numeric>
 #include <regex>
 
@@ -78,11 +81,17 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"product_overflows", idx_bytes({1 << 22, 1 << 21, 1 << 21}, counting(60)), "more than a file"},
         Broken{"lying_size_of_a_plain_file", idx_bytes({500, 3, 4}, counting(60)), "more than a file of 76 bytes"},
         Broken{"bomb", gzipped(idx_bytes({1000000, 1000, 1000}, counting(60))), "more than a file"},
+        Broken{"bomb_of_80_megabytes", gzipped(idx_bytes({80, 1024, 1024}, std::vector<uint8_t>(80 << 20))),
+               "more than 67108864 \\(the larger of 64 MiB and 100 to 1\\): a compression bomb"},
         Broken{"lying_size", gzipped(idx_bytes({500, 3, 4}, counting(60))), "truncated.*6000 values, and it has 60"}),
     [](const auto& test) { return test.param.name; });
 
 TEST(IdxFile, ThatIsNotThereOrNoFile) {
-  for (const std::string& path : {std::string("no-such-file"), std::string("/")}) {
+  const std::string pipe = testing::TempDir() + "/pipe";
+  std::remove(pipe.c_str());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
+  for (const std::string& path : {std::string("no-such-file"), std::string("/"), pipe}) {
     try {
       read_idx(path, 3, 4);
       FAIL() << "was accepted";
@@ -91,6 +100,7 @@ TEST(IdxFile, ThatIsNotThereOrNoFile) {
       EXPECT_TRUE(std::regex_search(error.what(), std::regex("cannot be opened|not a regular file"))) << error.what();
     }
   }
+  ::alarm(0);
 }
 
 // Flips each bit of the gzipped file. The file is read as it was or refused, never as other values. Some bits of the

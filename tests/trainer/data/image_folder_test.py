@@ -3,12 +3,26 @@
 
 import io
 import math
+import os
+import shutil
+import sys
 import unittest
+import zlib
 
 import numpy
 import torch
 from encoded_pictures import SIZE, ImageBatches, encoded, picture, png
 from PIL import Image
+
+
+# Runs a command and writes the largest memory that it had, in kB, to the file that comes before it.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[2:]).returncode
+with open(sys.argv[1], "w") as file:
+    file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)
+"""
 
 
 def with_noise(jpeg):
@@ -144,6 +158,38 @@ class ImageFolderTest(ImageBatches):
             for image, label in zip(images, labels, strict=True):
                 self.assertEqual(image.abs().max().item() == 0, label == -100)
 
+    def test_a_failure_of_the_storage_is_no_bad_image(self):
+        """Whether a disk answers must not decide which images are trained on."""
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        self.write("a/0.png", encoded(picture(8, 8), "png"))
+        path = self.write("a/1.png", encoded(picture(8, 8), "png"))
+
+        def read(injection, expect):
+            self.batch(1, expect=expect, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
+                                                 "-e", "trace=openat,read", "-e", "inject=" + injection))
+        storage = "; the storage failed and not the image: mend the storage"
+        for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files; raise the limit of open files (ulimit -n)"),
+                                  ("openat:error=EIO", "cannot be opened: Input/output error" + storage),
+                                  ("read:error=EIO", "cannot be read: Input/output error" + storage),
+                                  ("read:error=ESTALE", "cannot be read: Stale file handle" + storage)):
+            read(injection, expect=4)
+            self.assertIn(path + ": " + reason, self.errors)
+        for injection in ("openat:error=ENOENT", "openat:error=EACCES"):
+            read(injection, expect=0)
+            self.assertEqual(len(self.bad), 1, self.bad)
+            self.assertIn(path + ": cannot be opened: ", self.bad[0])
+
+    def test_texts_of_a_png_take_no_memory(self):
+        """60 texts of 7 kB unpack to 7 MB each."""
+        def most_memory(texts):
+            self.write("a/0.png", png(2, 2, b"\0" * 14, texts=texts))
+            self.batch(1, before=(sys.executable, "-c", MEASURE, self.temporary.name + "/peak"))
+            self.assertEqual(self.bad, [])
+            with open(self.temporary.name + "/peak", encoding="utf-8") as file:
+                return int(file.read())
+        self.assertLess(most_memory([zlib.compress(b"x" * 7_000_000)] * 60), most_memory([]) + 100_000)
+
     def test_folders_that_do_not_fit(self):
         self.write("a/0.png", encoded(picture(8, 8), "png"))
         self.batch(2, expect=3)
@@ -151,9 +197,19 @@ class ImageFolderTest(ImageBatches):
         self.write("b/words.txt", b"")
         self.batch(2, expect=3)
         self.assertIn("/b: has no images; each class needs some", self.errors)
-        self.root += "/nowhere"
+        os.symlink("loop", self.root + "/loop")
         self.batch(2, expect=3)
-        self.assertIn("nowhere: is no folder", self.errors)
+        self.assertIn("/loop: cannot be examined: Too many levels of symbolic links", self.errors)
+        os.rename(self.root + "/loop", self.root + "/a/loop")
+        self.write("b/0.png", encoded(picture(8, 8), "png"))
+        self.batch(2, expect=3)
+        self.assertIn("/a/loop: cannot be examined: Too many levels of symbolic links", self.errors)
+        os.remove(self.root + "/a/loop")
+        os.symlink("nothing", self.root + "/a/gone.png")
+        self.batch(2)
+        for name, reason in (("nowhere", "No such file or directory"), ("n" * 300, "File name too long")):
+            self.batch(2, expect=3, path=self.root + "/" + name)
+            self.assertIn("%s: is no folder (%s); expected one with" % (name, reason), self.errors)
 
 
 if __name__ == "__main__":

@@ -123,6 +123,8 @@ class NpzGraphTest(unittest.TestCase):
                 ({"validation": None}, "validation is not among its arrays"),
                 ({"labels": numpy.array([0.0, 1, 2, 0, 1, 2])}, "labels holds values of dtype <f8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
                 ({"labels": numpy.array([0, 1, 2, 0, 1, 2], ">i8")}, "labels holds values of dtype >i8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
+                ({"train": numpy.array([True, False, True, False, True, False])},
+                 "train holds values of dtype |b1; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1); numpy.flatnonzero makes the numbers of nodes from a mask"),
                 ({"labels": numpy.array([[0, 1, 2], [0, 1, 2]])}, "labels is 2 x 3; expected 1 dimension"),
                 ({"attr_matrix": numpy.asfortranarray(numpy.ones((6, 4), numpy.float32))},
                  "attr_matrix is stored column by column (fortran_order); expected row by row"),
@@ -141,10 +143,13 @@ class NpzGraphTest(unittest.TestCase):
         zeros = b"\0" * (1 << 20)
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED) as archive:
             with archive.open("labels.npy", "w") as entry:
-                for _ in range(1100):
+                for _ in range(70):
                     entry.write(zeros)
-        self.assertLess(os.path.getsize(self.path), 2 << 20)
-        self.assertRegex(self.refusal(), r"^expands from \d+ to 1153433600 bytes, more than 1073741824 .*: a compression bomb$")
+        self.assertLess(os.path.getsize(self.path), 100 << 10)
+        self.assertRegex(self.refusal(), r"^expands from \d+ to 73400320 bytes, more than 67108864 .*: a compression bomb; if")
+        # 20 MiB of bytes are 160 MiB of int64.
+        numpy.savez_compressed(self.path, **arrays(labels=numpy.zeros(20 << 20, numpy.uint8)))
+        self.assertRegex(self.refusal(), r"^labels takes 20971520 x 8 bytes in memory, more than 67108864 .*: a compression bomb; if")
         # The header is right, but the entry it describes is wrong.
         self.write_zip(zipfile.ZIP_DEFLATED)
         with open(self.path, "rb") as file:
@@ -202,6 +207,11 @@ class NpzGraphTest(unittest.TestCase):
                 (24, b"\x01\0\0\0", "is damaged: an entry does not have the size or the checksum that its directory says"),
                 (24, b"\xff\xff\xff\xff", "entry 8 is larger than 4 GiB; entries of that size are not read"),
                 (28, b"\xff\xff", "is damaged: its directory ends in an entry"),
+                (good.index(b"labels.npy") - place, b"lobels.npy", "is damaged: an entry has another name than its directory says"),
+                (len(good) - 22 + 4 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 6 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 8 - place, b"\1\0", "is one of several parts of an archive; expected a whole one"),
+                (len(good) - 22 + 20 - place, b"\1\0", "is damaged: its comment has 1 bytes, and 0 follow the end of its directory"),
                 (42, b"\1\0\0\0", "is damaged: an entry does not begin where its directory says"),
                 (42, b"\xff\xff\xff\x7f", "was truncated or is damaged: it speaks of bytes 2147483647 to 2147483677 and has %d" % len(good))):
             with self.subTest(message):

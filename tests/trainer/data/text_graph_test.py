@@ -70,28 +70,29 @@ class TextGraphTest(unittest.TestCase):
         self.assertEqual(json.loads(self.ogb().stdout)["neighbors"], GRAPH["neighbors"])
 
     def test_wrong_contents_are_named(self):
+        lines_of_features = ", the lines of " + self.path("raw/node-feat.csv.gz")
         for name, text, message in (
-                ("raw/edge.csv.gz", "1,0\n2,4\n0,2\n3,3\n2,0\n", ":2: node 4 is not there; there are 4 nodes"),
-                ("raw/edge.csv.gz", "1,0\n2,0\n0,2\n-3,3\n2,0\n", ":4: node -3 is not there; there are 4 nodes"),
-                ("raw/edge.csv.gz", "1,0\n2,0,1\n", ":2: expected 2 of them, got 3"),
-                ("raw/edge.csv.gz", "1,0\n2\n", ":2: expected 2 of them, got 1"),
-                ("raw/edge.csv.gz", "1,0\n\n2,0\n", ":2: expected 2 of them, got 0"),
+                ("raw/edge.csv.gz", "1,0\n2,4\n0,2\n3,3\n2,0\n", ":2: node 4 is not there; there are 4 nodes" + lines_of_features),
+                ("raw/edge.csv.gz", "1,0\n2,0\n0,2\n-3,3\n2,0\n", ":4: node -3 is not there; there are 4 nodes" + lines_of_features),
+                ("raw/edge.csv.gz", "1,0\n2,0,1\n", ":2: expected 2 numbers, got 3"),
+                ("raw/edge.csv.gz", "1,0\n2\n", ":2: expected 2 numbers, got 1"),
+                ("raw/edge.csv.gz", "1,0\n\n2,0\n", ":2: expected 2 numbers, got 0"),
                 ("raw/edge.csv.gz", "1,0\n2,x\n", ":2: expected an integer, got 'x'"),
                 ("raw/edge.csv.gz", "1,0\n2,0.5\n", ":2: expected an integer, got '0.5'"),
                 ("raw/edge.csv.gz", "1,99999999999999999999\n", ":1: expected an integer, got '99999999999999999999'"),
                 ("raw/num-edge-list.csv.gz", "6\n", ":1: graph 0 has 6 edges; expected 0 to 5, of 5 that are there"),
                 ("raw/num-node-list.csv.gz", "3\n", ": says that there are 3 nodes, and 4 are there"),
                 ("raw/num-edge-list.csv.gz", "4\n", ": says that there are 4 edges, and 5 are there"),
-                ("raw/node-feat.csv.gz", "1,2\n3,4\n5\n6,7\n", ":3: expected 2 of them, got 1"),
+                ("raw/node-feat.csv.gz", "1,2\n3,4\n5\n6,7\n", ":3: expected 2 numbers, got 1"),
                 ("raw/node-feat.csv.gz", "1,2\n3,\x1b[4m\n", ":2: expected a finite number, got '?[4m'"),
                 ("raw/node-feat.csv.gz", "1,2\n3,nan\n5,6\n7,8\n", ":2: expected a finite number, got 'nan'"),
                 ("raw/node-feat.csv.gz", "1,2\n3,4\n5,6\n-inf,8\n", ":4: expected a finite number, got '-inf,8'"),
                 ("raw/node-feat.csv.gz", "1,2\n3,4e38\n", ":2: expected a finite number, got '4e38'"),
                 ("raw/node-feat.csv.gz", "", ": is empty; expected lines of numbers"),
-                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for 4 nodes"),
+                ("raw/node-label.csv.gz", "0\n2\n1\n", ": has 3 labels for 4 nodes" + lines_of_features),
                 ("raw/node-label.csv.gz", "0\n3\n1\n0\n", ":2: the label of node 1 is 3, outside of the 3 classes of the model (model.classes)"),
                 ("raw/node-label.csv.gz", "0\n-1\n1\n0\n", ":2: the label of node 1 is -1, outside of the 3 classes of the model (model.classes)"),
-                ("raw/node-label.csv.gz", "0\n2,1\n1\n0\n", ":2: expected 1 of them, got 2"),
+                ("raw/node-label.csv.gz", "0\n2,1\n1\n0\n", ":2: expected 1 number, got 2"),
                 ("split/time/train.csv.gz", "0\n4\n", ":2: node 4 is not there; there are 4 nodes"),
                 ("split/time/train.csv.gz", "", ": is empty; expected at least one node"),
                 ("split/time/train.csv.gz", "2\n0\n2\n", ":3: node 2 is there already, at %s:1" % self.path("split/time/train.csv.gz")),
@@ -136,6 +137,9 @@ class TextGraphTest(unittest.TestCase):
         self.assertEqual(self.ogb().stderr, f"{self.folder}/split: has several splits (random, time); data.split says which one to take\n")
         self.assertEqual(self.ogb("time").returncode, 0)
         self.assertIn("split/random/valid.csv.gz: is not there", self.ogb("random").stderr)
+        shutil.rmtree(self.folder + "/split/random")
+        os.symlink("loop", self.folder + "/split/loop")
+        self.assertEqual(self.ogb().returncode, 0)
         shutil.rmtree(self.folder + "/split")
         self.assertEqual(self.ogb().stderr, f"{self.folder}/split: cannot be listed: No such file or directory; expected the splits of a data set of OGB\n")
         os.mkdir(self.folder + "/split")
@@ -147,14 +151,19 @@ class TextGraphTest(unittest.TestCase):
             file.truncate(15)
         self.assertIn("edge.csv.gz: is damaged or was truncated", self.ogb().stderr)
         self.write()
-        for megabytes, message in ((60, ": expands to more than 1073741824 bytes .*: a compression bomb"),
-                                   (66, ":1: is longer than 67108864 bytes; expected numbers")):
+        for megabytes, members, message in ((60, 2, r": expands to \d+ bytes or more, more than 67108864 .*: a compression bomb; if"),
+                                            (66, 19, ":1: is longer than 67108864 bytes; expected numbers")):
             member = gzip.compress(b" " * (megabytes << 20) + b"1,2\n", compresslevel=1)
             with open(self.path("raw/node-feat.csv.gz"), "wb") as file:
-                file.write(member * 19)
+                file.write(member * members)
             result = self.ogb()
             self.assertEqual(result.returncode, 3)
             self.assertRegex(result.stderr, "node-feat.csv.gz" + message)
+        # 20 MB of text are 80 MB of int64.
+        self.write({"raw/node-label.csv.gz": "0\n" * 10_000_000})
+        result = self.ogb()
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, "node-label.csv.gz:8388609: the numbers up to here take more than 67108864 .*: a compression bomb; if")
 
 
 if __name__ == "__main__":

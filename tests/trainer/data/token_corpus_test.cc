@@ -2,10 +2,13 @@
 #include "trainer/data/text/token_corpus.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "base/errors.h"
@@ -101,9 +104,36 @@ TEST(TokenCorpus, NamesATokenOutsideOfTheVocabulary) {
   EXPECT_NE(message.find("outside.bin: token 37 is 50, outside of the vocabulary of 50"), std::string::npos) << message;
 }
 
+TEST(TokenCorpus, RefusesTextOfALargerVocabularyOrADamagedSidecarAtTheStart) {
+  const std::string path = write_tokens("other.bin", counting(100, 50));
+  write_bytes("other.bin.json", R"({"bytes": 500, "tokens": 100, "vocabulary": 300})");
+  EXPECT_EQ(TokenCorpus(path, 8, 300).windows(), 12);
+  const std::string message = refusal([&] { TokenCorpus(path, 8, 256); });
+  EXPECT_NE(message.find("other.bin.json: the text was prepared with a vocabulary of 300; expected tokens below "
+                         "model.vocabulary, 256. Set model.vocabulary to"),
+            std::string::npos)
+      << message;
+  // A tokenizer may have added tokens that the text has not.
+  write_bytes("other.bin.json", R"({"bytes": 500, "tokens": 100, "vocabulary": 300, "largest_token": 255})");
+  EXPECT_EQ(TokenCorpus(path, 8, 256).windows(), 12);
+  EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 255); }).find("with tokens up to 255; expected tokens below"),
+            std::string::npos);
+  write_bytes("other.bin.json", R"({"bytes": 500)");
+  EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 256); }).find("other.bin.json: expected a JSON object"),
+            std::string::npos);
+  std::filesystem::remove(temporary("other.bin.json"));
+  EXPECT_EQ(TokenCorpus(path, 8, 50).windows(), 12);
+}
+
 TEST(TokenCorpus, RefusesWhatCannotBeTrainedOn) {
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing_*.bin"), 8, 50); }).find("no such file"), std::string::npos);
   EXPECT_NE(refusal([] { TokenCorpus(temporary("nothing.bin"), 8, 50); }).find("no such file"), std::string::npos);
+  const std::string nowhere = refusal([] { TokenCorpus(temporary("no-folder/a_*.bin"), 8, 50); });
+  EXPECT_NE(nowhere.find("a_*.bin: " + temporary("no-folder") + ": No such file or directory; write"),
+            std::string::npos)
+      << nowhere;
+  EXPECT_NE(refusal([] { TokenCorpus(temporary(std::string(300, 'n')), 8, 50); }).find("File name too long; write"),
+            std::string::npos);
   const std::string path = write_tokens("short.bin", counting(8, 50));
   EXPECT_NE(refusal([&] { TokenCorpus(path, 8, 50); }).find("not enough for one window of 9"), std::string::npos);
   write_tokens("mixed_0.bin", counting(100, 50));
@@ -117,6 +147,19 @@ TEST(TokenCorpus, NamesAFileThatShrinksWhileTraining) {
   EXPECT_NO_THROW(corpus.training_batch(/*seed=*/1, 0, 124));
   ASSERT_EQ(truncate(path.c_str(), 1024 + 1000), 0);
   EXPECT_NE(refusal([&] { corpus.training_batch(/*seed=*/1, 0, 124); }).find(path), std::string::npos);
+}
+
+TEST(TokenCorpus, HasMoreFilesThanTheSoftLimitOfOpenFiles) {
+  for (int file = 100; file < 180; ++file) {
+    write_tokens("many_" + std::to_string(file) + ".bin", counting(17, 1000));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_NO_THROW(EXPECT_EQ(TokenCorpus(temporary("many_*.bin"), 8, 1000).windows(), 160));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TokenCorpus, TakesANameWithABracketLiterally) {
@@ -135,10 +178,29 @@ TEST(TokenCorpus, CountsBytesOfTextFromTheSidecars) {
   EXPECT_DOUBLE_EQ(corpus.bytes_per_token().value(), 4.0);
   for (const char* broken :
        {"", "{", "[1]", "3", R"({"bytes": 5})", R"({"bytes": -5, "tokens": 300})", R"({"bytes": 5.5, "tokens": 300})",
-        R"({"bytes": 5, "tokens": "300"})", R"({"bytes": 5, "tokens": 301})"}) {
+        R"({"bytes": 5, "tokens": "300"})", R"({"bytes": 5, "tokens": 301})", R"({"bytes": 0, "tokens": 300})",
+        R"({"bytes": 4, "bytes": 5, "tokens": 300})", R"([{"bytes": 5, "tokens": 300}])",
+        R"({"sources": {"bytes": 5}, "tokens": 300})", R"({"bytes": 5, "tokens": 300)"}) {
     write_bytes("text_1.bin.json", broken);
     EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("text_1.bin.json"), std::string::npos) << broken;
   }
+}
+
+TEST(TokenCorpus, ReadsASidecarThroughALinkAndNoPipe) {
+  const TokenCorpus corpus(write_tokens("linked.bin", counting(100, 50)), 8, 50);
+  const std::string path = temporary("linked.bin.json");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(write_bytes("elsewhere.json", R"({"bytes": 500, "tokens": 100})"), path);
+  EXPECT_DOUBLE_EQ(corpus.bytes_per_token().value(), 5.0);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
+  EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("expected a regular file"), std::string::npos);
+  ::alarm(0);
+  std::filesystem::remove(path);
+  write_bytes("linked.bin.json", std::string(17 << 20, ' '));
+  EXPECT_NE(refusal([&] { corpus.bytes_per_token(); }).find("expected at most 16777216"), std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST(TokenCorpus, FingerprintIsThatOfNamesAndContent) {

@@ -3,7 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdio>
 
 #include "base/errors.h"
 #include "tests/trainer/data/token_files.h"
@@ -44,6 +48,7 @@ class BrokenTokenFile : public testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenTokenFile, IsRefusedByName) {
   const std::string path = GetParam().write();
+  ::alarm(60);  // ends a test that waits for a writer of the pipe
   try {
     const TokenFile file(path);
     FAIL() << "was accepted";
@@ -53,6 +58,7 @@ TEST_P(BrokenTokenFile, IsRefusedByName) {
     EXPECT_NE(message.find(path), std::string::npos) << message;
     EXPECT_NE(message.find(GetParam().word), std::string::npos) << message;
   }
+  ::alarm(0);
 }
 
 // Returns the path of a good file of ten tokens that was cut or extended to `bytes`.
@@ -90,6 +96,13 @@ const std::vector<Broken> kBroken = {
      [] { return write_tokens("narrow.bin", counting(10, 10), {.magic = 20240801, .version = 7}); }},
     {"folder", "regular file", [] { return std::string(std::getenv("TEST_TMPDIR")); }},
     {"device", "regular file", [] { return std::string("/dev/null"); }},
+    {"pipe", "regular file",
+     [] {
+       const std::string path = testing::TempDir() + "/pipe.bin";
+       std::remove(path.c_str());
+       if (::mkfifo(path.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+       return path;
+     }},
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BrokenTokenFile, testing::ValuesIn(kBroken),
@@ -117,6 +130,23 @@ TEST(TokenFile, RefusesToReadOverItsEnd) {
   std::vector<int64_t> ids(4);
   EXPECT_THROW(file.read(0, 4, ids.data()), Error);
   EXPECT_THROW(file.read(-1, 1, ids.data()), Error);
+}
+
+TEST(TokenFile, SaysWhatToDoAboutTooManyOpenFiles) {
+  const std::string path = write_tokens("good.bin", {5, 6, 7});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string message;
+  try {
+    const TokenFile file(path);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_NE(message.find("Too many open files; every token file stays open: raise"), std::string::npos) << message;
 }
 
 TEST(TokenFile, ClosesWhatItRefuses) {

@@ -5,6 +5,7 @@ are refused."""
 import gzip
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 import unittest
@@ -38,7 +39,7 @@ class WebDatasetTest(ImageBatches):
         with tarfile.open(path, "w", format=form) as file:
             for member in members:
                 if isinstance(member, tarfile.TarInfo):
-                    file.addfile(member)
+                    file.addfile(member, io.BytesIO(bytes(member.size)))
                     continue
                 info = tarfile.TarInfo(member[0])
                 info.size = len(member[1])
@@ -116,10 +117,19 @@ class WebDatasetTest(ImageBatches):
         self.assertEqual(sorted(self.bad)[1], self.root + "/a.tar:z.png: is a JPEG file, and its name says something else")
         self.assertTrue(sorted(self.bad)[0].startswith(self.root + "/a.tar:y.jpg: damaged JPEG: "), self.bad)
 
-    def refuse(self, reason):
-        done = subprocess.run([LIST, self.pattern, "7"], capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+    def refuse(self, reason, code=3, before=()):
+        done = subprocess.run([*before, LIST, self.pattern, "7"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn(reason, done.stderr)
+
+    def test_a_failure_of_the_storage_is_no_damage(self):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        path = self.archive("0.tar", self.samples(0, 2))
+        for which in ("1", "2+"):  # the first read is libarchive's, and a later one that of the end
+            injection = "inject=read:error=EIO:when=" + which
+            self.refuse(path + ": cannot be read: ", code=4, before=("strace", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
+                                                                     "-e", "trace=read", "-e", injection))
 
     def refused(self, reason, members=None, data=None, **options):
         path = self.root + "/bad.tar"
@@ -160,9 +170,13 @@ class WebDatasetTest(ImageBatches):
         self.refused("is empty; expected a tar archive", data=b"")
         self.refused("is no tar archive or a damaged one", data=b"words" * 1000)
         with open(self.archive("good.tar", two), "rb") as file:
-            compressed = gzip.compress(file.read())
+            good = file.read()
         os.remove(self.root + "/good.tar")
-        self.refused("is no tar archive or a damaged one (compressed ones are not read): ", data=compressed)
+        self.refused("is no tar archive or a damaged one (compressed ones are not read): ", data=gzip.compress(good))
+        end = len(good.rstrip(b"\0")) // 512 * 512 + 512
+        for foreign in (good, b"\0" * 5000 + b"x" + b"\0" * 5000):  # two archives in a file, as cat makes it, and a stray byte
+            self.refused("goes on at byte %d, after the zeros" % ((len(good) + foreign.index(foreign.strip(b"\0"))) // 512 * 512), data=good + foreign)
+        self.refused("ends too early: the zeros that end a tar archive are missing", data=good[:end])
         self.pattern = self.root + "/none-*.tar"
         self.refuse("none-*.tar: no such file; expected tar archives")
 
@@ -177,12 +191,23 @@ class WebDatasetTest(ImageBatches):
                 file.write(whole[:cut])
             self.refuse(path + ": ")
         # These are sizes of the first image in its header, with the right checksum.
-        for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "), (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
+        for size, reason in ((10**7, "says that 'part/000000.png' has 10000000 bytes; "),
+                             (8 * 2**30 - 1, "says that 'part/000000.png' has 8589934591 bytes; ")):
             header = bytearray(whole[:512])
             header[124:136] = b"%011o\0" % size
             header[148:156] = b" " * 8
             header[148:156] = b"%06o\0 " % sum(header)
             self.refused(reason, data=bytes(header) + whole[512:])
+        # Each of these images would fit into the archive: 1.5 MB that claim 3 MB.
+        filler = ("z.txt", b"z" * 1500000)
+        for claim in ({"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "%d.png", "GNU.sparse.size": "1000000", "GNU.sparse.map": "0,512"},
+                      {"GNU.sparse.realsize": "1000000"}):
+            members = []
+            for i in range(3):
+                info = tarfile.TarInfo("%d.png" % i)
+                info.pax_headers = {key: value.replace("%d", str(i)) for key, value in claim.items()}
+                members += [info, ("%d.cls" % i, b"1")]
+            self.refused("says that '0.png' has 1000000 bytes, 998976 more than the archive has for it; sparse files", [*members, filler])
         header = bytearray(whole[:512])
         header[124:136] = b"%011o\0" % 1024  # the checksum belongs to another size
         self.refused("is no tar archive or a damaged one", data=bytes(header) + whole[512:])

@@ -21,8 +21,9 @@ struct SparseRows {
 inline const int64_t* integers(const Tensor& tensor) { return tensor.const_data_ptr<int64_t>(); }
 
 struct GraphData {
-  std::string name = {};         // name in messages
-  std::string labels_file = {};  // file whose line i + 1 is the label of item i; empty if there is none
+  std::string name = {};           // name in messages
+  std::string features_file = {};  // text file of the features; empty if they are in another file
+  std::string labels_file = {};    // file whose line i + 1 is the label of item i; empty if there is none
   int64_t nodes = 0, features = 0;
   // For many graphs, whose nodes follow each other graph by graph: the first node of each graph, and the number of
   // nodes at the end; int64 [graphs + 1]. Undefined for a single graph.

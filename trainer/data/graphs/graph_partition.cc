@@ -11,16 +11,18 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "base/child_process.h"
 #include "base/errors.h"
 
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kParts = 64, kFewestNodes = 256;
+constexpr int64_t kParts = 64, kFewestNodes = 256, kMostCounted = std::numeric_limits<idx_t>::max();
 
 Tensor tensor_of(const std::vector<int64_t>& values) {
   const Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
@@ -50,6 +52,12 @@ MetisGraph for_metis(const GraphData& graph) {
   GraphData both{.nodes = graph.nodes};
   const Tensor targets = at::arange(graph.nodes).repeat_interleave(graph.offsets.diff());
   set_edges(both, graph.neighbors, targets, /*undirected=*/true);
+  if (!metis_can_count(both.nodes, both.edges())) {
+    throw Error(ExitCode::configuration,
+                graph.name + ": has " + std::to_string(both.nodes) + " nodes and " + std::to_string(both.edges()) +
+                    " edges in both directions; expected at most " + std::to_string(kMostCounted) +
+                    " together, which METIS can count; write data.partition: contiguous");
+  }
   const auto narrowed = [](const Tensor& values) {
     return std::vector<idx_t>(integers(values), integers(values) + values.numel());
   };
@@ -83,6 +91,8 @@ std::pair<int64_t, int64_t> between(const std::vector<int64_t>& list, int64_t be
 
 }  // namespace
 
+bool metis_can_count(int64_t nodes, int64_t directed_edges) { return directed_edges <= kMostCounted - nodes; }
+
 GraphOrder order_of_file(const GraphData& graph) {
   GraphOrder order;
   const int64_t parts = std::min(kParts, graph.nodes);
@@ -97,14 +107,25 @@ GraphOrder order_by_metis(const GraphData& graph) {
   options.fill(-1);  // -1 selects METIS's defaults
   options[METIS_OPTION_SEED] = 1;
   idx_t nodes = static_cast<idx_t>(graph.nodes), constraints = 1, parts = kParts, cut = 0;
-  std::vector<idx_t> part(static_cast<size_t>(graph.nodes));
-  const int code = metis()(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
-                           /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr,
-                           options.data(), &cut, part.data());
-  if (code != METIS_OK) {
+  const auto count = static_cast<size_t>(graph.nodes);
+  const SharedMemory results((count + 1) * sizeof(idx_t));
+  auto* part = static_cast<idx_t*>(results.data());
+  const auto partition = metis();
+  // METIS takes a SIGTERM for an error and jumps out of its handler. If that interrupts random(), whose lock stays
+  // taken then, METIS's next call waits for ever. In a process of its own METIS gets no SIGTERM.
+  run_in_child([&] {
+    part[count] = partition(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
+                            /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr,
+                            options.data(), &cut, part);
+  });
+  if (const idx_t code = part[count]; code == 0 || code == METIS_ERROR_MEMORY) {
+    throw Error(ExitCode::out_of_memory, graph.name + ": METIS " +
+                                             (code == 0 ? "was ended by a signal, most often for" : "reports") +
+                                             " lack of memory; give it more, or write data.partition: contiguous");
+  } else if (code != METIS_OK) {
     throw Error(ExitCode::data, graph.name + ": METIS could not partition it (code " + std::to_string(code) + ")");
   }
-  const std::vector<int64_t> wide(part.begin(), part.end());
+  const std::vector<int64_t> wide(part, part + count);
   GraphOrder order;
   const auto [sorted, nodes_in_order] = at::sort(tensor_of(wide), /*stable=*/true, /*dim=*/0, /*descending=*/false);
   order.nodes = nodes_in_order;

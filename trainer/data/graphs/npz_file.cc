@@ -168,7 +168,9 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
     fail("holds objects of Python (dtype " + header->dtype + "), which are a pickle; no pickle is read");
   }
   if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
-    fail("holds values of dtype " + header->dtype + "; expected " + expected + " (" + kinds + ")");
+    const bool is_mask = header->dtype == "|b1" && expected == "integers";
+    fail("holds values of dtype " + header->dtype + "; expected " + expected + " (" + kinds + ")" +
+         (is_mask ? "; numpy.flatnonzero makes the numbers of nodes from a mask" : ""));
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {
     fail("is " + text_of(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +
@@ -183,6 +185,11 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
   }
   if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
     fail("says that it is " + text_of(header->shape) + ", and does not have so many values");
+  }
+  const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);
+  if (count > zip_.most_bytes() / width) {
+    fail("takes " + std::to_string(count) + " x " + std::to_string(width) + " bytes in memory, " +
+         ZipFile::bomb(zip_.most_bytes()));
   }
   const at::Tensor result = at::empty(header->shape, header->dtype[1] == 'f' ? at::kFloat : at::kLong);
   convert(header->dtype, all.data() + begin + length, count, result);

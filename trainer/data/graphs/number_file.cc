@@ -65,6 +65,7 @@ class Lines {
     line = line_;
     return true;
   }
+  int64_t most_bytes() const { return most_; }
   [[noreturn]] void fail_here(const std::string& what) const {
     throw Error(ExitCode::data, path_ + ":" + std::to_string(number_) + ": " + what);
   }
@@ -77,8 +78,7 @@ class Lines {
     if (got < 0 || code == Z_BUF_ERROR) fail(path_, "is damaged or was truncated: it cannot be decompressed");
     read_ += got;
     if (read_ > most_) {
-      fail(path_, "expands to more than " + std::to_string(most_) +
-                      " bytes (the larger of 1 GiB and 100 to 1): a compression bomb");
+      fail(path_, "expands to " + std::to_string(read_) + " bytes or more, " + ZipFile::bomb(most_));
     }
     rest_.append(piece_.data(), static_cast<size_t>(got));
     return got > 0;
@@ -132,14 +132,17 @@ at::Tensor read_numbers(const std::string& path, int64_t columns, const char* ki
       if (!parse(at, end, number, stop) || (stop != end && !separates(*stop))) {
         lines.fail_here(std::string("expected ") + kind + ", got " + shown({at, static_cast<size_t>(end - at)}));
       }
+      if (static_cast<int64_t>(numbers.size()) >= lines.most_bytes() / static_cast<int64_t>(sizeof(T))) {
+        lines.fail_here("the numbers up to here take " + ZipFile::bomb(lines.most_bytes()));
+      }
       numbers.push_back(number);
       ++found;
       at = stop == end ? end : stop + 1;
     }
     if (columns == 0) columns = found;
     if (found != columns || found == 0) {
-      lines.fail_here("expected " + (columns == 0 ? "numbers" : std::to_string(columns) + " of them") + ", got " +
-                      std::to_string(found));
+      const std::string wanted = columns == 0 ? "" : std::to_string(columns) + " ";
+      lines.fail_here("expected " + wanted + (columns == 1 ? "number" : "numbers") + ", got " + std::to_string(found));
     }
   }
   if (columns == 0) fail(path, "is empty; expected lines of numbers");

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
 
@@ -15,6 +17,9 @@ namespace strata::trainer {
 namespace {
 
 std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
+
+// Nothing says how many nodes there are, except the number of lines of the features.
+std::string lines_of(const std::string& features) { return ", the lines of " + features; }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
@@ -58,7 +63,7 @@ void read_items(GraphData& graph, const TextGraphFiles& files) {
   graph.labels = read_integers(files.labels, 1).flatten();
   if (graph.labels.numel() != graph.items()) {
     fail(files.labels + ": has " + text(graph.labels.numel()) + " labels for " + text(graph.items()) + " " +
-         graph.item() + "s");
+         graph.item() + "s" + (graph.first_nodes.defined() ? "" : lines_of(files.features)));
   }
   Splits splits(graph);
   graph.train = splits.read(files.train);
@@ -92,7 +97,7 @@ std::vector<int64_t> sums_of(const std::string& path, const Tensor& counts, int6
 }
 
 // Checks the nodes of all edges, which count from the start of their graph, and adds the graph's first node to them.
-void check_edges(const std::string& path, const Tensor& edges, const GraphSizes& sizes) {
+void check_edges(const TextGraphFiles& files, const Tensor& edges, const GraphSizes& sizes) {
   int64_t* node = edges.mutable_data_ptr<int64_t>();
   for (int64_t graph = 0; graph < sizes.graphs(); ++graph) {
     const auto i = static_cast<size_t>(graph);
@@ -100,8 +105,8 @@ void check_edges(const std::string& path, const Tensor& edges, const GraphSizes&
     for (int64_t place = 2 * sizes.first_edges[i]; place < 2 * sizes.first_edges[i + 1]; ++place) {
       if (node[place] < 0 || node[place] >= nodes) {
         const std::string there = "there are " + text(nodes) + " nodes";
-        fail(at_line(path, place / 2) + "node " + text(node[place]) + " is not there; " +
-             (sizes.graphs() == 1 ? there : "in graph " + text(graph) + " " + there));
+        fail(at_line(files.edges, place / 2) + "node " + text(node[place]) + " is not there; " +
+             (sizes.graphs() == 1 ? there + lines_of(files.features) : "in graph " + text(graph) + " " + there));
       }
       node[place] += first;
     }
@@ -111,12 +116,12 @@ void check_edges(const std::string& path, const Tensor& edges, const GraphSizes&
 // sizes_of(nodes, edges) returns how nodes and edges are distributed over graphs.
 template <class SizesOf>
 GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf& sizes_of) {
-  GraphData graph{.name = files.edges};
+  GraphData graph{.name = files.edges, .features_file = files.features};
   graph.dense_features = read_reals(files.features, 0);
   graph.nodes = graph.dense_features.size(0), graph.features = graph.dense_features.size(1);
   const Tensor edges = read_integers(files.edges, 2);
   const GraphSizes sizes = sizes_of(graph.nodes, edges.size(0));
-  check_edges(files.edges, edges, sizes);
+  check_edges(files, edges, sizes);
   set_edges(graph, edges.select(1, 0).contiguous(), edges.select(1, 1).contiguous(), undirected);
   return graph;
 }
@@ -124,14 +129,16 @@ GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf
 std::string only_split(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.is_directory()) found.push_back(entry.path().filename());
+  std::filesystem::directory_iterator entries(folder, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    std::error_code none;  // what cannot be examined is no split
+    if (entries->is_directory(none)) found.push_back(entries->path().filename());
   }
   if (error) fail(folder + ": cannot be listed: " + error.message() + "; expected the splits of a data set of OGB");
   if (found.size() == 1) return found[0];
   std::sort(found.begin(), found.end());
   std::string names;
-  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + printable(name);
   fail(folder + ": has " + (found.empty() ? "no folder of a split" : "several splits (" + names + ")") +
        "; data.split says which one to take");
 }

@@ -34,7 +34,12 @@ bool has_signature(const char* bytes, char third, char fourth) {
 
 }  // namespace
 
-int64_t ZipFile::most_bytes_of(int64_t file_bytes) { return std::max(int64_t{1} << 30, 100 * file_bytes); }
+int64_t ZipFile::most_bytes_of(int64_t file_bytes) { return std::max(int64_t{64} << 20, 100 * file_bytes); }
+
+std::string ZipFile::bomb(int64_t most_bytes) {
+  return "more than " + std::to_string(most_bytes) +
+         " (the larger of 64 MiB and 100 to 1): a compression bomb; if it is none, write it without compression";
+}
 
 ZipFile::ZipFile(const std::string& path) : path_(path) {
   std::error_code error;
@@ -74,6 +79,13 @@ void ZipFile::read_directory() {
   if (end < 0) fail("is not a ZIP archive, or was truncated: the end of its directory is missing");
   const char* record = tail.data() + end;
   const int64_t count = number(record + 10, 2), size = number(record + 12, 4), begin = number(record + 16, 4);
+  // Other readers take the directory from another place if these numbers disagree.
+  const bool is_whole = number(record + 4, 2) == 0 && number(record + 6, 2) == 0 && number(record + 8, 2) == count;
+  if (!is_whole) fail("is one of several parts of an archive; expected a whole one");
+  if (number(record + 20, 2) != tail_bytes - end - kEndBytes) {
+    fail("is damaged: its comment has " + std::to_string(number(record + 20, 2)) + " bytes, and " +
+         std::to_string(tail_bytes - end - kEndBytes) + " follow the end of its directory");
+  }
   const std::vector<char> directory = bytes_at(begin, size);
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -115,15 +127,20 @@ void ZipFile::check_sizes() const {
   }
   if (compressed > file_bytes_) fail("is damaged: its entries overlap or are more than the file");
   if (expanded > most_bytes_of(file_bytes_)) {
-    fail("expands from " + std::to_string(file_bytes_) + " to " + std::to_string(expanded) + " bytes, more than " +
-         std::to_string(most_bytes_of(file_bytes_)) + " (the larger of 1 GiB and 100 to 1): a compression bomb");
+    fail("expands from " + std::to_string(file_bytes_) + " to " + std::to_string(expanded) + " bytes, " +
+         bomb(most_bytes()));
   }
 }
 
 std::vector<char> ZipFile::read(const ZipEntry& entry) {
   const std::vector<char> header = bytes_at(entry.offset, kLocalBytes);
   if (!has_signature(header.data(), 3, 4)) fail("is damaged: an entry does not begin where its directory says");
-  const int64_t begin = entry.offset + kLocalBytes + number(header.data() + 26, 2) + number(header.data() + 28, 2);
+  const int64_t name_bytes = number(header.data() + 26, 2);
+  const std::vector<char> name = bytes_at(entry.offset + kLocalBytes, name_bytes);
+  if (std::string_view(name.data(), name.size()) != entry.name) {
+    fail("is damaged: an entry has another name than its directory says");
+  }
+  const int64_t begin = entry.offset + kLocalBytes + name_bytes + number(header.data() + 28, 2);
   std::vector<char> compressed = bytes_at(begin, entry.compressed_bytes), bytes;
   if (entry.method == kStored) {
     bytes = std::move(compressed);

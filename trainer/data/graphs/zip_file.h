@@ -27,9 +27,11 @@ class ZipFile {
   const ZipEntry* find(const std::string& name) const;  // null if absent
   std::vector<char> read(const ZipEntry& entry);
 
-  // The limit on expansion, above which a file counts as a compression bomb: the larger of 1 GiB and 100 times the
-  // file's size.
+  // The limit on expansion, above which a file counts as a compression bomb: the larger of 64 MiB and 100 times
+  // the file's size. Numbers count as what they become: bytes as int64 take eight times the memory.
   static int64_t most_bytes_of(int64_t file_bytes);
+  int64_t most_bytes() const { return most_bytes_of(file_bytes_); }
+  static std::string bomb(int64_t most_bytes);  // the end of a message
 
  private:
   [[noreturn]] void fail(const std::string& what) const;

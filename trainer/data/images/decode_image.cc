@@ -7,11 +7,14 @@
 #include <cctype>
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
 // jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
+// jerror.h needs jpeglib.h before it.
+#include <jerror.h>
 
 namespace strata::trainer {
 namespace {
@@ -21,6 +24,14 @@ constexpr int64_t kLongestSide = 65500, kMostPixels = 178'956'970, kMostElongate
 // Extra columns that are decoded on both sides of the wanted part of a JPEG. The decoder smooths colours between
 // columns of the chroma planes, which would be wrong at the edge of the decoded part.
 constexpr int64_t kMargin = 16;
+
+// Encoders write about 10 scans. Each scan of a progressive JPEG visits all of its blocks again, in 5.5 ns a block (one
+// core of the build machine): without a limit, a file of 10 MB keeps a thread busy for a quarter of an hour.
+constexpr int kMostScans = 500;
+// A JPEG in several scans, as progressive ones are, keeps all of its coefficients, 6 bytes a pixel at most. The limit
+// allows 89 million such pixels.
+constexpr long kMostCoefficientBytes = 512L << 20;
+constexpr size_t kMostKeptBytes = size_t{64} << 20;
 
 constexpr std::string_view kJpegMagic = "\xff\xd8\xff", kPngMagic = "\x89PNG\r\n\x1a\n";
 
@@ -40,6 +51,8 @@ struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
+  jpeg_progress_mgr progress;
+  bool has_many_scans;
 };
 
 [[noreturn]] void jpeg_failed(j_common_ptr info) {
@@ -54,12 +67,33 @@ void jpeg_warned(j_common_ptr info, int level) {
   if (level < 0) jpeg_failed(info);
 }
 
+// libjpeg calls this for each row of blocks of each scan that it reads ahead of the pixels.
+void count_scans(j_common_ptr info) {
+  if (reinterpret_cast<jpeg_decompress_struct*>(info)->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  errors->has_many_scans = true;
+  std::longjmp(errors->back, 1);
+}
+
 bool start_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_view file) {
   if (setjmp(errors.back) != 0) return false;
   jpeg_create_decompress(&info);
+  errors.progress.progress_monitor = count_scans;
+  info.progress = &errors.progress;
+  info.mem->max_memory_to_use = kMostCoefficientBytes;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   jpeg_read_header(&info, TRUE);
   return true;
+}
+
+// Throws what libjpeg's last error means. A lack of memory is no damage of the image.
+[[noreturn]] void refuse_jpeg(const JpegErrors& errors) {
+  if (errors.manager.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (errors.manager.msg_code == JERR_NO_BACKING_STORE) {
+    throw BadImage("a JPEG in several scans that takes more than 512 MiB; save it as a baseline JPEG of one scan");
+  }
+  if (errors.has_many_scans) throw BadImage("a JPEG of more than 500 scans; save it as a baseline JPEG");
+  throw BadImage(std::string("damaged JPEG: ") + errors.message);
 }
 
 // The place of a box in a buffer of rows.
@@ -103,6 +137,8 @@ bool has_end(const jpeg_decompress_struct& info) {
 
 void make_room(Pixels& pixels, int64_t rows, int64_t columns) {
   const size_t bytes = static_cast<size_t>(rows * columns) * 3;
+  // One huge image must not keep its memory for the rest of the run.
+  if (pixels.values.size() > kMostKeptBytes && bytes <= kMostKeptBytes) pixels.values = std::vector<uint8_t>();
   if (pixels.values.size() < bytes) pixels.values.resize(bytes);
 }
 
@@ -117,7 +153,7 @@ void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels)
     ~Destroy() { jpeg_destroy_decompress(&info); }
   } destroy{info};
 
-  if (!start_jpeg(info, errors, file)) throw BadImage(std::string("damaged JPEG: ") + errors.message);
+  if (!start_jpeg(info, errors, file)) refuse_jpeg(errors);
   check_size(info.image_height, info.image_width);
   if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) throw BadImage("a JPEG in CMYK");
   if (!has_end(info)) throw BadImage("damaged JPEG: the file ends too early");
@@ -127,9 +163,7 @@ void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels)
   pixels.height = box.height;
   pixels.width = box.width;
   Rows rows;
-  if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) {
-    throw BadImage(std::string("damaged JPEG: ") + errors.message);
-  }
+  if (!read_jpeg_rows(info, errors, box, pixels.values.data(), rows)) refuse_jpeg(errors);
   keep_columns(pixels, rows);
 }
 
@@ -137,7 +171,22 @@ struct PngSource {
   const char* at;
   size_t left;
   char message[200];
+  bool no_memory;
 };
+
+// libpng reports a lack of memory as it reports damage, so its allocations are watched.
+png_voidp allocate_for_png(png_structp png, png_alloc_size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngSource*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+
+void free_for_png(png_structp, png_voidp memory) { std::free(memory); }
+
+[[noreturn]] void refuse_png(const PngSource& source) {
+  if (source.no_memory) throw std::bad_alloc();
+  throw BadImage(std::string("damaged PNG: ") + source.message);
+}
 
 [[noreturn]] void png_failed(png_structp png, png_const_charp message) {
   auto* source = static_cast<PngSource*>(png_get_error_ptr(png));
@@ -205,8 +254,9 @@ void cut(Pixels& pixels, const Box& box) {
 
 void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) {
   if (is_animated(file)) throw BadImage("an animated PNG");
-  PngSource source{file.data(), file.size(), {}};
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned);
+  PngSource source{file.data(), file.size(), {}, false};
+  png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &source, png_failed, png_warned, &source,
+                                             allocate_for_png, free_for_png);
   if (png == nullptr) throw std::bad_alloc();
   png_infop info = png_create_info_struct(png);
   struct Destroy {
@@ -217,17 +267,16 @@ void decode_png(std::string_view file, const WantedBox& wanted, Pixels& pixels) 
   if (info == nullptr) throw std::bad_alloc();
   png_set_read_fn(png, &source, read_png_bytes);
   png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // check_size() applies the limits
+  png_set_chunk_cache_max(png, 1);  // skips texts, which would be unpacked and kept: 0.8 MB of them took 770 MB
 
-  if (!start_png(png, info)) throw BadImage(std::string("damaged PNG: ") + source.message);
+  if (!start_png(png, info)) refuse_png(source);
   const png_uint_32 height = png_get_image_height(png, info), width = png_get_image_width(png, info);
   check_size(height, width);
   if (png_get_bit_depth(png, info) > 8) throw BadImage("a PNG of 16 bits a channel");
   make_room(pixels, height, width);
   pixels.height = height;
   pixels.width = width;
-  if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) {
-    throw BadImage(std::string("damaged PNG: ") + source.message);
-  }
+  if (!read_png_rows(png, info, pixels.values.data(), static_cast<size_t>(width) * 3, height)) refuse_png(source);
   cut(pixels, wanted(pixels.height, pixels.width));
 }
 

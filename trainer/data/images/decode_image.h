@@ -43,6 +43,7 @@ struct Pixels {
 //   files that end too early, wherever the part lies,
 //   damage that the decoder notices (in a JPEG, only in the part and above it),
 //   CMYK, more than 8 bits per channel, animations,
+//   JPEGs of more than 500 scans, and those in several scans with more than 512 MiB of coefficients,
 //   sides above 65,500 pixels, more than 178,956,970 pixels (PIL's limit for decompression bombs),
 //   one side more than 200 times the other (resized by the shorter side, such an image would not fit into memory).
 void decode_image(std::string_view file, std::string_view name, int64_t channels, const WantedBox& wanted,

@@ -21,8 +21,8 @@ constexpr uint8_t kUnsignedByte = 0x08;
 
 // Deflate expands at most 1032 to 1 (258 bytes from 2 bits), so a header that claims more is wrong.
 constexpr int64_t kLargestExpansion = 1032;
-// An expansion above 100 to 1 also counts as a compression bomb if the data exceed 1 GiB.
-constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{1} << 30;
+// An expansion above 100 to 1 also counts as a compression bomb if the data exceed 64 MiB.
+constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{64} << 20;
 
 std::string text_of(const std::vector<int64_t>& sizes) {
   std::string text;
@@ -34,7 +34,7 @@ std::string text_of(const std::vector<int64_t>& sizes) {
 class Input {
  public:
   explicit Input(const std::string& path) : path_(path) {
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would block
     if (descriptor < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
@@ -59,6 +59,15 @@ class Input {
   int64_t most_bytes() const {
     if (gzdirect(file_) != 0) return file_bytes_;
     return std::min(kLargestExpansion * file_bytes_, std::max(kLargestUsualExpansion * file_bytes_, kAlwaysAllowed));
+  }
+
+  // The end of a message about a larger size.
+  std::string limit() const {
+    if (gzdirect(file_) != 0 || most_bytes() == kLargestExpansion * file_bytes_) {
+      return "a file of " + std::to_string(file_bytes_) + " bytes can hold";
+    }
+    return std::to_string(most_bytes()) + " (the larger of 64 MiB and 100 to 1): a compression bomb; if it is none, " +
+           "unpack it with gunzip";
   }
 
   // Reads up to `count` bytes and returns their number. Throws if the stream is truncated or its checksum is wrong.
@@ -120,7 +129,7 @@ IdxArray read_idx(const std::string& path, int least, int most) {
     // The factors are below 2^51 and 2^32. They are compared by division, because the product may overflow.
     if (count > most_values / array.sizes.back()) {
       fail(path, "says that its sizes are " + text_of(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
-                     ", more than a file of " + std::to_string(input.file_bytes()) + " bytes can hold");
+                     ", more than " + input.limit());
     }
     count *= array.sizes.back();
   }

@@ -10,11 +10,11 @@
 namespace strata::trainer {
 namespace {
 
-void check_counts(const ImageArrays& arrays, int64_t images) {
-  if (images == static_cast<int64_t>(arrays.labels.size())) return;
-  fail(arrays.labels_from, "holds " + std::to_string(arrays.labels.size()) + " labels for the " +
-                               std::to_string(images) + " images of " + arrays.images_from +
-                               ": they do not belong together");
+// Called before labels become int64, which takes eight times the memory of bytes.
+void check_counts(int64_t images, const std::string& images_from, int64_t labels, const std::string& labels_from) {
+  if (images == labels) return;
+  fail(labels_from, "holds " + std::to_string(labels) + " labels for the " + std::to_string(images) + " images of " +
+                        images_from + ": they do not belong together");
 }
 
 // Reads the tensor as numbers of type T, which must be the dtype of `entry`.
@@ -48,15 +48,14 @@ const SafetensorsEntry& find(const SafetensorsFile& file, const std::string& pat
 
 ImageArrays read_idx_images(const std::string& images_path, const std::string& labels_path) {
   IdxArray images = read_idx(images_path, 3, 4), labels = read_idx(labels_path, 1, 1);
-  ImageArrays arrays{.images_from = images_path,
+  check_counts(images.sizes[0], images_path, labels.sizes[0], labels_path);
+  return ImageArrays{.images_from = images_path,
                      .labels_from = labels_path,
                      .channels = images.sizes.size() == 4 ? images.sizes[1] : 1,
                      .height = images.sizes[images.sizes.size() - 2],
                      .width = images.sizes.back(),
                      .pixels = std::move(images.values),
                      .labels = as_labels(labels.values)};
-  check_counts(arrays, images.sizes[0]);
-  return arrays;
 }
 
 ImageArrays read_safetensors_images(const std::string& path) {
@@ -67,6 +66,7 @@ ImageArrays read_safetensors_images(const std::string& path) {
     if (images.dtype != "U8") fail(path, "the tensor 'images' is " + images.dtype + "; expected " + expected_images);
     const std::string expected_labels = "I64, I32 or U8, one for each image";
     const SafetensorsEntry& labels = find(file, path, "labels", 1, expected_labels);
+    check_counts(images.shape[0], path, labels.shape[0], path);
     ImageArrays arrays{.images_from = path,
                        .labels_from = path,
                        .channels = images.shape[1],
@@ -83,7 +83,6 @@ ImageArrays read_safetensors_images(const std::string& path) {
     } else {
       fail(path, "the tensor 'labels' is " + labels.dtype + "; expected " + expected_labels);
     }
-    check_counts(arrays, images.shape[0]);
     return arrays;
   } catch (const Error& error) {
     // Errors of the safetensors reader are storage errors for weights and checkpoints; here they are errors of the

@@ -19,8 +19,8 @@ class ImageFiles {
   virtual int64_t in_epoch(uint64_t key, int64_t place) const = 0;
   // One thread calls this before read() of these images.
   virtual void fetch(const std::vector<int64_t>&) const {}
-  // Returns the bytes of the file. Several threads call it at the same time. Throws BadImage if the file cannot be
-  // read.
+  // Returns the bytes of the file. Several threads call it at the same time. Throws BadImage if this file cannot be
+  // used, and Error if the storage fails.
   virtual std::string read(int64_t image) const = 0;
   virtual std::string fingerprint() const = 0;  // a hash of names, labels and sizes
 };

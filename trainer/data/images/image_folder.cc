@@ -12,9 +12,11 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <new>
 #include <string_view>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/hex_digits.h"
 #include "base/permutation.h"
 #include "base/printable.h"
@@ -43,7 +45,14 @@ void for_each_entry(const std::string& path, Visit visit) {
   std::error_code problem;
   fs::directory_iterator entries(path, problem);
   for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) visit(*entries);
-  if (problem) fail(path, "cannot be listed: " + problem.message());
+  if (problem) fail(printable(path), "cannot be listed: " + problem.message());
+}
+
+// Refuses an entry that cannot be examined. The target of a link may be missing: such an entry is neither a folder nor
+// an image.
+void check(const std::error_code& problem, const std::string& path) {
+  if (!problem || problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory) return;
+  fail(printable(path), "cannot be examined: " + problem.message() + "; remove it or mend what it names");
 }
 
 class Descriptor {
@@ -60,18 +69,58 @@ class Descriptor {
   int number_;
 };
 
+// Throws what the failure of a call in errno means. A file that is gone or closed to us is a bad image. Any other
+// failure is one of the storage: were it a bad image, a disk would decide which images are trained on.
+[[noreturn]] void throw_read_error(const std::string& path, const char* what) {
+  const int reason = errno;
+  if (reason == ENOMEM) throw std::bad_alloc();
+  const std::string text = std::string(what) + ": " + std::strerror(reason);
+  if (reason == ENOENT || reason == ENOTDIR || reason == EACCES) throw BadImage(text);
+  const bool is_limit = reason == EMFILE || reason == ENFILE;
+  throw Error(ExitCode::storage,
+              printable(path) + ": " + text +
+                  (is_limit ? "; raise the limit of open files (ulimit -n), then resume the run"
+                            : "; the storage failed and not the image: mend the storage, then resume the run"));
+}
+
 }  // namespace
 
 ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(root)) {
-  if (!fs::is_directory(root_)) fail(root_, "is no folder; expected one with a folder of images for each class");
-  for_each_entry(root_, [&](const fs::directory_entry& entry) {
-    if (entry.is_directory()) classes_.push_back(entry.path().filename());
-  });
-  std::sort(classes_.begin(), classes_.end());
+  list_classes();
   if (static_cast<int64_t>(classes_.size()) != classes) {
     fail(root_,
          "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " + std::to_string(classes));
   }
+  list_images();
+}
+
+ImageFolder::ImageFolder(std::string root, const ImageFolder& with_classes_of) : root_(std::move(root)) {
+  list_classes();
+  const auto& [other, own] =
+      std::mismatch(with_classes_of.classes_.begin(), with_classes_of.classes_.end(), classes_.begin(), classes_.end());
+  if (other != with_classes_of.classes_.end() || own != classes_.end()) {
+    const bool is_missing = own == classes_.end() || (other != with_classes_of.classes_.end() && *other < *own);
+    fail(is_missing ? root_ : with_classes_of.root_,
+         "has no folder of the class '" + printable(is_missing ? *other : *own) + "', which is in " +
+             (is_missing ? with_classes_of.root_ : root_) + "; expected the same classes in both");
+  }
+  list_images();
+}
+
+void ImageFolder::list_classes() {
+  std::error_code problem;
+  if (!fs::is_directory(root_, problem)) {
+    fail(printable(root_), "is no folder" + (problem ? " (" + problem.message() + ")" : "") +
+                               "; expected one with a folder of images for each class");
+  }
+  for_each_entry(root_, [&](const fs::directory_entry& entry) {
+    if (entry.is_directory(problem)) classes_.push_back(entry.path().filename());
+    check(problem, entry.path());
+  });
+  std::sort(classes_.begin(), classes_.end());
+}
+
+void ImageFolder::list_images() {
   for (size_t label = 0; label < classes_.size(); ++label) list_class(classes_[label], static_cast<int64_t>(label));
 }
 
@@ -81,10 +130,13 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
     for_each_entry(root_ + "/" + folder, [&](const fs::directory_entry& entry) {
       const std::string path = folder + "/" + entry.path().filename().string();
       std::error_code problem;
-      if (entry.is_directory(problem) && !entry.is_symlink(problem)) {
+      const bool is_folder = entry.is_directory(problem);
+      check(problem, entry.path());
+      if (is_folder && !entry.is_symlink(problem)) {
         list(path);
       } else if (is_image_name(path) && entry.is_regular_file(problem)) {
         files_.push_back({path, label, static_cast<int64_t>(entry.file_size(problem))});
+        check(problem, entry.path());
       }
     });
   };
@@ -105,16 +157,14 @@ std::string ImageFolder::read(int64_t image) const {
   const std::string path = name(image);
   const Descriptor file(path);
   struct stat status {};
-  if (file.number() < 0 || fstat(file.number(), &status) != 0) {
-    throw BadImage(std::string("cannot be opened: ") + std::strerror(errno));
-  }
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) throw_read_error(path, "cannot be opened");
   if (!S_ISREG(status.st_mode)) throw BadImage("is not a regular file");
   if (status.st_size > kMostBytes) throw BadImage("has " + std::to_string(status.st_size) + " bytes, more than 1 GiB");
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   for (size_t have = 0; have < bytes.size();) {
     const ssize_t got = ::read(file.number(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw BadImage(std::string("cannot be read: ") + std::strerror(errno));
+    if (got < 0) throw_read_error(path, "cannot be read");
     if (got == 0) throw BadImage("has become shorter while it was read");
     have += static_cast<size_t>(got);
   }
@@ -128,18 +178,6 @@ std::string ImageFolder::fingerprint() const {
     hash = mix(hash, static_cast<uint64_t>(file.bytes));
   }
   return hex_digits(hash);
-}
-
-void check_same_classes(const ImageFolder& training, const ImageFolder& validation) {
-  const auto& [first, second] = std::mismatch(training.classes().begin(), training.classes().end(),
-                                              validation.classes().begin(), validation.classes().end());
-  if (first == training.classes().end() && second == validation.classes().end()) return;
-  const bool in_training =
-      second == validation.classes().end() || (first != training.classes().end() && *first < *second);
-  const ImageFolder& with = in_training ? training : validation;
-  const ImageFolder& without = in_training ? validation : training;
-  fail(without.root(), "has no folder of the class '" + printable(in_training ? *first : *second) + "', which is in " +
-                           with.root() + "; expected the same classes in both");
 }
 
 }  // namespace strata::trainer

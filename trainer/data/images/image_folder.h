@@ -15,6 +15,8 @@ class ImageFolder : public ImageFiles {
   // Lists the files without opening them. Throws Error (data) if the folder does not exist, if a class has no images,
   // or if the number of classes is not `classes`.
   ImageFolder(std::string root, int64_t classes);
+  // Throws Error (data) that names the first class that only one of the two folders has, before any other problem.
+  ImageFolder(std::string root, const ImageFolder& with_classes_of);
 
   int64_t count() const override { return static_cast<int64_t>(files_.size()); }
   int64_t label(int64_t image) const override { return files_[static_cast<size_t>(image)].label; }
@@ -23,23 +25,19 @@ class ImageFolder : public ImageFiles {
   std::string read(int64_t image) const override;
   std::string fingerprint() const override;
 
-  const std::string& root() const { return root_; }
-  const std::vector<std::string>& classes() const { return classes_; }
-
  private:
   struct File {
     std::string path;  // relative to the root
     int64_t label = 0;
     int64_t bytes = 0;
   };
+  void list_classes();
+  void list_images();
   void list_class(const std::string& name, int64_t label);
 
   std::string root_;
   std::vector<std::string> classes_;
   std::vector<File> files_;
 };
-
-// Throws Error (data) that names the first class that only one of the two folders has.
-void check_same_classes(const ImageFolder& training, const ImageFolder& validation);
 
 }  // namespace strata::trainer

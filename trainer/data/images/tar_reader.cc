@@ -65,33 +65,66 @@ TarReader::TarReader(std::string path) : path_(std::move(path)), archive_(archiv
   bytes_ = status.st_size;
   archive_read_support_format_tar(archive_.get());
   if (archive_read_open_filename(archive_.get(), path_.c_str(), kReadAtOnce) != ARCHIVE_OK) {
-    fail("is no tar archive or a damaged one (compressed ones are not read): " + reason_of(archive_.get()));
+    fail_to_read("is no tar archive or a damaged one (compressed ones are not read)");
   }
 }
 
 void TarReader::fail(const std::string& what) const { throw Error(ExitCode::data, path_ + ": " + what); }
 
+void TarReader::fail_in_storage(const std::string& reason) const {
+  throw Error(ExitCode::storage, path_ + ": cannot be read: " + reason +
+                                     "; the storage failed and not the archive: mend the storage, then resume the run");
+}
+
+void TarReader::fail_to_read(const std::string& what) const {
+  const int reason = archive_errno(archive_.get());
+  if (reason == ENOMEM) throw std::bad_alloc();
+  // libarchive reports damage as -1, EILSEQ or EINVAL, and some kinds of it without a number.
+  const bool is_damage = reason <= 0 || reason == EILSEQ || reason == EINVAL;
+  const bool is_closed = reason == ENOENT || reason == ENOTDIR || reason == EACCES;
+  if (!is_damage && !is_closed) fail_in_storage(reason_of(archive_.get()));
+  fail(what + ": " + reason_of(archive_.get()));
+}
+
 // An archive ends with blocks of zeros. If they are missing, the archive may have been cut between two files, which
-// nothing else shows.
+// nothing else shows. What follows them would be left out without a word, most often a second archive.
 void TarReader::check_end() const {
-  std::array<char, kBlock> last{};
+  int64_t at = archive_read_header_position(archive_.get());
+  if (bytes_ - at < kBlock) fail("ends too early: the zeros that end a tar archive are missing");
   std::ifstream file(path_, std::ios::binary);
-  const bool read = bytes_ >= kBlock && file.seekg(bytes_ - kBlock) && file.read(last.data(), kBlock);
-  if (read && std::all_of(last.begin(), last.end(), [](char c) { return c == 0; })) return;
-  fail("ends too early: the zeros that end a tar archive are missing");
+  file.seekg(at);
+  for (std::array<char, kBlock> block{}; at < bytes_; at += kBlock) {
+    const int64_t count = std::min(kBlock, bytes_ - at);
+    if (!file.read(block.data(), count)) {
+      if (!file.eof()) fail_in_storage("a failure at byte " + std::to_string(at));
+      fail("has become shorter while it was read");
+    }
+    if (std::all_of(block.begin(), block.begin() + count, [](char c) { return c == 0; })) continue;
+    fail("goes on at byte " + std::to_string(at) +
+         ", after the zeros that end a tar archive; expected one archive in this file: give each a file of its own");
+  }
 }
 
 std::optional<TarMember> TarReader::next() {
   while (true) {
     archive_entry* entry = nullptr;
     const int result = archive_read_next_header(archive_.get(), &entry);
+    const int64_t position = archive_read_header_position(archive_.get());
+    const std::string after = member_.name.empty() ? "" : " after '" + member_.name + "'";
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF) {
+      fail_to_read("is no tar archive or a damaged one" + after);
+    }
+    // Each file may fit by itself while all together claim a thousand times the archive, as sparse files do, whose
+    // bytes are mostly holes.
+    if (position < next_) {
+      fail("says that '" + member_.name + "' has " + std::to_string(member_.bytes) + " bytes, " +
+           std::to_string(next_ - position) + " more than the archive has for it; sparse files are not read: pack it " +
+           "without --sparse");
+    }
+    next_ = position;
     if (result == ARCHIVE_EOF) {
       check_end();
       return {};
-    }
-    const std::string after = member_.name.empty() ? "" : " after '" + member_.name + "'";
-    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
-      fail("is no tar archive or a damaged one" + after + ": " + reason_of(archive_.get()));
     }
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // if the locale cannot represent the name
@@ -100,12 +133,14 @@ std::optional<TarMember> TarReader::next() {
     if (printable(member_.name) != member_.name) fail("holds a name with control characters: " + printable(name));
     if (leads_out(member_.name)) fail("holds '" + member_.name + "', a name that leads out of its folder");
     if (const char* kind = kind_of(entry)) fail("holds '" + member_.name + "', which is " + kind);
-    const int64_t left = bytes_ - archive_read_header_position(archive_.get()) - kBlock;
+    const int64_t left = bytes_ - position - kBlock;
     if (member_.bytes < 0 || member_.bytes > std::min(left, kMostBytes)) {
       fail("says that '" + member_.name + "' has " + std::to_string(member_.bytes) + " bytes; " +
            (left < kMostBytes ? std::to_string(left) + " follow in the archive" : "more than 1 GiB is not read"));
     }
-    if (archive_entry_filetype(entry) == AE_IFREG) return member_;
+    if (archive_entry_filetype(entry) != AE_IFREG) continue;
+    next_ = position + kBlock + member_.bytes;
+    return member_;
   }
 }
 
@@ -113,7 +148,7 @@ std::string TarReader::read() {
   std::string bytes(static_cast<size_t>(member_.bytes), '\0');
   for (size_t have = 0; have < bytes.size();) {
     const la_ssize_t got = archive_read_data(archive_.get(), bytes.data() + have, bytes.size() - have);
-    if (got < 0) fail("'" + member_.name + "' cannot be read: " + reason_of(archive_.get()));
+    if (got < 0) fail_to_read("'" + member_.name + "' cannot be read");
     if (got == 0) fail("'" + member_.name + "' ends too early");
     have += static_cast<size_t>(got);
   }

@@ -2,49 +2,60 @@
 #include "trainer/data/text/token_corpus.h"
 
 #include <ATen/ops/empty.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/hex_digits.h"
 #include "base/permutation.h"
 #include "trainer/data/matching_files.h"
+#include "trainer/data/text/sidecar.h"
 
 // B samples, T tokens of a sequence
 
 namespace strata::trainer {
 namespace {
 
-// The content of a sidecar file.
-struct Sidecar {
-  uint64_t bytes, tokens;
-};
+// Each token file stays open. The usual limit is 1024 open files, which a process may raise up to its hard limit.
+void allow_more_open_files(size_t count) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur += std::min<rlim_t>(count, limit.rlim_max - limit.rlim_cur);
+  setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, the file that cannot be opened says so
+}
 
-Sidecar read_sidecar(const std::string& path) {
-  std::ifstream file(path);
-  const nlohmann::json content = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  // nlohmann-json would silently convert -1 to 2^64 - 1 and 1.5 to 1.
-  for (const char* key : {"bytes", "tokens"}) {
-    if (!content.is_object() || !content.contains(key) || !content[key].is_number_unsigned()) {
-      throw Error(ExitCode::data,
-                  path + ": expected a JSON object with the whole numbers `bytes` and `tokens`; write it " +
-                      "again with tools/strata prepare text, or remove it to train without bits_per_byte");
-    }
-  }
-  return {content["bytes"].get<uint64_t>(), content["tokens"].get<uint64_t>()};
+// The first token above the vocabulary would end the run, maybe hours later. The vocabulary of the tokenizer counts
+// only if the largest token is not known, because a tokenizer may have added tokens that no text has.
+void check_vocabulary(const TokenFile& file, int64_t vocabulary) {
+  const std::optional<Sidecar> sidecar = read_sidecar(file);
+  if (!sidecar) return;
+  const auto limit = static_cast<uint64_t>(vocabulary);
+  const std::optional<uint64_t> largest = sidecar->largest_token;
+  if (largest ? *largest < limit : sidecar->vocabulary.value_or(0) <= limit) return;
+  const std::string model = std::to_string(vocabulary);
+  throw Error(
+      ExitCode::data,
+      file.path() + ".json: the text was prepared with " +
+          (largest ? "tokens up to " + std::to_string(*largest)
+                   : "a vocabulary of " + std::to_string(*sidecar->vocabulary)) +
+          "; expected tokens below model.vocabulary, " + model +
+          ". Set model.vocabulary to that of the tokenizer, or prepare the text with the tokenizer of the model" +
+          (largest ? "" : ". If no token is " + model + " or above, remove this file"));
 }
 
 }  // namespace
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
-  for (const std::string& path : matching_files(pattern_, "write token files with: tools/strata prepare text")) {
+  const std::vector<std::string> paths = matching_files(pattern_, "write token files with: tools/strata prepare text");
+  allow_more_open_files(paths.size());
+  for (const std::string& path : paths) {
     files_.emplace_back(path);
+    check_vocabulary(files_.back(), vocabulary_);
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;
     tokens_ += files_.back().tokens();
@@ -104,15 +115,9 @@ TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count) co
 std::optional<double> TokenCorpus::bytes_per_token() const {
   double bytes = 0;
   for (const TokenFile& file : files_) {
-    const std::string path = file.path() + ".json";
-    if (!std::filesystem::exists(path)) return std::nullopt;
-    const Sidecar sidecar = read_sidecar(path);
-    if (sidecar.tokens != static_cast<uint64_t>(file.tokens())) {
-      throw Error(ExitCode::data, path + ": speaks of " + std::to_string(sidecar.tokens) + " tokens, but " +
-                                      file.path() + " has " + std::to_string(file.tokens()) +
-                                      ": they do not belong together");
-    }
-    bytes += static_cast<double>(sidecar.bytes);
+    const std::optional<Sidecar> sidecar = read_sidecar(file);
+    if (!sidecar) return std::nullopt;
+    bytes += static_cast<double>(sidecar->bytes);
   }
   return bytes / static_cast<double>(tokens_);
 }

@@ -24,8 +24,8 @@ struct TokenBatch {
 // once. Tokens left over at the end of a file belong to no window.
 class TokenCorpus {
  public:
-  // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) if a file is broken, or
-  // if all files together have no window.
+  // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) if a file is broken, if
+  // its sidecar is damaged or names tokens outside of the vocabulary, or if all files together have no window.
   TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary);
 
   int64_t windows() const { return windows_; }

@@ -58,8 +58,14 @@ void read_ids(const TokenFile& file, int descriptor, int64_t first, int64_t coun
 }  // namespace
 
 TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail(path_, std::string("cannot be opened: ") + std::strerror(errno));
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would block
+  if (descriptor_ < 0) {
+    const int reason = errno;
+    fail(path_, std::string("cannot be opened: ") + std::strerror(reason) +
+                    (reason == EMFILE ? "; every token file stays open: raise the hard limit (ulimit -Hn), or write "
+                                        "fewer and larger files"
+                                      : ""));
+  }
   try {
     struct stat status {};
     if (fstat(descriptor_, &status) != 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The file FILE.json beside a token file, in which `strata prepare text` says what the tokens were made of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/data/text/token_file.h"
+
+namespace strata::trainer {
+
+struct Sidecar {
+  uint64_t bytes = 0;                          // of text, at least 1
+  std::optional<uint64_t> vocabulary = {};     // of the tokenizer, which may have tokens that the text has not
+  std::optional<uint64_t> largest_token = {};  // in the token file; nothing in files of before 2026-11-23
+};
+
+// Returns nothing if the file has no sidecar. Throws Error (data) if the sidecar cannot be read or describes another
+// file.
+std::optional<Sidecar> read_sidecar(const TokenFile& file);
+
+}  // namespace strata::trainer
