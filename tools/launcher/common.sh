@@ -31,6 +31,13 @@ alone_in() {
   exec {lock}>&-
 }
 
+# make_temporary_folder: makes a folder that is removed when the command ends, and sets `temporary`. The variable is
+# global, because the trap reads it after the function has returned: a path in the trap's text could end its quotes.
+make_temporary_folder() {
+  temporary=$(mktemp -d) || stop 4 "no folder for temporary files can be made in ${TMPDIR:-/tmp}; name another one in TMPDIR"
+  trap 'rm -rf -- "$temporary"' EXIT
+}
+
 # ranks_as_key ARGUMENTS...: copies them to `arguments`, with --ranks N as run.ranks=N after the others.
 ranks_as_key() {
   local ranks=()
