@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Checks that set-up does each step once and reports in one sentence what is missing."""
+import hashlib
 import os
 import resource
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
@@ -86,6 +88,36 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
         self.assertIn("the keys of the last build", result.stderr)
+
+    def keys(self):
+        """Returns the errors of train --help, which builds what is not there, and says if it is older than the sources."""
+        variables = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home")}
+        result = subprocess.run([self.path("tools/strata"), "train", "--help"], env=variables, capture_output=True, text=True,
+                                check=False, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
+        return result.stderr
+
+    def test_changed_sources_are_seen_whatever_the_clock_says(self):
+        with open(self.path("tools/requirements.txt"), "rb") as file:
+            environment = f"home/.cache/strata/python-{hashlib.sha256(file.read()).hexdigest()[:12]}"
+        for folder in (environment, "base", "configs", "kernels", "modules", "sharding", "trainer"):
+            os.makedirs(self.path(folder))
+        for name in (f"{environment}/.complete", "BUILD", ".bazelrc", ".bazelversion", "base/source.cc"):
+            self.write(name, "")
+        self.stub("bazel", """cd "$(dirname "$0")/.." && for label; do
+  case $label in //*) path=bazel-bin/${label#//} && path=${path%:*}/${path##*:} ;; *) continue ;; esac
+  mkdir -p "${path%/*}" && printf '#!/bin/sh\\necho "keys $*"\\n' >"$path" && chmod +x "$path"
+done""")
+        self.assertIn("building", self.keys())
+        self.assertEqual(self.keys(), "")
+        tomorrow = time.time() + 86400  # the time of a build before the clock was set back by a day
+        os.utime(self.path("bazel-bin/strata.built"), (tomorrow, tomorrow))
+        self.assertEqual(self.keys(), "")
+        self.write("base/source.cc", "changed")
+        self.assertIn("the sources have changed since", self.keys())
+        self.write("base/source.cc", "")
+        self.assertIn("the sources have changed since", self.keys())
 
     def test_other_requirements_are_another_environment(self):
         self.setup()
