@@ -41,6 +41,10 @@ class SetupTest(unittest.TestCase):
             file.write(text)
         os.chmod(self.path(name), mode)
 
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
     def stub(self, name, script):
         self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n", 0o755)
 
@@ -57,6 +61,10 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(result.stdout, "")
         return result.returncode, result.stderr
 
+    def wanted_environment(self):
+        with open(self.path("tools/requirements.txt"), "rb") as file:
+            return f"home/.cache/strata/python-{hashlib.sha256(file.read()).hexdigest()[:12]}"
+
     def environment_path(self):
         return os.readlink(self.path(".venv"))
 
@@ -68,8 +76,14 @@ class SetupTest(unittest.TestCase):
         return said
 
     def test_makes_an_environment_once(self):
+        self.stub("sync", f'[ -e "$2/bin/python" ] && [ ! -e "$2/.complete" ] && echo "$@" >>{self.path("synced")}')
+        os.makedirs(self.path("home/.cache/strata"), mode=0o700)
+        self.write("precious", "words")
+        os.symlink(self.path("precious"), self.path(self.wanted_environment() + ".lock"))
         code, said = self.setup()
         self.assertEqual(code, 0, said)
+        self.assertEqual(self.read("precious"), "words", "the link of a lock was emptied")
+        self.assertEqual(self.read("synced"), f"-f {self.path(self.wanted_environment())}\n")
         self.assertIn("Python packages into", said)
         self.assertTrue(os.path.exists(os.path.join(self.environment_path(), ".complete")))
         self.assertTrue(self.environment_path().startswith(self.path("home/.cache/strata/python-")))
@@ -99,8 +113,7 @@ class SetupTest(unittest.TestCase):
         return result.stderr
 
     def test_changed_sources_are_seen_whatever_the_clock_says(self):
-        with open(self.path("tools/requirements.txt"), "rb") as file:
-            environment = f"home/.cache/strata/python-{hashlib.sha256(file.read()).hexdigest()[:12]}"
+        environment = self.wanted_environment()
         for folder in (environment, "base", "configs", "kernels", "modules", "sharding", "trainer"):
             os.makedirs(self.path(folder))
         for name in (f"{environment}/.complete", "BUILD", ".bazelrc", ".bazelversion", "base/source.cc"):

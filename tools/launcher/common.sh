@@ -24,7 +24,7 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 alone_in() {
   local folder=$1 lock
   shift
-  { mkdir -p "$folder" && exec {lock}>"$folder/.lock"; } 2>/dev/null ||
+  { mkdir -p "$folder" && exec {lock}>>"$folder/.lock"; } 2>/dev/null ||
     stop 4 "the folder $folder cannot be made or written; name another one, or see who owns it"
   flock -n "$lock" || { say "waiting for another command that writes into $folder" && flock "$lock"; }
   "$@"

@@ -72,7 +72,7 @@ make_python_environment() {
     (
       flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
       [[ -e $environment/.complete ]] || fill_python_environment "$environment"
-    ) 9>"$environment.lock" || exit
+    ) 9>>"$environment.lock" || exit
   fi
   [[ $(readlink "$ROOT/.venv" 2>/dev/null) == "$environment" ]] && return
   [[ -d $ROOT/.venv && ! -L $ROOT/.venv ]] && stop 70 "$ROOT/.venv is a folder, but should be a link to $environment; move it away"
@@ -87,5 +87,7 @@ fill_python_environment() {
   # Files that are never imported are not compiled to bytecode: that would take 50 s for 12,000 files.
   "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
     stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
+  # Without it a power cut soon after could leave empty files in an environment that is trusted for ever.
+  sync -f "$1" || stop 4 "$1 could not be written to its disk; see that the disk is sound and run this again"
   touch "$1/.complete"
 }
