@@ -73,6 +73,18 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 70)
         self.assertIn("/nowhere is not the folder of the torch package", errors)
 
+    def test_runs_no_code_of_the_current_folder(self):
+        files = [self.archive.write(name, "open('owned', 'w')\n") for name in ("difflib.py", "contextlib.py", "torch/__init__.py")]
+        try:
+            self.assertIn("did you mean 'train'?", self.archive.run("trian")[2])
+            installed = {"STRATA_TORCH": "", "STRATA_PYTHON": os.environ["PYTHON"]}
+            code, _, errors = self.archive.run("train", self.archive.config(), environment=installed)
+        finally:
+            for path in files:
+                os.remove(path)
+        self.assertEqual(code, 0, errors)
+        self.assertFalse(os.path.exists(self.archive.path("owned")))
+
     def train_with_packages(self, *lines, code=0, folder=""):
         """Runs and returns (exit code, errors, arguments and input of make_for_config.py). The compiler ends with
         `code`."""

@@ -132,6 +132,14 @@ done""")
         self.write("base/source.cc", "")
         self.assertIn("the sources have changed since", self.keys())
 
+    def test_runs_no_code_of_the_current_folder(self):
+        os.makedirs(self.path("downloaded"))
+        for name in ("venv", "pip", "runpy", "contextlib"):
+            self.write(f"downloaded/{name}.py", f"open({self.path('owned')!r}, 'w')\n")
+        code, said = self.setup(cwd=self.path("downloaded"))
+        self.assertEqual(code, 0, said)
+        self.assertFalse(os.path.exists(self.path("owned")))
+
     def test_other_requirements_are_another_environment(self):
         self.setup()
         first = self.environment_path()

@@ -70,7 +70,7 @@ ask() {
 
 # nearest WORD NAMES...: prints the name that was probably meant, or nothing.
 nearest() {
-  python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
+  python3 -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
 }
 
 # A checkout builds its programs. An unpacked archive has them in bin/.
@@ -80,6 +80,10 @@ is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 binary() {
   if is_checkout; then echo "$ROOT/bazel-bin/$1"; else echo "$ROOT/bin/${1##*/}"; fi
 }
+
+# The first words of a program for python -c. Without them Python would import files of the current folder, which may
+# have been downloaded. The option -I would also leave out PYTHONPATH and packages of pip install --user.
+readonly ONLY_INSTALLED='import sys; sys.path = [path for path in sys.path if path]; '
 
 # Runs the Python that has the wheels.
 python() {
@@ -95,7 +99,7 @@ find_libraries() {
   is_checkout && return
   local torch=${STRATA_TORCH:-} wanted found cuda wanted_cuda site folder
   if [[ -z $torch ]]; then
-    torch=$(python -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
+    torch=$(python -c "$ONLY_INSTALLED"'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
   fi
   wanted=$(sed -n 's/^torch==//p' "$ROOT/tools/requirements.txt")
   [[ -n $torch ]] || stop 70 "the Python package torch is not installed; get it with: pip install torch==$wanted (or name its folder in STRATA_TORCH, or the Python that has it in STRATA_PYTHON)"

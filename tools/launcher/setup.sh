@@ -83,9 +83,10 @@ fill_python_environment() {
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
   say "installing $(grep -c == "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
   rm -rf "$1"  # a half-made environment
-  /usr/bin/python3 -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
+  # Without -I both would import Python files of the current folder, which may have been downloaded.
+  /usr/bin/python3 -I -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
   # Files that are never imported are not compiled to bytecode: that would take 50 s for 12,000 files.
-  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
+  "$1/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
     stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
   # Without it a power cut soon after could leave empty files in an environment that is trusted for ever.
   sync -f "$1" || stop 4 "$1 could not be written to its disk; see that the disk is sound and run this again"
