@@ -171,6 +171,24 @@ done""")
         self.assertEqual(code, 0, said)
         self.assertTrue(self.environment_path().startswith(self.path("cache/strata")))
 
+    def test_without_any_home(self):
+        self.stub("getent", "exit 2")
+        self.assert_stops(2, "HOME is not set, and user", environment={"HOME": None})
+
+    def test_cache_that_others_could_have_filled(self):
+        environment = self.wanted_environment()
+        os.makedirs(self.path(environment))
+        self.write(f"{environment}/.complete", "")
+        cache = os.path.dirname(self.path(environment))
+        os.chmod(cache, 0o777)
+        self.assert_stops(4, f"everybody can write to the folder {cache}")
+        self.assertFalse(os.path.lexists(self.path(".venv")))
+        os.chmod(cache, 0o775)
+        self.assertEqual(self.setup()[0], 0)
+        if os.geteuid() == 0:
+            os.chown(cache, NOBODY, NOBODY)
+            self.assert_stops(4, f"{cache} belongs to user {NOBODY}")
+
     def test_another_machine(self):
         self.stub("uname", "echo Linux aarch64")
         self.assert_stops(70, "this is Linux aarch64")

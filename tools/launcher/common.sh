@@ -11,11 +11,13 @@ stop() {
   exit "$code"
 }
 
-# Containers start commands without HOME or USER, but Bazel, pip and Open MPI need both.
+# Containers start commands without HOME or USER, but Bazel, pip and Open MPI need both. A folder that everybody can write
+# to, such as /tmp, cannot stand in for HOME: programs that somebody else has put there first would be started.
 export USER=${USER:-$(id -un 2>/dev/null || id -u)}
 if [[ -z ${HOME:-} ]]; then
-  HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
-  export HOME=${HOME:-/tmp}
+  HOME=$(getent passwd "$(id -u)" | cut -d: -f6) || true
+  [[ -n $HOME ]] || stop 2 "HOME is not set, and user $(id -u) has no home in /etc/passwd; set HOME to a folder of your own"
+  export HOME
 fi
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 

@@ -62,13 +62,22 @@ install_packages() {
   [[ -z $missing ]] || stop 70 "apt-get installed the packages, but these are still not there: $missing"
 }
 
+# Stops if others could have put programs into the cache. Its group may write, because Debian gives each user a group.
+check_cache() {
+  local owner mode
+  mkdir -p -m 700 "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
+  read -r owner mode < <(stat -Lc '%u %a' "$CACHE")
+  ((owner == EUID || owner == 0)) || stop 4 "the folder $CACHE belongs to user $owner, who could change the programs in it; name a folder of your own in XDG_CACHE_HOME"
+  ((!(8#$mode & 2))) || stop 4 "everybody can write to the folder $CACHE, and so change the programs in it; run chmod o-w on it if you trust what is there, or name another place in XDG_CACHE_HOME"
+}
+
 # The environment's path contains the hash of its contents and is the same for all checkouts. So the commands of the
 # build are the same, and a second checkout compiles nothing that the first one has compiled.
 make_python_environment() {
   local environment
   environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
+  check_cache
   if [[ ! -e $environment/.complete ]]; then
-    mkdir -p "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
     (
       flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
       [[ -e $environment/.complete ]] || fill_python_environment "$environment"
