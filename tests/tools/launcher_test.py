@@ -331,11 +331,17 @@ class LauncherTest(unittest.TestCase):
         code, _, errors = self.archive.run("train", self.archive.config(ranks=3), "--hosts", "localhost:2")
         self.assertNotEqual(code, 0)
         self.assertIn("not enough slots", errors)
+        self.archive.write("hosts", "localhost slots=1 max_slots=1000000\n")
+        self.assertEqual(self.archive.run("train", self.archive.config(ranks=1), "--hosts", hosts)[0], 0)
+        self.assertEqual(self.archive.environment(0)["OMP_NUM_THREADS"], str(len(os.sched_getaffinity(0))))
 
     def test_more_flags_for_mpirun(self):
         code, output, errors = self.archive.run("train", self.archive.config(), environment={"STRATA_MPIRUN_FLAGS": "--tag-output"})
         self.assertEqual(code, 0, errors)
         self.assertIn("[1,1]<stdout>:rank 1 is done", output)
+        self.archive.write("MARK=file", "")
+        self.assertEqual(self.archive.run("train", self.archive.config(), environment={"STRATA_MPIRUN_FLAGS": "-x MARK=*"})[0], 0)
+        self.assertEqual(self.archive.environment(0)["MARK"], "*", "a flag was taken for a pattern of file names")
 
     def test_commands_that_prepare_the_same_data_take_turns(self):
         python = self.archive.write("fake/python", f"#!/bin/sh\nfor file; do :; done\necho made >>{self.archive.path('made')}\nsleep 0.5\ntouch \"$file\"\n", 0o755)

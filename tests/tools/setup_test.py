@@ -103,9 +103,9 @@ class SetupTest(unittest.TestCase):
         self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
         self.assertIn("the keys of the last build", result.stderr)
 
-    def keys(self):
+    def keys(self, **environment):
         """Returns the errors of train --help, which builds what is not there, and says if it is older than the sources."""
-        variables = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home")}
+        variables = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home"), **environment}
         result = subprocess.run([self.path("tools/strata"), "train", "--help"], env=variables, capture_output=True, text=True,
                                 check=False, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -118,7 +118,7 @@ class SetupTest(unittest.TestCase):
             os.makedirs(self.path(folder))
         for name in (f"{environment}/.complete", "BUILD", ".bazelrc", ".bazelversion", "base/source.cc"):
             self.write(name, "")
-        self.stub("bazel", """cd "$(dirname "$0")/.." && for label; do
+        self.stub("bazel", """cd "$(dirname "$0")/.." && echo "$*" >asked && for label; do
   case $label in //*) path=bazel-bin/${label#//} && path=${path%:*}/${path##*:} ;; *) continue ;; esac
   mkdir -p "${path%/*}" && printf '#!/bin/sh\\necho "keys $*"\\n' >"$path" && chmod +x "$path"
 done""")
@@ -131,6 +131,10 @@ done""")
         self.assertIn("the sources have changed since", self.keys())
         self.write("base/source.cc", "")
         self.assertIn("the sources have changed since", self.keys())
+        self.assertNotIn("disk_cache", self.read("asked"))
+        os.remove(self.path("bazel-bin/trainer/check"))
+        self.assertIn("building", self.keys(XDG_CACHE_HOME=self.path("home/.cache")))
+        self.assertIn(f"build --disk_cache={self.path('home/.cache/strata/bazel')} //", self.read("asked"))
 
     def test_runs_no_code_of_the_current_folder(self):
         os.makedirs(self.path("downloaded"))

@@ -3,7 +3,13 @@
 
 readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate tools/bench_step tools/export tools/import tools/levels tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_neighbors tools/bench/plan_kernels)
 
-bazel() { (cd "$ROOT" && command bazel "$@"); }
+# bazel COMMAND ARGUMENTS...: .bazelrc has the disk cache for who starts Bazel by hand; it cannot name XDG_CACHE_HOME.
+bazel() {
+  local command=$1 cache=()
+  shift
+  [[ -z ${XDG_CACHE_HOME:-} || $command == query ]] || cache=("--disk_cache=$CACHE/bazel")
+  (cd "$ROOT" && command bazel "$command" "${cache[@]}" "$@")
+}
 
 # Identifies the programs, so that a stamp is valid for exactly these files.
 program_identities() { stat -Lc '%n %i %Z %s' "${PROGRAMS[@]/#/$ROOT/bazel-bin/}" 2>/dev/null; }

@@ -25,8 +25,10 @@ run_ranks() {
   for name in OMP_NUM_THREADS LD_LIBRARY_PATH "${!STRATA_@}" "${!NCCL_@}"; do
     [[ -n ${!name:-} ]] && flags+=(-x "$name")
   done
+  set -f  # words of the flags are no patterns of file names
   # shellcheck disable=SC2206
   flags+=(${STRATA_MPIRUN_FLAGS:-})
+  set +f
 
   local started code=0
   started=$(date +%s)
@@ -55,7 +57,7 @@ pass_terminal_down() {
 
 # Prints the largest number of ranks on one machine, for a hosts file or a list a:2,b:2.
 most_ranks_of_a_host() {
-  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
+  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*[[:blank:]]slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
     awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
 }
 
