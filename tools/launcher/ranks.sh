@@ -143,11 +143,18 @@ end_ranks() {
   kill -KILL "$MPIRUN" 2>/dev/null || true
 }
 
+# The longest message of mpirun that is left out has about 20 lines between its two rows of dashes.
+readonly LINES_OF_A_MESSAGE=30
+
+# mpirun's words about itself, which follow the message of a rank or of say_why. Lines with ORTE_ERROR_LOG are not among
+# them, because they are all that is said about some failures of a network.
+readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0-9]+ more process(es)? ha(s|ve) sent help message .*|\[[^]]+\] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages)$'
+
 # Forwards the errors of the ranks. mpirun's own messages about the end of ranks are left out, because say_why explains
-# it better. The rank that was killed is recorded.
+# it better. The rank that was killed is recorded. A row of dashes of a rank withholds no more than LINES_OF_A_MESSAGE.
 forward_messages() {
   trap '' INT TERM HUP
-  local line block='' inside=''
+  local line block='' inside=''  # inside: lines of the block so far
   while IFS= read -r line || [[ -n $line ]]; do
     if [[ $line =~ ^-{70,}$ ]]; then
       if [[ -z $inside ]]; then
@@ -164,7 +171,10 @@ forward_messages() {
       fi
     elif [[ -n $inside ]]; then
       block+=$'\n'$line
-    else
+      ((++inside <= LINES_OF_A_MESSAGE)) && continue
+      inside=''
+      printf '%s\n' "$block" >&2
+    elif [[ ! $line =~ $NOISE_OF_MPIRUN ]]; then
       printf '%s\n' "$line" >&2
     fi
   done
