@@ -21,26 +21,28 @@ class LauncherMessagesTest(unittest.TestCase):
         path = self.archive.path("fake") + ":" + os.environ["PATH"]
         return self.archive.start("train", self.archive.config(), environment={"PATH": path})
 
-    def errors(self, *lines):
-        """Returns the errors of a run in which mpirun and the ranks print `lines`."""
+    def errors(self, *lines, code=5):
+        """Returns the errors of a run in which mpirun and the ranks print `lines`, and mpirun exits with `code`."""
         text = "\n".join(lines)
-        process = self.start(f"cat >&2 <<'END'\n{text}\nEND\nexit 5")
+        process = self.start(f"cat >&2 <<'END'\n{text}\nEND\nexit {code}")
         errors = process.communicate(timeout=60)[1]
-        self.assertEqual(process.returncode, 5, errors)
+        self.assertEqual(process.returncode, code, errors)
         return errors.splitlines()
 
     def test_a_row_of_dashes_does_not_withhold_later_errors(self):
-        begin = time.monotonic()
-        process = self.start(f"echo {DASHES} >&2; seq 40 >&2; echo the cause >&2; exec sleep 60")
-        try:
-            wait_for_words(process, "the cause")
-            self.assertLess(time.monotonic() - begin, 45, "the error came only when mpirun had ended")
-        finally:
-            process.kill()  # its guard ends the script
-            process.communicate(timeout=60)
+        for before in ("seq 40 >&2;", "seq 3 >&2;"):
+            begin = time.monotonic()
+            process = self.start(f"echo {DASHES} >&2; {before} printf 'the ca' >&2; sleep 6; echo use >&2; exec sleep 60")
+            try:
+                wait_for_words(process, "the cause")
+                self.assertLess(time.monotonic() - begin, 45, "the error came only when mpirun had ended")
+            finally:
+                process.kill()  # its guard ends the script
+                process.communicate(timeout=60)
 
     def test_every_line_of_ranks_is_forwarded_once(self):
-        for lines in ([DASHES, *map(str, range(29)), DASHES, "x"], [DASHES, *map(str, range(100)), DASHES, "x"], [DASHES, "x"]):
+        for lines in ([DASHES, *map(str, range(29)), DASHES, "x"], [DASHES, *map(str, range(100)), DASHES, "x"], [DASHES, "x"],
+                      [DASHES, "strata: mpirun noticed that process rank 7 with PID 1 on node b exited on signal 9 (Killed).", DASHES]):
             self.assertEqual(self.errors(*lines), lines)
 
     def test_words_of_mpirun_about_itself_are_left_out(self):
@@ -48,6 +50,17 @@ class LauncherMessagesTest(unittest.TestCase):
                  '[vm:123] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages']
         words = ["strata: mpirun: Forwarding signal 10 to job is noise", "[vm:123] the network is down"]
         self.assertEqual(self.errors(words[0], *noise, DASHES, "MPI_ABORT was invoked on rank 1", DASHES, words[1]), words)
+
+    def test_codes_of_mpirun_are_left_out_after_the_end_of_ranks(self):
+        message, code = [DASHES, "MPI_ABORT was invoked on rank 1", DASHES], "[vm:123] [[9,0],0] ORTE_ERROR_LOG: Not found in file a.c at line 9"
+        self.assertEqual(self.errors(code, "x", *message, code, "y"), [code, "x", "y"])
+
+    def test_a_message_of_mpirun_is_known_after_rows_of_dashes(self):
+        message = [DASHES, "mpirun noticed that process rank 3 with PID 9 on node b exited on signal 9 (Killed).", DASHES]
+        for lines in ([DASHES], [DASHES, DASHES], [DASHES, "x"], [DASHES, *map(str, range(40)), DASHES, "x"]):
+            errors = self.errors(*lines, *message, code=137)
+            self.assertEqual(errors[:-1], lines)
+            self.assertIn("rank 3 was killed on b by SIGKILL", errors[-1])
 
 
 if __name__ == "__main__":
