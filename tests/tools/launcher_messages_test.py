@@ -15,11 +15,14 @@ class LauncherMessagesTest(unittest.TestCase):
     def setUpClass(cls):
         cls.archive = FakeArchive(os.path.join(TMP, "messages"))
 
-    def start(self, script):
-        """Starts a run with `script` as mpirun."""
+    def start(self, script, prepare=lambda: None):
+        """Starts a run with `script` as mpirun, in a new folder that `prepare` fills."""
         self.archive.write("fake/mpirun", f"#!/bin/sh\n{script}\n", 0o755)
         path = self.archive.path("fake") + ":" + os.environ["PATH"]
-        return self.archive.start("train", self.archive.config(), environment={"PATH": path})
+        config = self.archive.config()
+        os.makedirs(self.archive.path("run"))
+        prepare()
+        return self.archive.start("train", config, environment={"PATH": path})
 
     def errors(self, *lines, code=5):
         """Returns the errors of a run in which mpirun and the ranks print `lines`, and mpirun exits with `code`."""
@@ -61,6 +64,19 @@ class LauncherMessagesTest(unittest.TestCase):
             errors = self.errors(*lines, *message, code=137)
             self.assertEqual(errors[:-1], lines)
             self.assertIn("rank 3 was killed on b by SIGKILL", errors[-1])
+
+    def test_the_report_follows_no_link_and_changes_no_code(self):
+        message = "\n".join([DASHES, "mpirun noticed that process rank 3 with PID 9 on node b exited on signal 9 (Killed).", DASHES])
+        precious, temporary = self.archive.write("precious", "words"), self.archive.path("run/error.json.tmp")
+        for place, wanted in ((lambda: os.symlink(precious, temporary), True), (lambda: os.mkdir(temporary), False)):
+            process = self.start(f"cat >&2 <<'END'\n{message}\nEND\nexit 137", prepare=place)
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 137, errors)
+            self.assertEqual(self.archive.read("precious"), "words")
+            self.assertEqual(os.path.isfile(self.archive.path("run/error.json")), wanted)
+            self.assertEqual("error.json could not be written" in errors, not wanted)
+            if wanted:
+                self.assertEqual((self.archive.report()["code"], self.archive.report()["rank"]), (137, 3))
 
 
 if __name__ == "__main__":

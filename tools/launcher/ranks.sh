@@ -153,7 +153,7 @@ readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0
 # ends_ranks TEXT: succeeds if TEXT is a message of mpirun about the end of ranks. The rank that was killed is recorded.
 # Text of a rank can hold such words, too, so they count only at the beginning.
 ends_ranks() {
-  if [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([^ ]+)\ exited\ on\ signal ]]; then
+  if [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
     echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
   elif [[ $1 =~ ^mpirun\ has\ exited\ due\ to\ process\ rank\ ([0-9]+) ]]; then
     echo "${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
@@ -224,6 +224,11 @@ say_why() {
   say "$message${2:+; the same command goes on from the last checkpoint}"
   [[ -d $2 ]] || return 0
   [[ $who == 'a rank' ]] && who=null
-  printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
-    "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv "$report.tmp" "$report"
+  # With -C (noclobber) no link is followed. A full disk must not change the exit code of the run.
+  (
+    set -C
+    rm -f "$report.tmp"
+    printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
+      "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv -fT "$report.tmp" "$report"
+  ) || say "$report could not be written"
 }
