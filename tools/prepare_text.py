@@ -11,6 +11,7 @@ import fractions
 import hashlib
 import json
 import os
+import re
 
 import numpy
 
@@ -18,6 +19,7 @@ from bad_input import BadInput, run
 
 HEADER_INTS = 256
 FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
+TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 MAX_TOKENS = (1 << 31) - 1  # the header stores the count as int32
 CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 END_OF_CHUNK = b"\n"
@@ -261,14 +263,26 @@ def parse_arguments():
     return arguments
 
 
+def is_token_file(path):
+    with open(path, "rb") as file:
+        return int.from_bytes(file.read(4), "little") in (magic for magic, _, _ in FORMATS.values())
+
+
 def claim_folder(arguments):
-    """Creates the folder. Old token files are refused or removed, because a glob would mix them with the new ones."""
+    """Creates the folder. Old token files are refused or removed, because a glob would mix them with the new ones.
+    Files of other names or formats, such as pytorch_model.bin, are kept."""
     os.makedirs(arguments.output, exist_ok=True)
-    old = [name for name in os.listdir(arguments.output) if name.endswith((".bin", ".bin.json"))]
+    old = [name for name in sorted(os.listdir(arguments.output)) if TOKEN_FILE_NAME.fullmatch(name)]
     if old and not arguments.overwrite:
         raise BadInput(f"{arguments.output} holds token files already ({old[0]}, ...); give another folder, or --overwrite")
-    for name in old:
-        os.unlink(os.path.join(arguments.output, name))
+    paths = [os.path.join(arguments.output, name) for name in old]
+    for path in paths:
+        if not is_token_file(path):
+            raise BadInput(f"{path}: is not a token file, so --overwrite does not replace it; move it away, or give another folder")
+    for path in paths:
+        os.unlink(path)
+        if os.path.exists(path + ".json"):
+            os.unlink(path + ".json")
 
 
 def main():

@@ -79,10 +79,10 @@ class LauncherBenchTest(unittest.TestCase):
             self.assertEqual(code, 0, errors)
             self.assertEqual(self.archive.programs(), ["check", "plan_kernels", *programs])
 
-    def started_bench(self, act=""):
+    def started_bench(self, act="", environment=None):
         """Starts `bench step` with two ranks, waits until both have begun, and returns it with the folder of its
         temporary files."""
-        process = self.archive.start("bench", "step", self.archive.config(seconds=20, act=act))
+        process = self.archive.start("bench", "step", self.archive.config(seconds=20, act=act), environment=environment)
         for rank in range(2):
             self.archive.wait_for(f"run/started.{rank}")
         return process, self.archive.read("run/temporary.0").strip()
@@ -99,6 +99,17 @@ class LauncherBenchTest(unittest.TestCase):
             self.assertIn("stopped: nothing was saved", errors)
             self.assertNotIn("checkpoint", errors)
             self.assertFalse(os.path.exists(temporary))
+
+    def test_temporary_folder_with_any_characters(self):
+        place = self.archive.path("o'b; touch owned; '$(touch owned)")
+        os.makedirs(place)
+        process, temporary = self.started_bench(environment={"TMPDIR": place})
+        self.assertEqual(os.path.dirname(temporary), place)
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 143, errors)
+        self.assertFalse(os.path.exists(temporary))
+        self.assertFalse(os.path.exists(self.archive.path("owned")))
 
     def test_killed_rank_of_what_cannot_be_resumed(self):
         process, temporary = self.started_bench("die")

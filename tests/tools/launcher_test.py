@@ -73,6 +73,18 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 70)
         self.assertIn("/nowhere is not the folder of the torch package", errors)
 
+    def test_runs_no_code_of_the_current_folder(self):
+        files = [self.archive.write(name, "open('owned', 'w')\n") for name in ("difflib.py", "contextlib.py", "torch/__init__.py")]
+        try:
+            self.assertIn("did you mean 'train'?", self.archive.run("trian")[2])
+            installed = {"STRATA_TORCH": "", "STRATA_PYTHON": os.environ["PYTHON"]}
+            code, _, errors = self.archive.run("train", self.archive.config(), environment=installed)
+        finally:
+            for path in files:
+                os.remove(path)
+        self.assertEqual(code, 0, errors)
+        self.assertFalse(os.path.exists(self.archive.path("owned")))
+
     def train_with_packages(self, *lines, code=0, folder=""):
         """Runs and returns (exit code, errors, arguments and input of make_for_config.py). The compiler ends with
         `code`."""
@@ -319,11 +331,17 @@ class LauncherTest(unittest.TestCase):
         code, _, errors = self.archive.run("train", self.archive.config(ranks=3), "--hosts", "localhost:2")
         self.assertNotEqual(code, 0)
         self.assertIn("not enough slots", errors)
+        self.archive.write("hosts", "localhost slots=1 max_slots=1000000\n")
+        self.assertEqual(self.archive.run("train", self.archive.config(ranks=1), "--hosts", hosts)[0], 0)
+        self.assertEqual(self.archive.environment(0)["OMP_NUM_THREADS"], str(len(os.sched_getaffinity(0))))
 
     def test_more_flags_for_mpirun(self):
         code, output, errors = self.archive.run("train", self.archive.config(), environment={"STRATA_MPIRUN_FLAGS": "--tag-output"})
         self.assertEqual(code, 0, errors)
         self.assertIn("[1,1]<stdout>:rank 1 is done", output)
+        self.archive.write("MARK=file", "")
+        self.assertEqual(self.archive.run("train", self.archive.config(), environment={"STRATA_MPIRUN_FLAGS": "-x MARK=*"})[0], 0)
+        self.assertEqual(self.archive.environment(0)["MARK"], "*", "a flag was taken for a pattern of file names")
 
     def test_commands_that_prepare_the_same_data_take_turns(self):
         python = self.archive.write("fake/python", f"#!/bin/sh\nfor file; do :; done\necho made >>{self.archive.path('made')}\nsleep 0.5\ntouch \"$file\"\n", 0o755)

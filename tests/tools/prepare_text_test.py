@@ -159,6 +159,21 @@ class PrepareTextTest(unittest.TestCase):
         self.prepare("--input", good, "--overwrite", "--validation", "0.5")
         self.assertEqual(len(self.read("train.bin")[0]), 150)
 
+    def test_overwrite_keeps_what_is_no_token_file(self):
+        good = self.write("good", b"abc" * 100)
+        self.prepare("--input", good)
+        kept = [os.path.join(self.folder, name) for name in ("pytorch_model.bin", "pytorch_model.bin.json", "train_old.bin")]
+        for path in kept:
+            self.write(path, b"weights")
+        self.prepare("--input", good, "--overwrite")
+        self.assertEqual([path for path in kept if not os.path.exists(path)], [])
+        other = self.write(os.path.join(self.folder, "train_00001.bin"), b"no token file")
+        self.assertIn("train_00001.bin: is not a token file", self.prepare("--input", good, "--overwrite", code=3))
+        self.assertEqual(len(self.read("train.bin")[0]), 270, "nothing may be removed if something is refused")
+        os.unlink(other)
+        self.prepare("--input", good, "--overwrite", "--validation", "0.5")
+        self.assertEqual(len(self.read("train.bin")[0]), 150)
+
     def test_wrong_use(self):
         good = self.write("good", b"abc" * 100)
         for arguments in (("--vocabulary", "300"), ("--tokenizer", "bpe", "--vocabulary", "255"), ("--validation", "0"),

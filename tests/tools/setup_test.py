@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Checks that set-up does each step once and reports in one sentence what is missing."""
+import hashlib
 import os
 import resource
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
@@ -39,6 +41,10 @@ class SetupTest(unittest.TestCase):
             file.write(text)
         os.chmod(self.path(name), mode)
 
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
     def stub(self, name, script):
         self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n", 0o755)
 
@@ -55,6 +61,10 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(result.stdout, "")
         return result.returncode, result.stderr
 
+    def wanted_environment(self):
+        with open(self.path("tools/requirements.txt"), "rb") as file:
+            return f"home/.cache/strata/python-{hashlib.sha256(file.read()).hexdigest()[:12]}"
+
     def environment_path(self):
         return os.readlink(self.path(".venv"))
 
@@ -66,8 +76,14 @@ class SetupTest(unittest.TestCase):
         return said
 
     def test_makes_an_environment_once(self):
+        self.stub("sync", f'[ -e "$2/bin/python" ] && [ ! -e "$2/.complete" ] && echo "$@" >>{self.path("synced")}')
+        os.makedirs(self.path("home/.cache/strata"), mode=0o700)
+        self.write("precious", "words")
+        os.symlink(self.path("precious"), self.path(self.wanted_environment() + ".lock"))
         code, said = self.setup()
         self.assertEqual(code, 0, said)
+        self.assertEqual(self.read("precious"), "words", "the link of a lock was emptied")
+        self.assertEqual(self.read("synced"), f"-f {self.path(self.wanted_environment())}\n")
         self.assertIn("Python packages into", said)
         self.assertTrue(os.path.exists(os.path.join(self.environment_path(), ".complete")))
         self.assertTrue(self.environment_path().startswith(self.path("home/.cache/strata/python-")))
@@ -86,6 +102,47 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
         self.assertIn("the keys of the last build", result.stderr)
+
+    def keys(self, **environment):
+        """Returns the errors of train --help, which builds what is not there, and says if it is older than the sources."""
+        variables = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home"), **environment}
+        result = subprocess.run([self.path("tools/strata"), "train", "--help"], env=variables, capture_output=True, text=True,
+                                check=False, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.endswith("\nkeys --help-keys\n"), result.stdout)
+        return result.stderr
+
+    def test_changed_sources_are_seen_whatever_the_clock_says(self):
+        environment = self.wanted_environment()
+        for folder in (environment, "base", "configs", "kernels", "modules", "sharding", "trainer"):
+            os.makedirs(self.path(folder))
+        for name in (f"{environment}/.complete", "BUILD", ".bazelrc", ".bazelversion", "base/source.cc"):
+            self.write(name, "")
+        self.stub("bazel", """cd "$(dirname "$0")/.." && echo "$*" >asked && for label; do
+  case $label in //*) path=bazel-bin/${label#//} && path=${path%:*}/${path##*:} ;; *) continue ;; esac
+  mkdir -p "${path%/*}" && printf '#!/bin/sh\\necho "keys $*"\\n' >"$path" && chmod +x "$path"
+done""")
+        self.assertIn("building", self.keys())
+        self.assertEqual(self.keys(), "")
+        tomorrow = time.time() + 86400  # the time of a build before the clock was set back by a day
+        os.utime(self.path("bazel-bin/strata.built"), (tomorrow, tomorrow))
+        self.assertEqual(self.keys(), "")
+        self.write("base/source.cc", "changed")
+        self.assertIn("the sources have changed since", self.keys())
+        self.write("base/source.cc", "")
+        self.assertIn("the sources have changed since", self.keys())
+        self.assertNotIn("disk_cache", self.read("asked"))
+        os.remove(self.path("bazel-bin/trainer/check"))
+        self.assertIn("building", self.keys(XDG_CACHE_HOME=self.path("home/.cache")))
+        self.assertIn(f"build --disk_cache={self.path('home/.cache/strata/bazel')} //", self.read("asked"))
+
+    def test_runs_no_code_of_the_current_folder(self):
+        os.makedirs(self.path("downloaded"))
+        for name in ("venv", "pip", "runpy", "contextlib"):
+            self.write(f"downloaded/{name}.py", f"open({self.path('owned')!r}, 'w')\n")
+        code, said = self.setup(cwd=self.path("downloaded"))
+        self.assertEqual(code, 0, said)
+        self.assertFalse(os.path.exists(self.path("owned")))
 
     def test_other_requirements_are_another_environment(self):
         self.setup()
@@ -117,6 +174,30 @@ class SetupTest(unittest.TestCase):
         code, said = self.setup(environment={"HOME": None, "XDG_CACHE_HOME": self.path("cache")})
         self.assertEqual(code, 0, said)
         self.assertTrue(self.environment_path().startswith(self.path("cache/strata")))
+
+    def test_without_any_home(self):
+        self.stub("getent", "exit 2")
+        self.assert_stops(2, "HOME is not set, and user", environment={"HOME": None})
+
+    def test_cache_that_others_could_have_filled(self):
+        environment = self.wanted_environment()
+        os.makedirs(self.path(environment))
+        self.write(f"{environment}/.complete", "")
+        cache = os.path.dirname(self.path(environment))
+        os.chmod(cache, 0o777)
+        self.assert_stops(4, f"everybody can write to the folder {cache}")
+        self.assertFalse(os.path.lexists(self.path(".venv")))
+        os.chmod(cache, 0o775)
+        self.assertEqual(self.setup()[0], 0)
+        if os.geteuid() == 0:
+            os.chown(cache, NOBODY, NOBODY)
+            self.assert_stops(4, f"{cache} belongs to user {NOBODY}")
+            os.chown(cache, 0, 0)
+            os.rename(cache, cache + ".moved")
+            os.symlink(cache + ".moved", cache)
+            self.assertEqual(self.setup()[0], 0)
+            os.chown(cache, NOBODY, NOBODY, follow_symlinks=False)
+            self.assert_stops(4, f"{cache} belongs to user {NOBODY}")
 
     def test_another_machine(self):
         self.stub("uname", "echo Linux aarch64")
@@ -154,7 +235,6 @@ class SetupTest(unittest.TestCase):
         os.makedirs(self.path(".venv"))
         self.assert_stops(70, "move it away")
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to become somebody without rights")
     def test_without_root(self):
         with tempfile.TemporaryDirectory() as folder:  # the test's own folder may be in root's home

@@ -41,16 +41,14 @@ take_config() {
 }
 
 bench_step() {
-  local arguments of_config temporary
+  local arguments of_config
   ranks_as_key "$@"
   take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
   make_ready
   ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"
   # Ranks that a signal ends do not delete their random data, so this shell does.
-  temporary=$(mktemp -d)
-  # shellcheck disable=SC2064
-  trap "rm -rf '$temporary'" EXIT
+  make_temporary_folder
   TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}"
 }
 

@@ -3,36 +3,42 @@
 
 readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate tools/bench_step tools/export tools/import tools/levels tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_neighbors tools/bench/plan_kernels)
 
-bazel() { (cd "$ROOT" && command bazel "$@"); }
+# bazel COMMAND ARGUMENTS...: .bazelrc has the disk cache for who starts Bazel by hand; it cannot name XDG_CACHE_HOME.
+bazel() {
+  local command=$1 cache=()
+  shift
+  [[ -z ${XDG_CACHE_HOME:-} || $command == query ]] || cache=("--disk_cache=$CACHE/bazel")
+  (cd "$ROOT" && command bazel "$command" "${cache[@]}" "$@")
+}
 
 # Identifies the programs, so that a stamp is valid for exactly these files.
 program_identities() { stat -Lc '%n %i %Z %s' "${PROGRAMS[@]/#/$ROOT/bazel-bin/}" 2>/dev/null; }
 
-# Succeeds if the programs were built from the present sources. It compares status change times with the start of the
-# build. No copy or checkout can set these times back. Checked are sources, folders (for deleted files), Debian's
-# packages and the Python environment.
+# Prints a hash of the sources, folders (for deleted files), Debian's packages and the Python environment. It holds status
+# change times, which no copy or checkout can set back, and sizes.
+state_of_sources() {
+  (cd "$ROOT" && find WORKSPACE BUILD .bazelrc .bazelversion .venv .venv/.complete /var/lib/dpkg/status \
+    base configs kernels modules sharding trainer tools ! -name '*.yaml' -printf '%p %i %C@ %s\n' 2>/dev/null || true) |
+    LC_ALL=C sort | sha256sum
+}
+
+# Succeeds if the programs were built from the present sources. States are compared for equality, not by their order in
+# time: after a clock was set back, changed sources would look older than the programs.
 is_built() {
   is_checkout || return 0
   local stamp=$ROOT/bazel-bin/strata.built
-  [[ -e $stamp && $(program_identities) == "$(<"$stamp")" ]] || return 1
-  (cd "$ROOT" && [[ -z $(find WORKSPACE BUILD .bazelrc .bazelversion .venv .venv/.complete /var/lib/dpkg/status \
-    base configs kernels modules sharding trainer tools ! -name '*.yaml' -newercm "$stamp" -print -quit 2>&1) ]])
+  [[ -e $stamp && $(program_identities && state_of_sources) == "$(<"$stamp")" ]]
 }
 
 build() {
   is_built && return
-  local begun program labels=()
+  local state program labels=()
   for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
-  begun=$(mktemp)
+  # The state is that of the build's start, so that files that change during the build are built next time.
+  state=$(state_of_sources)
   if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes 20 to 25 minutes on two cores"; fi
-  if ! bazel build "${labels[@]}"; then
-    rm -f "$begun"
-    stop 70 "the build failed; the words of the compiler are above"
-  fi
-  # The stamp has the time of the build's start, so that files that changed during the build are built next time.
-  program_identities >"$ROOT/bazel-bin/strata.built"
-  touch -r "$begun" "$ROOT/bazel-bin/strata.built"
-  rm -f "$begun"
+  bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
+  { program_identities && echo "$state"; } >"$ROOT/bazel-bin/strata.built"
 }
 
 command_dist() {

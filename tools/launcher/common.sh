@@ -11,11 +11,13 @@ stop() {
   exit "$code"
 }
 
-# Containers start commands without HOME or USER, but Bazel, pip and Open MPI need both.
+# Containers start commands without HOME or USER, but Bazel, pip and Open MPI need both. A folder that everybody can write
+# to, such as /tmp, cannot stand in for HOME: programs that somebody else has put there first would be started.
 export USER=${USER:-$(id -un 2>/dev/null || id -u)}
 if [[ -z ${HOME:-} ]]; then
-  HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
-  export HOME=${HOME:-/tmp}
+  HOME=$(getent passwd "$(id -u)" | cut -d: -f6) || true
+  [[ -n $HOME ]] || stop 2 "HOME is not set, and user $(id -u) has no home in /etc/passwd; set HOME to a folder of your own"
+  export HOME
 fi
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 
@@ -24,11 +26,18 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
 alone_in() {
   local folder=$1 lock
   shift
-  { mkdir -p "$folder" && exec {lock}>"$folder/.lock"; } 2>/dev/null ||
+  { mkdir -p "$folder" && exec {lock}>>"$folder/.lock"; } 2>/dev/null ||
     stop 4 "the folder $folder cannot be made or written; name another one, or see who owns it"
   flock -n "$lock" || { say "waiting for another command that writes into $folder" && flock "$lock"; }
   "$@"
   exec {lock}>&-
+}
+
+# make_temporary_folder: makes a folder that is removed when the command ends, and sets `temporary`. The variable is
+# global, because the trap reads it after the function has returned: a path in the trap's text could end its quotes.
+make_temporary_folder() {
+  temporary=$(mktemp -d) || stop 4 "no folder for temporary files can be made in ${TMPDIR:-/tmp}; name another one in TMPDIR"
+  trap 'rm -rf -- "$temporary"' EXIT
 }
 
 # ranks_as_key ARGUMENTS...: copies them to `arguments`, with --ranks N as run.ranks=N after the others.
@@ -63,7 +72,7 @@ ask() {
 
 # nearest WORD NAMES...: prints the name that was probably meant, or nothing.
 nearest() {
-  python3 -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
+  python3 -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
 }
 
 # A checkout builds its programs. An unpacked archive has them in bin/.
@@ -73,6 +82,10 @@ is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 binary() {
   if is_checkout; then echo "$ROOT/bazel-bin/$1"; else echo "$ROOT/bin/${1##*/}"; fi
 }
+
+# The first words of a program for python -c. Without them Python would import files of the current folder, which may
+# have been downloaded. The option -I would also leave out PYTHONPATH and packages of pip install --user.
+readonly ONLY_INSTALLED='import sys; sys.path = [path for path in sys.path if path]; '
 
 # Runs the Python that has the wheels.
 python() {
@@ -88,7 +101,7 @@ find_libraries() {
   is_checkout && return
   local torch=${STRATA_TORCH:-} wanted found cuda wanted_cuda site folder
   if [[ -z $torch ]]; then
-    torch=$(python -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
+    torch=$(python -c "$ONLY_INSTALLED"'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
   fi
   wanted=$(sed -n 's/^torch==//p' "$ROOT/tools/requirements.txt")
   [[ -n $torch ]] || stop 70 "the Python package torch is not installed; get it with: pip install torch==$wanted (or name its folder in STRATA_TORCH, or the Python that has it in STRATA_PYTHON)"

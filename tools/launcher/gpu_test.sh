@@ -67,7 +67,7 @@ command_gpu_test() {
 packages_of_the_ladder() {
   local type model runs config
   is_wanted kernel_ladder_test || return 0
-  runs=$(PYTHONPATH=$ROOT/tests/trainer python -c '
+  runs=$(PYTHONPATH=$ROOT/tests/trainer python -c "$ONLY_INSTALLED"'
 from kernel_ladder_test import FAMILIES, TOLERANCE
 for model in FAMILIES.values():
     for dtype in TOLERANCE:

@@ -93,13 +93,12 @@ make_text() {
   local output=$1 text found
   has_text "$output" && return
   say "preparing the text of the Debian package bible-kjv in $output"
-  text=$(mktemp -d)
-  # shellcheck disable=SC2064
-  trap "rm -rf '$text'" EXIT
+  make_temporary_folder
+  text=$temporary
   bible -f 'Gen1:1-Rev22:21' </dev/null | LC_ALL=C sed 's/^[^ ]* //' >"$text/bible-kjv"
   found=$(sha256sum "$text/bible-kjv" | cut -d' ' -f1)
   [[ $found == "$BIBLE_SHA256" ]] || say "this is another version of the text than the one that the README's figures speak of ($(stat -c %s "$text/bible-kjv") bytes instead of 4137850, sha256 $found)"
   python "$ROOT/tools/prepare_text.py" --input "$text/bible-kjv" --output "$output" --validation 0.1 || exit
-  rm -rf "$text"
+  rm -rf -- "$temporary"
   trap - EXIT
 }

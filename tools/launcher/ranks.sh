@@ -25,8 +25,10 @@ run_ranks() {
   for name in OMP_NUM_THREADS LD_LIBRARY_PATH "${!STRATA_@}" "${!NCCL_@}"; do
     [[ -n ${!name:-} ]] && flags+=(-x "$name")
   done
+  set -f  # words of the flags are no patterns of file names
   # shellcheck disable=SC2206
   flags+=(${STRATA_MPIRUN_FLAGS:-})
+  set +f
 
   local started code=0
   started=$(date +%s)
@@ -55,7 +57,7 @@ pass_terminal_down() {
 
 # Prints the largest number of ranks on one machine, for a hosts file or a list a:2,b:2.
 most_ranks_of_a_host() {
-  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
+  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*[[:blank:]]slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
     awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
 }
 
@@ -141,33 +143,64 @@ end_ranks() {
   kill -KILL "$MPIRUN" 2>/dev/null || true
 }
 
+# The longest message of mpirun that is left out has about 20 lines between its two rows of dashes. mpirun writes a
+# message at once, so a row of dashes that none follows within these seconds is from a rank.
+readonly LINES_OF_A_MESSAGE=30 SECONDS_OF_A_MESSAGE=5
+
+# mpirun's words about itself, which follow the message of a rank or of say_why.
+readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0-9]+ more process(es)? ha(s|ve) sent help message .*|\[[^]]+\] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages)$'
+
+# ends_ranks TEXT: succeeds if TEXT is a message of mpirun about the end of ranks. The rank that was killed is recorded.
+# Text of a rank can hold such words, too, so they count only at the beginning.
+ends_ranks() {
+  if [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
+    echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
+  elif [[ $1 =~ ^mpirun\ has\ exited\ due\ to\ process\ rank\ ([0-9]+) ]]; then
+    echo "${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
+  else
+    [[ $1 =~ ^(Primary\ job\ \ terminated|mpirun\ detected\ that\ one|MPI_ABORT\ was\ invoked) ]]
+  fi
+}
+
 # Forwards the errors of the ranks. mpirun's own messages about the end of ranks are left out, because say_why explains
-# it better. The rank that was killed is recorded.
+# it better. A row of dashes of a rank withholds no more than LINES_OF_A_MESSAGE, and not for long.
 forward_messages() {
   trap '' INT TERM HUP
-  local line block='' inside=''
-  while IFS= read -r line || [[ -n $line ]]; do
+  local line begun='' block='' lines=0 ended='' limit status  # lines: of the block so far
+  while true; do
+    limit=() status=0
+    ((lines == 0)) || limit=(-t "$SECONDS_OF_A_MESSAGE")
+    IFS= read -r "${limit[@]}" line || status=$?
+    line=$begun$line begun=''
+    if ((status > 128)); then  # nothing came in time
+      printf '%s\n' "$block" >&2
+      lines=0 begun=$line
+      continue
+    fi
+    ((status == 0)) || [[ -n $line ]] || break
     if [[ $line =~ ^-{70,}$ ]]; then
-      if [[ -z $inside ]]; then
-        inside=1 block=$line
+      if ((lines > 1)) && ends_ranks "${block#*$'\n'}"; then
+        lines=0 ended=1
         continue
       fi
-      inside=''
-      if [[ $block =~ process\ rank\ ([0-9]+)\ .*on\ node\ ([^ ]+)\ exited\ on\ signal ]]; then
-        echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
-      elif [[ $block =~ mpirun\ has\ exited\ due\ to\ process\ rank\ ([0-9]+) ]]; then
-        echo "${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
-      elif [[ ! $block =~ Primary\ job\ \ terminated|mpirun\ detected\ that\ one|MPI_ABORT\ was\ invoked ]]; then
-        printf '%s\n%s\n' "$block" "$line" >&2
-      fi
-    elif [[ -n $inside ]]; then
+      # The row may be the last of a text or the first of a message.
+      ((lines == 0)) || printf '%s\n' "$block" >&2
+      lines=1 block=$line
+    elif [[ $line =~ $NOISE_OF_MPIRUN ]]; then
+      continue
+    elif [[ -n $ended && $line == *' ORTE_ERROR_LOG: '* ]]; then
+      # Before the end of ranks these lines are all that is said about some failures of a network. After it they are noise.
+      continue
+    elif ((lines > 0)); then
       block+=$'\n'$line
+      ((++lines <= LINES_OF_A_MESSAGE)) && continue
+      printf '%s\n' "$block" >&2
+      lines=0
     else
       printf '%s\n' "$line" >&2
     fi
   done
-  [[ -n $inside ]] && printf '%s\n' "$block" >&2
-  return 0
+  ((lines == 0)) || printf '%s\n' "$block" >&2
 }
 
 # say_why CODE FOLDER STARTED: prints the cause of a failed run. A killed rank could not write error.json, so this
@@ -191,6 +224,11 @@ say_why() {
   say "$message${2:+; the same command goes on from the last checkpoint}"
   [[ -d $2 ]] || return 0
   [[ $who == 'a rank' ]] && who=null
-  printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
-    "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv "$report.tmp" "$report"
+  # With -C (noclobber) no link is followed. A full disk must not change the exit code of the run.
+  (
+    set -C
+    rm -f "$report.tmp"
+    printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
+      "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv -fT "$report.tmp" "$report"
+  ) || say "$report could not be written"
 }

@@ -62,17 +62,28 @@ install_packages() {
   [[ -z $missing ]] || stop 70 "apt-get installed the packages, but these are still not there: $missing"
 }
 
+# Stops if others could have put programs into the cache. Its group may write, because Debian gives each user a group.
+check_cache() {
+  local owner mode of_link
+  mkdir -p -m 700 "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
+  read -r owner mode < <(stat -Lc '%u %a' "$CACHE")
+  of_link=$(stat -c %u "$CACHE")  # the owner of a link can point it elsewhere
+  if ((of_link != EUID && of_link != 0)); then owner=$of_link; fi
+  ((owner == EUID || owner == 0)) || stop 4 "the folder $CACHE belongs to user $owner, who could change the programs in it; name a folder of your own in XDG_CACHE_HOME"
+  ((!(8#$mode & 2))) || stop 4 "everybody can write to the folder $CACHE, and so change the programs in it; run chmod o-w on it if you trust what is there, or name another place in XDG_CACHE_HOME"
+}
+
 # The environment's path contains the hash of its contents and is the same for all checkouts. So the commands of the
 # build are the same, and a second checkout compiles nothing that the first one has compiled.
 make_python_environment() {
   local environment
   environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
+  check_cache
   if [[ ! -e $environment/.complete ]]; then
-    mkdir -p "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
     (
       flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
       [[ -e $environment/.complete ]] || fill_python_environment "$environment"
-    ) 9>"$environment.lock" || exit
+    ) 9>>"$environment.lock" || exit
   fi
   [[ $(readlink "$ROOT/.venv" 2>/dev/null) == "$environment" ]] && return
   [[ -d $ROOT/.venv && ! -L $ROOT/.venv ]] && stop 70 "$ROOT/.venv is a folder, but should be a link to $environment; move it away"
@@ -83,9 +94,12 @@ fill_python_environment() {
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
   say "installing $(grep -c == "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
   rm -rf "$1"  # a half-made environment
-  /usr/bin/python3 -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
+  # Without -I both would import Python files of the current folder, which may have been downloaded.
+  /usr/bin/python3 -I -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
   # Files that are never imported are not compiled to bytecode: that would take 50 s for 12,000 files.
-  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
+  "$1/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
     stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
+  # Without it a power cut soon after could leave empty files in an environment that is trusted for ever.
+  sync -f "$1" || stop 4 "$1 could not be written to its disk; see that the disk is sound and run this again"
   touch "$1/.complete"
 }

@@ -12,9 +12,8 @@ command_test() {
   done
   is_checkout || stop 2 "this is an unpacked archive; tools/strata test works in a checkout"
   setup
-  report=$(mktemp -d)
-  # shellcheck disable=SC2064
-  trap "rm -rf '$report'" EXIT
+  make_temporary_folder
+  report=$temporary
   has_gpu || flags+=(--test_tag_filters=-gpu)
   [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
   # The pattern is not //..., because Bazel compiles a library that is named directly a second time, for a shared object
