@@ -76,7 +76,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
       EXPECT_EQ(config.gradient_checkpointing.of(layer), cheapest.of(layer)) << "budget " << budget;
     }
     const StepTrace step = step_of(cheapest);
-    const int64_t standing = sum_of(peak_memory(config, groups, step)) - step.most;
+    const int64_t standing = sum_of(peak_memory(config, groups, step)) - step.peak;
     EXPECT_LE(standing + count(config).most, budget + kNumbers) << "with way " << place;
   }
   EXPECT_GE(picked.size(), different);

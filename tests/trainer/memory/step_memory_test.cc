@@ -61,7 +61,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     const std::unique_ptr<Task> task = make_task(config);
     const StepTrace traced = trace_step(config, *task, bootstrap().rank()), *const expected = &traced;
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
-    expect_layers(counted.layers, expected->layers);
+    expect_layers(counted.layers, expected->kept_by_layer);
     const double difference = static_cast<double>(expected->peak - counted.most) / static_cast<double>(counted.most);
     const double few =
         0.03 * static_cast<double>(counted.most) + (on_gpu() ? 1 << 14 : 0);  // small tensors are rounded
