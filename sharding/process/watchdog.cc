@@ -65,7 +65,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::connect(Peers peers) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [this] { return !asks_; });
   peers_ = std::move(peers);
 }
 
@@ -183,12 +184,15 @@ void Watchdog::look_for_cycle(std::vector<PeerState> states) {
 }
 
 std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
-  std::function<std::vector<PeerState>(double)> ask_peers;
-  {
-    const std::lock_guard lock(mutex_);
-    ask_peers = peers_.ask;
-  }
-  return ask_peers ? ask_peers(seconds) : std::vector<PeerState>();
+  std::unique_lock lock(mutex_);
+  if (!peers_.ask) return {};
+  asks_ = true;  // until it is reset, connect() leaves peers_ as it is
+  lock.unlock();
+  std::vector<PeerState> states = peers_.ask(seconds);
+  lock.lock();
+  asks_ = false;
+  answered_.notify_all();
+  return states;
 }
 
 void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {

@@ -44,6 +44,7 @@ class Watchdog {
 
   explicit Watchdog(double timeout_seconds);
   ~Watchdog();
+  // Returns when no call of the former `ask` is running any more, so what it uses may be destroyed then.
   void connect(Peers peers);
 
   // At most the timeout may pass between begin and end.
@@ -76,8 +77,9 @@ class Watchdog {
 
   const double timeout_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, answered_;
   Peers peers_;
+  bool asks_ = false;  // a call of peers_.ask is running
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
   std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
