@@ -81,13 +81,23 @@ void Watchdog::end(int64_t id) {
   watched_.erase(id);
 }
 
+void Watchdog::restart(const std::vector<int64_t>& ids) {
+  const std::lock_guard lock(mutex_);
+  for (const int64_t id : ids) {
+    const auto found = watched_.find(id);
+    if (found != watched_.end()) found->second = Watched{std::move(found->second.wait)};
+  }
+}
+
 void Watchdog::heartbeat() {
   const std::lock_guard lock(mutex_);
+  before_first_step_ = false;
   since_heartbeat_ = 0;
 }
 
 void Watchdog::pause_watchdog() {
   const std::lock_guard lock(mutex_);
+  before_first_step_ = false;
   since_heartbeat_ = -1;
 }
 
@@ -136,6 +146,10 @@ void Watchdog::watch() {
       }
     }
     if (since_heartbeat_ >= 0) since_heartbeat_ += passed;
+    if (before_first_step_ && failure_here(ExitCode::done, "").step > 0) {
+      before_first_step_ = false;
+      since_heartbeat_ = 0;
+    }
     if (since_heartbeat_ > timeout_ && watched_.empty()) {
       const double seconds = since_heartbeat_;
       lock.unlock();

@@ -50,9 +50,11 @@ class Watchdog {
   // At most the timeout may pass between begin and end.
   int64_t begin(Wait wait);
   void end(int64_t id);
+  // The timeout of these waits starts again, because what they wait for could not run before.
+  void restart(const std::vector<int64_t>& ids);
 
   // A heartbeat of the training loop. After the first one, at most the timeout may pass until the next one or until
-  // pause_watchdog().
+  // pause_watchdog(). set_position() with a step above 0 counts as the first one, so that the first step is watched.
   void heartbeat();
   void pause_watchdog();
 
@@ -83,7 +85,8 @@ class Watchdog {
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
   std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
-  double since_heartbeat_ = -1;   // seconds; negative while paused
+  bool before_first_step_ = true;
+  double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;
   std::thread thread_;
 };

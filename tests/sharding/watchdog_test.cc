@@ -3,11 +3,14 @@
 #include "sharding/process/watchdog.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#include "sharding/process/failure.h"
 
 namespace strata::sharding {
 namespace {
@@ -30,6 +33,33 @@ TEST(Watchdog, IsDisconnectedOnlyAfterAQuestionHasEnded) {
   watchdog.end(wait);
   watchdog.connect({});
   EXPECT_TRUE(answered);
+}
+
+// The timeout counts from the end of the work before, not from when the host queued the work.
+TEST(Watchdog, RestartsTheTimeoutOfAWait) {
+  Watchdog watchdog(/*timeout_seconds=*/2);
+  const int64_t wait = watchdog.begin({"", "the captured step"});
+  sleep_for(1.2);
+  watchdog.restart({wait, wait + 1});
+  sleep_for(1.2);
+  EXPECT_EQ(watchdog.waits_for().what, "the captured step");
+  watchdog.end(wait);
+  watchdog.restart({wait});
+  EXPECT_EQ(watchdog.waits_for(), Watchdog::Wait());
+}
+
+TEST(Watchdog, ReportsAFirstStepThatHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/0.5);
+        set_position(0, "start");
+        sleep_for(1);  // a start may take longer than the timeout
+        set_position(1, "forward");
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(7), "step 1, forward: the training loop of this rank gave no sign of life");
 }
 
 }  // namespace
