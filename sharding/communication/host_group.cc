@@ -13,8 +13,6 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int kTagBits = 20;  // of the 31 bits of an MPI tag; the remaining bits hold the number of the group
-constexpr int kGroups = 1 << (31 - kTagBits);
 constexpr size_t kFirstBytes = 1024;  // bytes of the first message, size and text: one round trip for nearly all texts
 
 struct First {
@@ -37,10 +35,9 @@ HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
   std::iota(members_.begin(), members_.end(), 0);
 }
 
-// Tag 0 of group 0 belongs to the watchdogs.
-int HostGroup::tag(unsigned kind) const {
-  return static_cast<int>(static_cast<unsigned>(id_) << kTagBits | (kind + 1));
-}
+int HostGroup::tag(unsigned kind) const { return thread_->tags().tag(id_, kind); }
+
+unsigned HostGroup::kinds() const { return thread_->tags().kinds(); }
 
 std::vector<std::string> HostGroup::gather(const std::string& text, std::string_view purpose) const {
   if (size() == 1) return {text};
@@ -100,8 +97,14 @@ HostGroup HostGroup::split(int color) const {
   }
   // Two ranks that share several groups know each by a different number, because a new number is above all numbers that
   // the members have used before.
-  if (part.id_ >= kGroups)
-    throw Error(ExitCode::communication, "more than " + std::to_string(kGroups) + " groups of ranks");
+  const TagLayout& tags = thread_->tags();
+  if (part.id_ >= tags.groups()) {
+    throw Error(ExitCode::communication, "more than " + std::to_string(tags.groups()) +
+                                             " groups of ranks, for which the tags of this MPI up to " +
+                                             std::to_string(tags.highest_tag()) +
+                                             " suffice; a transport with more may be chosen, as by `--mca pml ob1` in "
+                                             "STRATA_MPIRUN_FLAGS");
+  }
   thread_->use_group(part.id_);
   // The number distinguishes groups of the same ranks.
   part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";

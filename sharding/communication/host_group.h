@@ -32,8 +32,9 @@ class HostGroup {
   HostGroup split(int color) const;
 
   const std::shared_ptr<MpiThread>& thread() const { return thread_; }
-  // Returns the MPI tag for messages of this group. `kind` is in [0, 2^20 - 1); gather uses kind 0.
+  // Returns the MPI tag for messages of this group. `kind` is in [0, kinds()); gather uses kind 0.
   int tag(unsigned kind) const;
+  unsigned kinds() const;  // 255 at least, 2^20 - 1 at most
 
  private:
   void check_purposes(const std::vector<std::string>& texts) const;

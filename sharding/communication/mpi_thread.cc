@@ -79,6 +79,10 @@ MpiThread::MpiThread(Watchdog& watchdog, const std::string& who) : watchdog_(wat
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+    int* highest_tag = nullptr;
+    int known = 0;
+    check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &known), "MPI_Comm_get_attr");
+    if (known) tags_ = TagLayout(*highest_tag);
     answer_peers();
   });
   jobs_.push_back(started);
