@@ -13,8 +13,6 @@
 namespace strata::sharding {
 namespace {
 
-constexpr int kTagBits = 20;  // of the 31 bits of an MPI tag; the remaining bits hold the number of the group
-constexpr int kGroups = 1 << (31 - kTagBits);
 constexpr size_t kFirstBytes = 1024;  // bytes of the first message, size and text: one round trip for nearly all texts
 
 struct First {
@@ -22,25 +20,25 @@ struct First {
   char text[kFirstBytes - sizeof(uint64_t)];
 };
 
-std::string name_of(const std::vector<int>& members) {
-  if (members.size() > 1 && members.back() - members.front() + 1 == static_cast<int>(members.size()))
-    return "ranks " + std::to_string(members.front()) + "-" + std::to_string(members.back());
-  std::string text = members.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
-  return text;
-}
-
 }  // namespace
+
+std::string name_of_ranks(const std::vector<int>& ranks) {
+  constexpr size_t kNamed = 8;
+  if (ranks.size() > 1 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size()))
+    return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return ranks.size() > kNamed ? text + ", ... (" + std::to_string(ranks.size()) + ")" : text;
+}
 
 HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
     : thread_(std::move(thread)), members_(static_cast<size_t>(thread_->size())), rank_(thread_->rank()) {
   std::iota(members_.begin(), members_.end(), 0);
 }
 
-// Tag 0 of group 0 belongs to the watchdogs.
-int HostGroup::tag(unsigned kind) const {
-  return static_cast<int>(static_cast<unsigned>(id_) << kTagBits | (kind + 1));
-}
+int HostGroup::tag(unsigned kind) const { return thread_->tags().tag(id_, kind); }
+
+unsigned HostGroup::kinds() const { return thread_->tags().kinds(); }
 
 std::vector<std::string> HostGroup::gather(const std::string& text, std::string_view purpose) const {
   if (size() == 1) return {text};
@@ -81,7 +79,8 @@ void HostGroup::check_purposes(const std::vector<std::string>& texts) const {
   if (purposes.size() == 1) return;
   std::string sides;
   for (const auto& [purpose, ranks] : purposes)
-    sides += (sides.empty() ? "" : ", ") + name_of(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
+    sides +=
+        (sides.empty() ? "" : ", ") + name_of_ranks(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
   throw Error(ExitCode::communication, name_ + " do not do the same: " + sides);
 }
 
@@ -100,11 +99,17 @@ HostGroup HostGroup::split(int color) const {
   }
   // Two ranks that share several groups know each by a different number, because a new number is above all numbers that
   // the members have used before.
-  if (part.id_ >= kGroups)
-    throw Error(ExitCode::communication, "more than " + std::to_string(kGroups) + " groups of ranks");
+  const TagLayout& tags = thread_->tags();
+  if (part.id_ >= tags.groups()) {
+    throw Error(ExitCode::communication, "more than " + std::to_string(tags.groups()) +
+                                             " groups of ranks, for which the tags of this MPI up to " +
+                                             std::to_string(tags.highest_tag()) +
+                                             " suffice; a transport with more may be chosen, as by `--mca pml ob1` in "
+                                             "STRATA_MPIRUN_FLAGS");
+  }
   thread_->use_group(part.id_);
   // The number distinguishes groups of the same ranks.
-  part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";
+  part.name_ = name_of_ranks(part.members_) + " (group " + std::to_string(part.id_) + ")";
   return part;
 }
 

@@ -201,7 +201,7 @@ PendingCollective MpiCommunicator::start(const Collective& collective) {
   ++sequence_;
   // Collectives that do not match get different tags: they hang and are reported, and no memory is overwritten.
   const unsigned kind =
-      1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % ((1u << 20) - 2));
+      1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % (group_.kinds() - 1));
   const c10::ScalarType dtype = collective.input.scalar_type();
   const Job job{group_, group_.tag(kind), dtype, static_cast<int64_t>(c10::elementSize(dtype))};
   return PendingCollective(

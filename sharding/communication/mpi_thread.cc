@@ -79,6 +79,10 @@ MpiThread::MpiThread(Watchdog& watchdog, const std::string& who) : watchdog_(wat
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+    int* highest_tag = nullptr;
+    int known = 0;
+    check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest_tag, &known), "MPI_Comm_get_attr");
+    if (known) tags_ = TagLayout(*highest_tag);
     answer_peers();
   });
   jobs_.push_back(started);
@@ -158,7 +162,17 @@ void MpiThread::serve() {
       }
     }
     if (!job) {
-      answer_peers();
+      if (broken) {
+        // MPI is not called any more, because its progress could use the memory of messages that were given up. A
+        // question that stays would wake this thread again and again.
+        question_ = false;
+        continue;
+      }
+      try {
+        answer_peers();
+      } catch (...) {
+        broken = std::current_exception();
+      }
       continue;
     }
     if (!broken && abandoned_)
@@ -186,7 +200,7 @@ void MpiThread::Exchange::send(int rank, int tag, const void* data, size_t bytes
   for (size_t sent = 0; sent < bytes;) {
     const size_t part = std::min(bytes - sent, thread_.largest_message_.load());
     check(MPI_Isend(static_cast<const std::byte*>(data) + sent, static_cast<int>(part), MPI_BYTE, rank, tag,
-                    MPI_COMM_WORLD, &requests_.emplace_back()),
+                    MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Isend");
     expected_.push_back(-1);
     sent += part;
@@ -197,10 +211,18 @@ void MpiThread::Exchange::receive(int rank, int tag, void* data, size_t bytes) {
   for (size_t received = 0; received < bytes;) {
     const size_t part = std::min(bytes - received, thread_.largest_message_.load());
     check(MPI_Irecv(static_cast<std::byte*>(data) + received, static_cast<int>(part), MPI_BYTE, rank, tag,
-                    MPI_COMM_WORLD, &requests_.emplace_back()),
+                    MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Irecv");
     expected_.push_back(static_cast<int>(part));
     received += part;
+  }
+}
+
+MpiThread::Exchange::~Exchange() {
+  for (MPI_Request& request : requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
   }
 }
 
@@ -281,14 +303,14 @@ void MpiThread::answer_peers() {
       const std::string text(incoming_text_.data(), static_cast<size_t>(bytes));
       if (text == "?") {
         const Watchdog::PeerState own = watchdog_.state();
-        send(status.MPI_SOURCE, own.wait.place + '\n' + position_text() + '\n' + (own.wait.meeting ? "1 " : "0 ") +
-                                    std::to_string(own.begun) + '\n' + own.wait.what);
+        send(status.MPI_SOURCE, (own.wait.meeting ? "1 " : "0 ") + std::to_string(own.begun) + '\n' + position_text() +
+                                    '\n' + own.wait.place + '\n' + own.wait.what);
       } else {
         std::istringstream lines(text);
         Watchdog::PeerState state = {.rank = status.MPI_SOURCE, .answered = true, .wait = {}, .where = {}};
-        std::getline(lines, state.wait.place);
-        std::getline(lines, state.where);
         lines >> state.wait.meeting >> state.begun >> std::ws;
+        std::getline(lines, state.where);
+        std::getline(lines, state.wait.place);
         std::getline(lines, state.wait.what);  // last, because it is the longest and may be cut
         const std::lock_guard lock(peers_mutex_);
         for (auto& peer : peers_) {

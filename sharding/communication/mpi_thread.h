@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sharding/communication/communicator.h"
+#include "sharding/communication/tag_layout.h"
 #include "sharding/process/watchdog.h"
 
 namespace strata::sharding {
@@ -31,6 +32,7 @@ class MpiThread {
   ~MpiThread();
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const TagLayout& tags() const { return tags_; }
 
   // Queues a job, which runs after all earlier jobs. The watchdogs report it as `name`. The returned object's wait()
   // throws an error of the job.
@@ -53,6 +55,9 @@ class MpiThread {
   class Exchange {
    public:
     explicit Exchange(MpiThread& thread) : thread_(thread) {}
+    ~Exchange();  // after an error it cancels what has not arrived, because its memory is about to be freed
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
     void send(int rank, int tag, const void* data, size_t bytes);
     void receive(int rank, int tag, void* data, size_t bytes);
     void complete();
@@ -81,6 +86,7 @@ class MpiThread {
 
   Watchdog& watchdog_;
   int rank_ = 0, size_ = 1;
+  TagLayout tags_{TagLayout::kLeastHighestTag};
   std::atomic<int> highest_group_{0};
   std::atomic<size_t> largest_message_{size_t{1} << 30};
   std::vector<std::byte> staging_;

@@ -76,6 +76,7 @@ void GpuWatch::look() {
 }
 
 void GpuWatch::look_once() {
+  const size_t before = queued_.size();
   while (!queued_.empty()) {
     const cudaError_t state = cudaEventQuery(queued_.front().event->get());
     if (state == cudaErrorNotReady) break;
@@ -86,6 +87,11 @@ void GpuWatch::look_once() {
     }
     watchdog_.end(queued_.front().name);
     queued_.pop_front();
+  }
+  if (queued_.size() < before) {
+    std::vector<int64_t> later;
+    for (const Queued& one : queued_) later.push_back(one.name);
+    watchdog_.restart(later);
   }
   for (const auto& [id, check] : checks_) {
     const std::string wrong = check();

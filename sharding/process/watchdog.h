@@ -44,14 +44,17 @@ class Watchdog {
 
   explicit Watchdog(double timeout_seconds);
   ~Watchdog();
+  // Returns when no call of the former `ask` is running any more, so what it uses may be destroyed then.
   void connect(Peers peers);
 
   // At most the timeout may pass between begin and end.
   int64_t begin(Wait wait);
   void end(int64_t id);
+  // The timeout of these waits starts again, because what they wait for could not run before.
+  void restart(const std::vector<int64_t>& ids);
 
   // A heartbeat of the training loop. After the first one, at most the timeout may pass until the next one or until
-  // pause_watchdog().
+  // pause_watchdog(). set_position() with a step above 0 counts as the first one, so that the first step is watched.
   void heartbeat();
   void pause_watchdog();
 
@@ -69,19 +72,22 @@ class Watchdog {
     double next_look = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
   };
   void watch();
-  void look_for_mismatch(const Wait& wait);
-  void look_for_cycle(std::vector<PeerState> states);
+  void look_for_mismatch(const Wait& wait, double seconds);
+  void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
 
   const double timeout_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, answered_;
   Peers peers_;
+  bool asks_ = false;  // a call of peers_.ask is running
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
   std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
-  double since_heartbeat_ = -1;   // seconds; negative while paused
+  double stalled_at_ = 0;         // seconds of this rank's meeting when stalled_ was first seen
+  bool before_first_step_ = true;
+  double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;
   std::thread thread_;
 };

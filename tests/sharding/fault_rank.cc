@@ -17,6 +17,7 @@
 
 #include "base/errors.h"
 #include "sharding/bootstrap.h"
+#include "sharding/communication/mpi_thread.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 
@@ -79,6 +80,17 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
      }},
     {"counts", [](Run& run) { exchange(run, 4); }},
     {"fewer", [](Run& run) { exchange(run, 2); }},
+    {"long_question",  // for rank 0, which computes
+     [](Run& run) {
+       const std::string question(2000, '?');
+       MpiThread& thread = *run.bootstrap.host_group().thread();
+       thread.run({"", "a long question"}, [&] {
+         MpiThread::Exchange exchange(thread);
+         exchange.send(/*rank=*/0, /*tag=*/0, question.data(), question.size());
+         exchange.complete();
+       });
+       layer(run, kStrikeLayer, 1000);
+     }},
     {"stop", [](Run&) { raise(SIGSTOP); }},
     {"groups",
      [](Run& run) {
@@ -101,7 +113,9 @@ bool any_rank_was_asked(const Bootstrap& bootstrap) {
 
 int run_steps(const std::string& scenario, const std::string& folder, int victim) {
   if (scenario == "start" && std::getenv("OMPI_COMM_WORLD_RANK") == std::to_string(victim)) sleep_for(1000);
-  Bootstrap bootstrap({.timeout_seconds = kTimeoutSeconds, .compare_plans_every = 5});
+  // Cycles of groups are reported after the third check of the watchdog, at 2 s.
+  const double timeout = scenario == "groups" ? kTimeoutSeconds + 1 : kTimeoutSeconds;
+  Bootstrap bootstrap({.timeout_seconds = timeout, .compare_plans_every = 5});
   if (bootstrap.rank() == 0) remove_stale_report(folder);
   bootstrap.barrier();
   set_report_folder(folder);
@@ -124,6 +138,9 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
         kFaults.at(fault)(run);
       } else if (fault == "counts" || fault == "fewer") {
         exchange(run, 3);
+      } else if (fault == "long_question" && index == kStrikeLayer && step == 7) {
+        sleep_for(1);
+        layer(run, index, 1000);
       } else if (fault == "groups") {
         layer(mesh, index);
       } else {

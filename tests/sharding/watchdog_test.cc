@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Checks the rules of the watchdog with peers that the test plays.
+#include "sharding/process/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sharding/process/failure.h"
+
+namespace strata::sharding {
+namespace {
+
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Returns how this rank asks another one, which is in the same meeting all the time.
+Watchdog::Peers one_peer_in(const std::string& meeting) {
+  const Watchdog::PeerState state = {
+      .rank = 1, .answered = true, .wait = {"", meeting, /*meeting=*/true}, .where = "step 1, forward", .begun = 5};
+  return {[state](double) { return std::vector<Watchdog::PeerState>{state}; }, {}};
+}
+
+// The end of a run frees what answers questions, also while the watchdog still asks about a wait that has just ended.
+TEST(Watchdog, IsDisconnectedOnlyAfterAQuestionHasEnded) {
+  std::atomic<bool> asked{false}, answered{false};
+  Watchdog watchdog(/*timeout_seconds=*/60);
+  watchdog.connect({[&](double) {
+                      asked = true;
+                      sleep_for(0.3);
+                      answered = true;
+                      return std::vector<Watchdog::PeerState>();
+                    },
+                    [](int) {}});
+  const int64_t wait = watchdog.begin({"", "the end of the run", /*meeting=*/true});
+  while (!asked) sleep_for(0.01);
+  watchdog.end(wait);
+  watchdog.connect({});
+  EXPECT_TRUE(answered);
+}
+
+// The timeout counts from the end of the work before, not from when the host queued the work.
+TEST(Watchdog, RestartsTheTimeoutOfAWait) {
+  Watchdog watchdog(/*timeout_seconds=*/2);
+  const int64_t wait = watchdog.begin({"", "the captured step"});
+  sleep_for(1.2);
+  watchdog.restart({wait, wait + 1});
+  sleep_for(1.2);
+  EXPECT_EQ(watchdog.waits_for().what, "the captured step");
+  watchdog.end(wait);
+  watchdog.restart({wait});
+  EXPECT_EQ(watchdog.waits_for(), Watchdog::Wait());
+}
+
+TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/3);
+        watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+        watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(7),
+      "ranks of different groups wait for each other: rank 0 is in all ranks: a barrier; rank 1 is in ranks 0-1: the "
+      "loss");
+}
+
+// A lost packet of TCP delays the messages of one connection, while those of others go on.
+TEST(Watchdog, WaitsForAConnectionThatStalls) {
+  Watchdog watchdog(/*timeout_seconds=*/6);
+  watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+  const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+  sleep_for(1.7);  // longer than two checks
+  watchdog.end(wait);
+}
+
+TEST(Watchdog, ReportsAFirstStepThatHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/0.5);
+        set_position(0, "start");
+        sleep_for(1);  // a start may take longer than the timeout
+        set_position(1, "forward");
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(7), "step 1, forward: the training loop of this rank gave no sign of life");
+}
+
+}  // namespace
+}  // namespace strata::sharding
