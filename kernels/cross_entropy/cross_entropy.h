@@ -41,6 +41,11 @@ struct CrossEntropyOp {
 };
 
 CrossEntropyOp::Forward cross_entropy_forward_cuda;
+// The same for rows that are filled up with columns after the `classes`. Their logits must be so low that their
+// probability is 0. A target among them is no class. Their gradient has no meaning, but it is finite.
+CrossEntropyOp::Output cross_entropy_of_classes_cuda(const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                                                     const CrossEntropyOp::Rule& rule, bool with_gradient,
+                                                     int64_t classes);
 CrossEntropyOp::Backward cross_entropy_backward_cuda;
 CrossEntropyOp::Forward cross_entropy_forward_triton;
 CrossEntropyOp::Backward cross_entropy_backward_triton;

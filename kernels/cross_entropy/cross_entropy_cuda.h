@@ -12,13 +12,14 @@ namespace strata::kernels {
 
 struct CrossEntropyArguments {
   CudaType type;
-  const void* logits;      // [rows, classes]
+  const void* logits;      // [rows, columns]
   void* gradient;          // like logits, and may be the same memory; null: computes the loss only
   const int64_t* targets;  // [rows]
   const float* scale;      // one number
   float* row_losses;       // [rows], workspace
   float* loss;             // one number
-  int64_t rows, classes, ignore_index;
+  // Columns after the classes fill up a row. Their logits must be so low that their probability is 0.
+  int64_t rows, columns, classes, ignore_index;
   float label_smoothing;
 };
 
