@@ -13,14 +13,13 @@
 #include <optional>
 #include <sstream>
 
+#include "kernels/runtime/package_sources.h"
+
 namespace strata::kernels {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Incremented when the same formula is compiled differently. Must equal the number in
-// tools/aot_inductor/make_packages.py.
-constexpr int kRecipe = 1;
 constexpr const char* kRemedy = "make it with: tools/strata packages CONFIG";
 
 constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 6> kDtypes = {{{"float32", c10::kFloat},
@@ -38,6 +37,14 @@ std::optional<c10::ScalarType> dtype_from(std::string_view text) {
 }
 
 std::string sha1(const std::string& text) { return c10::sha1{text}.str(); }
+
+// The hash of kernels/<op>/<op>_programs.py.
+std::string_view programs_of(std::string_view op) {
+  for (const auto& [known, hash] : kProgramSources) {
+    if (known == op) return hash;
+  }
+  return "none";
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -133,9 +140,9 @@ std::string_view package_dtype_name(c10::ScalarType dtype) {
 
 std::string PackageRequest::key() const {
   std::ostringstream text;
-  text << "recipe " << kRecipe << "\ntorch " << TORCH_VERSION << "\nop " << op << "\nfunction " << function
-       << "\ndtype " << package_dtype_name(dtype) << "\nwidths " << widths << "\narchitecture " << architecture
-       << "\nformula " << sha1(std::string(formula));
+  text << "torch " << TORCH_VERSION << "\nop " << op << "\nfunction " << function << "\ndtype "
+       << package_dtype_name(dtype) << "\nwidths " << widths << "\narchitecture " << architecture << "\nformula "
+       << sha1(std::string(formula)) << "\nprograms " << programs_of(op) << "\ncompiler " << kCompilerSources;
   return sha1(text.str());
 }
 
@@ -199,10 +206,11 @@ const PackagedFunction& PackageCatalog::find(const PackageRequest& request) {
       others += (others.empty() ? "" : "; ") + known.dtype + ", " + known.widths + ", " + known.architecture;
     }
   }
-  TORCH_CHECK(stale == nullptr, request.op, "/aot_inductor: the package of ", request.description(), " in ",
-              stale == nullptr ? "" : stale->library.string(),
-              " is stale: it was made from another formula or with another torch (its key is ",
-              stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
+  TORCH_CHECK(
+      stale == nullptr, request.op, "/aot_inductor: the package of ", request.description(), " in ",
+      stale == nullptr ? "" : stale->library.string(),
+      " is stale: it was made from other files of kernels/ or tools/aot_inductor/ or with another torch (its key is ",
+      stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
   std::string places, problems;
   for (const fs::path& folder : folders_) places += (places.empty() ? "" : " and ") + folder.string();
   for (const std::string& problem : contents.problems) problems += "; " + problem;

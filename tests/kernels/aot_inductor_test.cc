@@ -93,7 +93,8 @@ TEST_F(Packages, OfAnotherFormula) {
   const std::string sentence = outcome(request_);
   EXPECT_EQ(
       sentence.find("rms_norm/aot_inductor: the package of rms_norm_forward for float32, widths d=*, x86-64-v3 in " +
-                    library_.string() + " is stale: it was made from another formula or with another torch"),
+                    library_.string() +
+                    " is stale: it was made from other files of kernels/ or tools/aot_inductor/ or with another torch"),
       0u)
       << sentence;
   EXPECT_NE(sentence.find("expected " + key() + ")" + kRemedy), std::string::npos) << sentence;

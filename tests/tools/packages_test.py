@@ -4,6 +4,7 @@ found by their key."""
 import fcntl
 import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import unittest
 sys.path.insert(0, "tools/aot_inductor")
 sys.dont_write_bytecode = True
 
+import fingerprint  # noqa: E402
 import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
 
@@ -38,17 +40,39 @@ class Needed(unittest.TestCase):
         for arguments.architecture in ("x86-64-v3", "sm_90"):
             built = set()
             for path in formulas():
-                with open(path, "rb") as file:
-                    text = file.read()
                 module = make_packages.loaded(path[:-3] + "_programs.py")
                 for program, dtype, widths in make_packages.all_functions(module, arguments):
                     op = os.path.basename(path)[:-3]
-                    built.add(make_packages.key_of(VERSION, op, program.function, dtype, make_packages.text_of(widths), arguments.architecture, text))
+                    built.add(make_packages.key_of(VERSION, op, program.function, dtype, make_packages.text_of(widths), arguments.architecture, path))
             for config in ("gpt2_124m", "llama_1b", "llama_8b"):
                 requests = needed(config, arguments.architecture)
                 self.assertGreater(len(requests), 18)
                 missing = [request for key, request in requests.items() if key not in built]
                 self.assertEqual(missing, [], f"{config} on {arguments.architecture}")
+
+    def test_a_key_is_of_all_files_that_a_package_is_made_from(self):
+        folder = os.path.join(os.environ["TEST_TMPDIR"], "sources")
+        compiler = os.path.join(folder, "compiler")
+        shutil.copytree("tools/aot_inductor", compiler, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("rms_norm.py", "rms_norm_programs.py"):
+            shutil.copy(f"kernels/rms_norm/{name}", folder)
+        formula = os.path.join(folder, "rms_norm.py")
+
+        def lines():
+            fingerprint.of_compiler.cache_clear()
+            fingerprint.lines_of.cache_clear()
+            return [*fingerprint.lines_of(formula)[:2], fingerprint.of_compiler(compiler)]
+
+        before = lines()
+        self.assertEqual(before, [*fingerprint.lines_of("kernels/rms_norm/rms_norm.py")[:2], fingerprint.of_compiler()])
+        for path, changed in ((formula, 0), (os.path.join(folder, "rms_norm_programs.py"), 1), (os.path.join(compiler, "package.py"), 2),
+                              (os.path.join(compiler, "make_for_config.py"), None)):
+            os.chmod(path, 0o644)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("# more\n")
+            after = lines()
+            self.assertEqual([i for i in range(3) if after[i] != before[i]], [] if changed is None else [changed], path)
+            before = after
 
     def test_widths_are_those_of_the_model(self):
         requests = set(needed("llama_8b", "sm_90").values())

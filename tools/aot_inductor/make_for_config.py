@@ -47,13 +47,11 @@ def needed(formulas, lines, architecture, version, ops="all"):
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
-        with open(path, "rb") as file:
-            formula = file.read()
         module = make_packages.loaded(path[: -len(".py")] + "_programs.py")
         for program, dtype, sizes in called_functions(module, calls):
             for widths in widths_of(program, sizes, architecture):
                 text = make_packages.text_of(widths)
-                key = make_packages.key_of(version, op, program.function, dtype, text, architecture, formula)
+                key = make_packages.key_of(version, op, program.function, dtype, text, architecture, path)
                 chosen = text if widths and "*" not in widths.values() else "*"
                 requests[key] = f"{op} {program.function} {dtype} {chosen}"
     return requests
