@@ -154,8 +154,9 @@ std::string PackageRequest::description() const {
 
 PackageCatalog& PackageCatalog::of_this_process() {
   static auto* catalog = [] {
-    std::vector<fs::path> folders = folders_beside_program();
-    folders.push_back(folder_of_user());
+    // The user's folder is first: a package that was made anew replaces a damaged one beside the program.
+    std::vector<fs::path> folders = {folder_of_user()};
+    for (fs::path& folder : folders_beside_program()) folders.push_back(std::move(folder));
     return new PackageCatalog(std::move(folders));  // never destroyed: static objects may still call its functions
   }();
   return *catalog;

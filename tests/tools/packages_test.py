@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 import fingerprint  # noqa: E402
 import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
+import package  # noqa: E402
 
 VERSION = importlib.metadata.version("torch").split("+")[0]
 
@@ -160,10 +161,12 @@ class Made(unittest.TestCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             process = self.start(output)
             self.assertIn("waiting for another command", process.stderr.readline())
-            with open(output + "/theirs.txt", "w", encoding="utf-8") as file:
-                file.write("".join(f"function\t{key}\t\n" for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")))
+            library = output + "/theirs.so"
+            with open(library, "wb") as file:
+                file.write(b"code")
+            package.write_text(library, [[key] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
         self.assertEqual(process.communicate()[1], "")
-        self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.txt"]))
+        self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.so", "theirs.txt"]))
 
     def test_once(self):
         output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
@@ -171,12 +174,45 @@ class Made(unittest.TestCase):
         self.assertEqual(os.listdir(output).count(".lock"), 1)
         files = sorted(set(os.listdir(output)) - {".lock"})
         self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
-        self.assertEqual(make_for_config.keys_that_exist([output]), set(needed("gpt2_124m", "x86-64-v3", ops="global_norm")))
+        text = os.path.join(output, files[1])
+        wanted = set(needed("gpt2_124m", "x86-64-v3", ops="global_norm"))
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
         self.assertEqual(self.make(output), "", "everything was there")
-        # A text without its library is not a package, so the functions are compiled again.
-        with open(os.path.join(output, files[1]), "w", encoding="utf-8") as file:
-            file.write("strata package 1\n")
-        self.assertEqual(make_for_config.keys_that_exist([output]), set())
+        # A package with a damaged library is made again, in the place of its old text.
+        with open(os.path.join(output, files[0]), "r+b") as file:
+            file.truncate(1000)
+        self.assertIn("compiling 2 functions", self.make(output))
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
+
+    def test_a_package_is_a_library_with_its_own_text(self):
+        output = os.path.join(os.environ["TEST_TMPDIR"], "damaged")
+        os.mkdir(output)
+        library, text = output + "/some.so", output + "/some.txt"
+
+        def made(content=b"code", **replaced):
+            with open(library, "wb") as file:
+                file.write(b"code")
+            package.write_text(library, [["key", "rms_norm"]])
+            with open(library, "wb") as file:
+                file.write(content)
+            with open(text, encoding="utf-8") as file:
+                lines = file.read()
+            for before, after in replaced.items():
+                lines = lines.replace(before, after)
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(lines)
+            return make_for_config.functions_of_packages(output)[text]
+
+        self.assertEqual(made(), {"key"})
+        for content in (b"", b"cod", b"more code", b"eode"):
+            self.assertEqual(made(content), set(), content)
+        for name in ("../damaged/some.so", library, ""):
+            self.assertEqual(made(**{"some.so": name}), set(), name)
+        with open(text, "wb") as file:
+            file.write(b"strata \xff")
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
+        os.remove(library)
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
 
 
 if __name__ == "__main__":

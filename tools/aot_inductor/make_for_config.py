@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import make_packages
+import package
 
 
 def has_own_package(widths):
@@ -57,13 +58,10 @@ def needed(formulas, lines, architecture, version, ops="all"):
     return requests
 
 
-def keys_that_exist(folders):
-    keys = set()
-    for folder in folders:
-        for path in glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt")):
-            with open(path, encoding="utf-8") as file:
-                keys.update(line.split("\t")[1] for line in file if line.startswith("function\t"))
-    return keys
+def functions_of_packages(folder):
+    """Returns the keys of functions by the texts of the packages. A package with a damaged library has none."""
+    texts = glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt"))
+    return {text: package.functions_of(text) for text in texts}
 
 
 @contextlib.contextmanager
@@ -91,13 +89,18 @@ def main():
     version = importlib.metadata.version("torch").split("+")[0]
     requests = needed(formulas, sys.stdin.read().splitlines(), arguments.architecture, version, arguments.ops)
 
-    def missing():
-        present = keys_that_exist([arguments.built, arguments.output])
-        return [request for key, request in requests.items() if key not in present]
+    def state():
+        """Returns the requests for which there is no package, and the texts of damaged packages."""
+        made = functions_of_packages(arguments.output)
+        present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
+        return [request for key, request in requests.items() if key not in present], [text for text, keys in made.items() if not keys]
 
-    if missing():  # otherwise nothing is written: the folder may be read-only
+    if any(state()):  # otherwise nothing is written: the folder may be read-only
         with alone_in(arguments.output):
-            compile_functions(formulas, missing(), arguments)
+            missing, damaged = state()
+            for text in damaged:  # the program would find its functions first
+                os.remove(text)
+            compile_functions(formulas, missing, arguments)
 
 
 def compile_functions(formulas, functions, arguments):

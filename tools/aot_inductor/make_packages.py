@@ -132,7 +132,7 @@ def make_package(arguments, work):
     library = os.path.join(arguments.output, f"{arguments.architecture}-{digest}.so")
     temporary = f"{library}.{os.getpid()}.tmp"  # a process that has the library open keeps its bytes
     package.link(generated, work, temporary, on_gpu, site)
-    os.replace(temporary, library)
+    package.publish(temporary, library)
     package.write_text(library, lines)  # written last, because a package without it does not exist
 
 

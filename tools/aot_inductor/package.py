@@ -193,4 +193,37 @@ def write_text(library, lines):
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w") as file:
         file.write("\n".join(text) + "\n")
+    publish(temporary, path)
+
+
+def publish(temporary, path):
+    """Renames a file after all of it is on the disk, so that a machine that loses its power leaves no short one."""
+    _sync(temporary)
     os.replace(temporary, path)
+    _sync(os.path.dirname(path) or ".")
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def functions_of(path):
+    """Returns the keys of a package's functions, none if its library is not that of its text. `path` is the text."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    fields = dict(line.split(" ", 1) for line in lines[:4] if " " in line)
+    name = fields.get("library", "")
+    if not name or os.path.basename(name) != name:
+        return set()
+    try:
+        with open(os.path.join(os.path.dirname(path), name), "rb") as file:
+            content = file.read()
+    except OSError:
+        return set()
+    if str(len(content)) != fields.get("bytes") or hashlib.sha1(content).hexdigest() != fields.get("sha1"):
+        return set()
+    return {line.split("\t")[1] for line in lines if line.startswith("function\t")}
