@@ -208,6 +208,12 @@ class Made(unittest.TestCase):
             self.assertEqual(made(content), set(), content)
         for name in ("../damaged/some.so", library, ""):
             self.assertEqual(made(**{"some.so": name}), set(), name)
+        for path in (library, text):
+            made()
+            os.chmod(path, 0o664)
+            self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, path)
+            os.chmod(path, 0o644)
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: {"key"}})
         with open(text, "wb") as file:
             file.write(b"strata \xff")
         self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})

@@ -59,7 +59,7 @@ def needed(formulas, lines, architecture, version, ops="all"):
 
 
 def functions_of_packages(folder):
-    """Returns the keys of functions by the texts of the packages. A package with a damaged library has none."""
+    """Returns the keys of functions by the texts of the packages. A damaged package has none."""
     texts = glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt"))
     return {text: package.functions_of(text) for text in texts}
 
@@ -93,7 +93,8 @@ def main():
         """Returns the requests for which there is no package, and the texts of damaged packages."""
         made = functions_of_packages(arguments.output)
         present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
-        return [request for key, request in requests.items() if key not in present], [text for text, keys in made.items() if not keys]
+        damaged = [text for text, keys in made.items() if not keys and package.is_own(text)]
+        return [request for key, request in requests.items() if key not in present], damaged
 
     if any(state()):  # otherwise nothing is written: the folder may be read-only
         with alone_in(arguments.output):
