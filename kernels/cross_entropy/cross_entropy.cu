@@ -272,6 +272,36 @@ struct Times {
   __device__ float operator()(float x) const { return x * __ldg(factor); }
 };
 
+constexpr int kScaleThreads = 256;
+
+// gradient *= factor. Blocks are as many as run at once, because those of a factor of 1, which is usual, only start.
+template <class T>
+__global__ void __launch_bounds__(kScaleThreads)
+    scale_kernel(T* gradient, int64_t vectors, int64_t count, const float* factor) {
+  const float scale = *factor;
+  if (scale == 1.0f) return;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kScaleThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kScaleThreads;
+  for (int64_t i = first; i < vectors; i += step) {
+    Packed<T> x;
+    x.words = __ldcs(reinterpret_cast<const uint4*>(gradient) + i);
+    x.fill([&](int k) { return x.at(k) * scale; });
+    __stcs(reinterpret_cast<uint4*>(gradient) + i, x.words);
+  }
+  for (int64_t i = vectors * kVectorWidth<T> + first; i < count; i += step) {
+    gradient[i] = from_float<T>(to_float(gradient[i]) * scale);
+  }
+}
+
+template <class T>
+cudaError_t scale_in_place(T* gradient, const float* factor, int64_t count, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const int64_t vectors = are_aligned(gradient) ? count / kVectorWidth<T> : 0;
+  const int64_t blocks = std::min<int64_t>(ceil_divide<int64_t>(count, kScaleThreads), 8 * kMultiprocessors);
+  scale_kernel<T><<<static_cast<unsigned>(blocks), kScaleThreads, 0, stream>>>(gradient, vectors, count, factor);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t stream) {
@@ -300,8 +330,10 @@ cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t st
 
 cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
                                           int64_t count, cudaStream_t stream) {
-  return visit_type(type,
-                    [&]<class T>(T) { return launch_elementwise<T>(result, count, stream, Times{factor}, gradient); });
+  return visit_type(type, [&]<class T>(T) {
+    if (result == gradient) return scale_in_place<T>(static_cast<T*>(result), factor, count, stream);
+    return launch_elementwise<T>(result, count, stream, Times{factor}, gradient);
+  });
 }
 
 }  // namespace strata::kernels

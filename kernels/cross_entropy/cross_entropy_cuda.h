@@ -28,7 +28,8 @@ struct CrossEntropyArguments {
 // with an error.
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& arguments, cudaStream_t stream);
 
-// result = gradient * factor for `count` elements of `type`. `factor` is one number on the device.
+// result = gradient * factor for `count` elements of `type`. `factor` is one number on the device. If result is
+// gradient and the factor is 1, no element is read or written.
 cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
                                           int64_t count, cudaStream_t stream);
 
