@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/levels.h"
 
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/util/Exception.h>
 
 #include <type_traits>
 
 #include "kernels/op_list.h"
+#include "kernels/runtime/gpu_architecture.h"
 
 namespace strata::kernels {
 namespace {
@@ -24,6 +27,13 @@ LevelRow row(const KernelTable<Op>& table, Level level, c10::DeviceType device) 
     row.reason = "this op is not differentiated";
   }
   return row;
+}
+
+// A configuration may be checked on a machine without a GPU.
+std::string why_not_on_this_gpu(Level level) {
+  if (!at::hasCUDA()) return "";
+  const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
+  return why_not_on_gpu(name(level), gpu.name, gpu.major, gpu.minor);
 }
 
 }  // namespace
@@ -45,7 +55,8 @@ void require_level(std::string_view where, std::string_view op, Level level, c10
     names += (names.empty() ? "" : ", ") + std::string(Op::kName);
     if (Op::kName != op) return;
     found = true;
-    const std::string problem = table.why_not(level, device);
+    std::string problem = table.why_not(level, device);
+    if (problem.empty() && device == c10::kCUDA) problem = why_not_on_this_gpu(level);
     TORCH_CHECK_VALUE(problem.empty(), where, ": ", problem);
   });
   TORCH_CHECK_VALUE(found, where, ": there is no op ", op, "; ops: ", names);

@@ -25,7 +25,8 @@ struct LevelRow {
 // first.
 std::vector<LevelRow> level_matrix();
 
-// Throws a ValueError that begins with `where` (a layer or a YAML key) if `op` has no kernel at `level` on `device`.
+// Throws a ValueError that begins with `where` (a layer or a YAML key) if `op` has no kernel at `level` on `device`, or
+// if this machine has a GPU that the code of `level` is not compiled for.
 void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device);
 
 }  // namespace strata::kernels

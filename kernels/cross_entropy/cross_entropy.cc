@@ -8,6 +8,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "kernels/cross_entropy/cross_entropy_formula.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
@@ -43,10 +44,10 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
   return {loss, logit_gradient(log_p, target_N1, ignored_N, scale, smoothing).to(logits.scalar_type())};
 }
 
-Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient) {
+Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {
   // item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.
   if (on_cpu(grad_loss) && (grad_loss.is_meta() || grad_loss.item<double>() == 1.0)) return logit_gradient;
-  return at::mul(logit_gradient, grad_loss);
+  return in_place ? logit_gradient.mul_(grad_loss) : at::mul(logit_gradient, grad_loss);
 }
 
 CrossEntropyOp::Output cross_entropy_forward_torchscript(const Tensor& logits, const Tensor& targets,
@@ -66,7 +67,7 @@ CrossEntropyOp::Output cross_entropy_forward_aot_inductor(const Tensor& logits, 
   return {outputs[0], with_gradient ? outputs[1] : Tensor()};
 }
 
-Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient) {
+Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient, bool) {
   static const AotFunction function(CrossEntropyOp::kName, kFormula, "cross_entropy_backward", AotWidths::lanes);
   const Tensor lanes = as_lanes(logit_gradient);
   return function(logit_gradient.scalar_type(), {{'c', lanes.size(1)}}, {grad_loss, lanes})[0].view(
@@ -105,7 +106,9 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const Tensor gradient = context->get_saved_variables()[0];
     const CallScope scope(CrossEntropyOp::kName, level, kBackward, gradient, [&] { return shape_of(gradient); });
-    return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient),
+    // Unless the graph is kept for another backward, autograd releases what was saved right after this call.
+    const bool in_place = !torch::autograd::get_current_graph_task_keep_graph();
+    return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient, in_place),
             Tensor(),
             Tensor(),
             Tensor(),

@@ -51,7 +51,7 @@ class RowSender {
     const int vectors = min(kStageVectors, share_.count - sent_), bytes = vectors * static_cast<int>(sizeof(uint4));
     barriers_.empty(at_.stage).wait(at_.turn ^ 1);
     full.arrive_expecting(bytes);
-    const uint4* row = static_cast<const uint4*>(a_.logits) + row_ * (a_.classes / kVectorWidth<T>);
+    const uint4* row = static_cast<const uint4*>(a_.logits) + row_ * (a_.columns / kVectorWidth<T>);
     copy_bulk(ring_ + at_.stage * kStageBytes, row + share_.first + sent_, bytes, full);
     at_.advance(kStages);
     sent_ += vectors;
@@ -129,10 +129,13 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   extern __shared__ uint4 ring_memory[];
   const int blocks = cluster_blocks(), rank = static_cast<int>(blockIdx.x) % blocks;
   const int thread = static_cast<int>(kept(threadIdx.x));
-  const int64_t first_row = blockIdx.x / blocks, row_step = gridDim.x / blocks, vectors_in_row = a.classes / N;
+  const int64_t first_row = blockIdx.x / blocks, row_step = gridDim.x / blocks, vectors_in_row = a.columns / N;
   const Share share = share_of_block(static_cast<int>(vectors_in_row), rank, blocks);
   const int stages = share.stages();
-  const bool with_logits = a.label_smoothing != 0.0f;
+  // The elements of this block's share that label smoothing sums up.
+  const int summed = a.label_smoothing != 0.0f
+                         ? min(static_cast<int>(a.classes), (share.first + share.count) * N) - share.first * N
+                         : 0;
   const RingBarriers<kStages> barriers(kStages, kRingWarps);
   const unsigned ring = shared_address(ring_memory), own = kept(ring + thread * sizeof(uint4));
   const ClusterParts cluster;
@@ -177,9 +180,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
       barriers.full(at.stage).wait(at.turn);
       Packed<T> x[kLaneVectors];
       load(x, at.stage, stage);
-      const int left =
-          share.count - stage * kStageVectors - thread;  // one of every kRingThreads vectors is this thread's
-      add(part, x, with_logits ? (left + kRingThreads - 1) / kRingThreads : 0);
+      add(part, x, summed - (stage * kStageVectors + thread) * N, kRingThreads * N);
 #pragma unroll
       for (int v = 0; v < kLaneVectors; ++v) {
         const int first = (stage * kStageVectors + v * kRingThreads + thread) * N;
@@ -271,16 +272,46 @@ struct Times {
   __device__ float operator()(float x) const { return x * __ldg(factor); }
 };
 
+constexpr int kScaleThreads = 256;
+
+// gradient *= factor. Blocks are as many as run at once, because those of a factor of 1, which is usual, only start.
+template <class T>
+__global__ void __launch_bounds__(kScaleThreads)
+    scale_kernel(T* gradient, int64_t vectors, int64_t count, const float* factor) {
+  const float scale = *factor;
+  if (scale == 1.0f) return;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kScaleThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kScaleThreads;
+  for (int64_t i = first; i < vectors; i += step) {
+    Packed<T> x;
+    x.words = __ldcs(reinterpret_cast<const uint4*>(gradient) + i);
+    x.fill([&](int k) { return x.at(k) * scale; });
+    __stcs(reinterpret_cast<uint4*>(gradient) + i, x.words);
+  }
+  for (int64_t i = vectors * kVectorWidth<T> + first; i < count; i += step) {
+    gradient[i] = from_float<T>(to_float(gradient[i]) * scale);
+  }
+}
+
+template <class T>
+cudaError_t scale_in_place(T* gradient, const float* factor, int64_t count, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  const int64_t vectors = are_aligned(gradient) ? count / kVectorWidth<T> : 0;
+  const int64_t blocks = std::min<int64_t>(ceil_divide<int64_t>(count, kScaleThreads), 8 * kMultiprocessors);
+  scale_kernel<T><<<static_cast<unsigned>(blocks), kScaleThreads, 0, stream>>>(gradient, vectors, count, factor);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t stream) {
   if (a.rows > 0) {
     const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
-      if (a.classes <= kWarp) return launch_few_classes<T, 1>(a, stream);
-      if (a.classes <= 2 * kWarp) return launch_few_classes<T, 2>(a, stream);
-      if (a.classes <= 8 * kWarp) return launch_few_classes<T, 8>(a, stream);
-      const int64_t vectors = a.classes / kVectorWidth<T>;
-      const bool whole = a.classes % kVectorWidth<T> == 0 && are_aligned(a.logits, a.gradient);
+      if (a.columns <= kWarp) return launch_few_classes<T, 1>(a, stream);
+      if (a.columns <= 2 * kWarp) return launch_few_classes<T, 2>(a, stream);
+      if (a.columns <= 8 * kWarp) return launch_few_classes<T, 8>(a, stream);
+      const int64_t vectors = a.columns / kVectorWidth<T>;
+      const bool whole = a.columns % kVectorWidth<T> == 0 && are_aligned(a.logits, a.gradient);
       if (whole && vectors <= kRegisterVectors * kMaxRowThreads) {
         const int64_t threads = ceil_divide<int64_t>(vectors, kRegisterVectors * kWarp) * kWarp;
         register_kernel<T><<<static_cast<unsigned>(a.rows), static_cast<unsigned>(threads), 0, stream>>>(a);
@@ -299,8 +330,10 @@ cudaError_t launch_cross_entropy(const CrossEntropyArguments& a, cudaStream_t st
 
 cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
                                           int64_t count, cudaStream_t stream) {
-  return visit_type(type,
-                    [&]<class T>(T) { return launch_elementwise<T>(result, count, stream, Times{factor}, gradient); });
+  return visit_type(type, [&]<class T>(T) {
+    if (result == gradient) return scale_in_place<T>(static_cast<T*>(result), factor, count, stream);
+    return launch_elementwise<T>(result, count, stream, Times{factor}, gradient);
+  });
 }
 
 }  // namespace strata::kernels

@@ -34,13 +34,18 @@ struct CrossEntropyOp {
   };
   using Forward = Output(const Tensor& logits, const Tensor& targets, const Tensor& scale, const Rule& rule,
                          bool with_gradient);
-  // Returns grad_loss * logit_gradient; grad_loss is nearly always 1. Does not change logit_gradient and never waits
-  // for a device.
-  using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient);
+  // Returns grad_loss * logit_gradient; grad_loss is nearly always 1. With in_place nobody reads logit_gradient again,
+  // so a level may overwrite and return it. Otherwise logit_gradient is not changed. Never waits for a device.
+  using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place);
   static const KernelTable<CrossEntropyOp> kKernels;
 };
 
 CrossEntropyOp::Forward cross_entropy_forward_cuda;
+// The same for rows that are filled up with columns after the `classes`. Their logits must be so low that their
+// probability is 0. A target among them is no class. Their gradient has no meaning, but it is finite.
+CrossEntropyOp::Output cross_entropy_of_classes_cuda(const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                                                     const CrossEntropyOp::Rule& rule, bool with_gradient,
+                                                     int64_t classes);
 CrossEntropyOp::Backward cross_entropy_backward_cuda;
 CrossEntropyOp::Forward cross_entropy_forward_triton;
 CrossEntropyOp::Backward cross_entropy_backward_triton;

@@ -12,13 +12,14 @@ namespace strata::kernels {
 
 struct CrossEntropyArguments {
   CudaType type;
-  const void* logits;      // [rows, classes]
+  const void* logits;      // [rows, columns]
   void* gradient;          // like logits, and may be the same memory; null: computes the loss only
   const int64_t* targets;  // [rows]
   const float* scale;      // one number
   float* row_losses;       // [rows], workspace
   float* loss;             // one number
-  int64_t rows, classes, ignore_index;
+  // Columns after the classes fill up a row. Their logits must be so low that their probability is 0.
+  int64_t rows, columns, classes, ignore_index;
   float label_smoothing;
 };
 
@@ -27,7 +28,8 @@ struct CrossEntropyArguments {
 // with an error.
 cudaError_t launch_cross_entropy(const CrossEntropyArguments& arguments, cudaStream_t stream);
 
-// result = gradient * factor for `count` elements of `type`. `factor` is one number on the device.
+// result = gradient * factor for `count` elements of `type`. `factor` is one number on the device. If result is
+// gradient and the factor is 1, no element is read or written.
 cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
                                           int64_t count, cudaStream_t stream);
 

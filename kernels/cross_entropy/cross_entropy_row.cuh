@@ -77,9 +77,10 @@ __device__ float largest_of(const Packed<T> (&x)[kCount]) {
   }
 }
 
-// Adds vectors of logits to the part. Only the first `summed` vectors are added to the sum of x.
+// Adds vectors of logits to the part. They lie `step` elements apart. Only the elements of the first `summed` places,
+// counted from the first vector's begin, are added to the sum of x.
 template <class T, int kCount>
-__device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
+__device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed, int step) {
   constexpr int N = kVectorWidth<T>, kChains = 4;
   const float largest = largest_of(x);
   if (largest > part.largest) {
@@ -97,9 +98,12 @@ __device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed) {
   part.exponentials += (sums[0] + sums[1]) + (sums[2] + sums[3]);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    if (i >= summed) break;
+    const int left = summed - i * step;
+    if (left <= 0) break;
 #pragma unroll
-    for (int k = 0; k < N; ++k) part.logits += x[i].at(k);
+    for (int k = 0; k < N; ++k) {
+      if (k < left) part.logits += x[i].at(k);
+    }
   }
 }
 

@@ -62,10 +62,14 @@ def total(row_losses, scale, loss, rows, SIZE: tl.constexpr):
 
 
 @triton.jit
-def backward(logit_gradient, grad_loss, result, count, SIZE: tl.constexpr):
-    place = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
-    value = tl.load(logit_gradient + place, mask=place < count, other=0.0).to(tl.float32)
-    tl.store(result + place, (value * tl.load(grad_loss)).to(result.dtype.element_ty), mask=place < count)
+def backward(logit_gradient, grad_loss, result, count, in_place, SIZE: tl.constexpr):
+    """If `result` is `logit_gradient` and the factor is 1, nothing is read or written."""
+    factor = tl.load(grad_loss)
+    if (in_place == 0) | (factor != 1.0):
+        for piece in range(tl.program_id(0), tl.cdiv(count, SIZE), tl.num_programs(0)):
+            place = tl.cast(piece, tl.int64) * SIZE + tl.arange(0, SIZE)
+            value = tl.load(logit_gradient + place, mask=place < count, other=0.0).to(tl.float32)
+            tl.store(result + place, (value * factor).to(result.dtype.element_ty), mask=place < count)
 
 
 KERNELS = {
@@ -92,9 +96,10 @@ KERNELS = {
     ),
     "cross_entropy_backward": TritonKernel(
         backward,
-        arguments=dict(logit_gradient="*T", grad_loss="*fp32", result="*T", count="i64"),
+        arguments=dict(logit_gradient="*T", grad_loss="*fp32", result="*T", count="i64", in_place="i32"),
+        sizes=("programs",),
         choices=[dict(SIZE=2048, warps=4), dict(SIZE=1024, warps=4, aligned=False)],
         aligned=("logit_gradient", "result", "count"),
-        grid=("ceil_div(count, SIZE)",),
+        grid=("programs",),
     ),
 }

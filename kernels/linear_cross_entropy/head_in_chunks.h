@@ -29,7 +29,8 @@ inline int64_t rows_at_a_time(const Tensor& hidden, const Tensor& weight) {
 inline LinearCrossEntropyOp::Output head_in_chunks(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                                                    const Tensor& scale, const CrossEntropyOp::Rule& rule,
                                                    bool with_gradient, const HeadProducts& products,
-                                                   CrossEntropyOp::Forward* cross_entropy, int64_t rows_at_a_time) {
+                                                   const std::function<CrossEntropyOp::Forward>& cross_entropy,
+                                                   int64_t rows_at_a_time) {
   const int64_t rows = hidden.size(0), chunk = std::min(rows_at_a_time, rows);
   const auto wide = hidden.options().dtype(hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   LinearCrossEntropyOp::Output output = {at::zeros({}, wide), {}, {}};

@@ -37,8 +37,6 @@ Head with_whole_rows(const Tensor& weight) {
                      at::zeros({classes + more}, weight.options())};
   head.weight.narrow(0, 0, classes).copy_(weight);
   head.weight.narrow(0, classes, more).zero_();
-  // The bias is finite, because the loss multiplies the sum of the logits by a / V. The label smoothing a is 0 here,
-  // and 0 * -infinity would be NaN.
   head.bias.narrow(0, classes, more).fill_(weight.scalar_type() == at::kHalf ? -6e4 : -1e30);
   return head;
 }
@@ -65,15 +63,18 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
   const Tensor given = gemm_operand(weight.detach());
-  // With label smoothing every class counts, so none can be added.
-  const Head head = rule.label_smoothing == 0.0 ? with_whole_rows(given) : Head{given, {}};
+  const Head head = with_whole_rows(given);
   const auto logits_cuda = [&](const Tensor& logits, const Tensor& rows, const Tensor& all) {
     gemm(kOp, {.a = rows, .b = all.t(), .out = logits, .bias = head.bias});
   };
-  LinearCrossEntropyOp::Output output =
-      head_in_chunks(gemm_operand(hidden.detach()), head.weight, targets, scale, rule, with_gradient,
-                     {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda}, CrossEntropyOp::kKernels.cuda.forward,
-                     rows_at_a_time(hidden, head.weight));
+  // Neither a target nor label smoothing may take the columns that were added for classes.
+  const auto loss_cuda = [&](const Tensor& logits, const Tensor& targets, const Tensor& scale,
+                             const CrossEntropyOp::Rule& rule, bool with_gradient) {
+    return cross_entropy_of_classes_cuda(logits, targets, scale, rule, with_gradient, weight.size(0));
+  };
+  LinearCrossEntropyOp::Output output = head_in_chunks(
+      gemm_operand(hidden.detach()), head.weight, targets, scale, rule, with_gradient,
+      {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda}, loss_cuda, rows_at_a_time(hidden, head.weight));
   if (with_gradient) output.weight_gradient = output.weight_gradient.narrow(0, 0, weight.size(0));
   return output;
 }

@@ -8,19 +8,17 @@
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
+
+#include "kernels/runtime/own_file.h"
+#include "kernels/runtime/package_sources.h"
 
 namespace strata::kernels {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Incremented when the same formula is compiled differently. Must equal the number in
-// tools/aot_inductor/make_packages.py.
-constexpr int kRecipe = 1;
 constexpr const char* kRemedy = "make it with: tools/strata packages CONFIG";
 
 constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 6> kDtypes = {{{"float32", c10::kFloat},
@@ -38,6 +36,14 @@ std::optional<c10::ScalarType> dtype_from(std::string_view text) {
 }
 
 std::string sha1(const std::string& text) { return c10::sha1{text}.str(); }
+
+// The hash of kernels/<op>/<op>_programs.py.
+std::string_view programs_of(std::string_view op) {
+  for (const auto& [known, hash] : kProgramSources) {
+    if (known == op) return hash;
+  }
+  return "none";
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -62,16 +68,19 @@ PackagedArgument argument_from(std::string text, std::string_view package_dtype)
   return argument;
 }
 
-// Reads the text file of a package. Throws if it is malformed.
+// Reads the text file of a package. Throws if it is malformed or if others can write it.
 std::vector<PackagedFunction> read_text(const fs::path& path) {
-  std::ifstream file(path);
+  std::istringstream file(OwnFile(path).read());
   const auto line = [&](std::string_view start) {
     std::string text;
     TORCH_CHECK_VALUE(std::getline(file, text) && text.starts_with(start), "expected '", start, "'");
     return text.substr(start.size());
   };
   TORCH_CHECK_VALUE(line("strata package ") == "1", "expected version 1");
-  const fs::path library = path.parent_path() / line("library ");
+  const std::string name = line("library ");
+  TORCH_CHECK_VALUE(!name.empty() && fs::path(name).filename() == name,
+                    "expected the name of a library in the same folder, got '", name, "'");
+  const fs::path library = path.parent_path() / name;
   const size_t bytes = std::stoull(line("bytes "));
   const std::string hash = line("sha1 ");
   std::vector<PackagedFunction> functions;
@@ -100,26 +109,33 @@ std::vector<PackagedFunction> read_text(const fs::path& path) {
   return functions;
 }
 
-// Returns the folders named kernels/ beside the program or in a folder above it, as in bazel-bin and in an unpacked
-// archive.
-std::vector<fs::path> folders_beside_program() {
-  std::vector<fs::path> folders;
+// The build makes folders `*_packages` inside of kernels/.
+bool is_built(const fs::path& folder) { return folder.filename().string().ends_with("_packages"); }
+
+// Returns the nearest folder kernels/ that has packages, beside the program or at most three folders above it: in an
+// unpacked archive it is one above, in bazel-bin one to three. Farther up are folders of other users, such as /tmp.
+std::vector<fs::path> folder_beside_program() {
+  constexpr int kAbove = 3;
   std::error_code error;
-  for (fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path(); folder.has_relative_path();
-       folder = folder.parent_path()) {
-    if (fs::is_directory(folder / "kernels", error)) folders.push_back(folder / "kernels");
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int above = 0; above <= kAbove && folder.has_relative_path(); ++above, folder = folder.parent_path()) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder / "kernels", error)) {
+      if (is_built(entry.path())) return {folder / "kernels"};
+    }
   }
-  return folders;
+  return {};
 }
 
-fs::path folder_of_user() {
+// Returns nothing if neither a folder nor a home is set. A relative path would be that of the working directory.
+std::vector<fs::path> folder_of_user() {
   const auto environment = [](const char* variable) {
     const char* value = std::getenv(variable);
-    return std::string(value == nullptr ? "" : value);
+    return fs::path(value == nullptr ? "" : value);
   };
-  if (const std::string folder = environment("STRATA_PACKAGES"); !folder.empty()) return folder;
-  const std::string cache = environment("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache)) / "strata" / "packages";
+  if (const fs::path folder = environment("STRATA_PACKAGES"); !folder.empty()) return {folder};
+  if (const fs::path cache = environment("XDG_CACHE_HOME"); cache.is_absolute()) return {cache / "strata" / "packages"};
+  if (const fs::path home = environment("HOME"); home.is_absolute()) return {home / ".cache" / "strata" / "packages"};
+  return {};
 }
 
 }  // namespace
@@ -133,9 +149,9 @@ std::string_view package_dtype_name(c10::ScalarType dtype) {
 
 std::string PackageRequest::key() const {
   std::ostringstream text;
-  text << "recipe " << kRecipe << "\ntorch " << TORCH_VERSION << "\nop " << op << "\nfunction " << function
-       << "\ndtype " << package_dtype_name(dtype) << "\nwidths " << widths << "\narchitecture " << architecture
-       << "\nformula " << sha1(std::string(formula));
+  text << "torch " << TORCH_VERSION << "\nop " << op << "\nfunction " << function << "\ndtype "
+       << package_dtype_name(dtype) << "\nwidths " << widths << "\narchitecture " << architecture << "\nformula "
+       << sha1(std::string(formula)) << "\nprograms " << programs_of(op) << "\ncompiler " << kCompilerSources;
   return sha1(text.str());
 }
 
@@ -147,8 +163,9 @@ std::string PackageRequest::description() const {
 
 PackageCatalog& PackageCatalog::of_this_process() {
   static auto* catalog = [] {
-    std::vector<fs::path> folders = folders_beside_program();
-    folders.push_back(folder_of_user());
+    // The user's folder is first: a package that was made anew replaces a damaged one beside the program.
+    std::vector<fs::path> folders = folder_of_user();
+    for (fs::path& folder : folder_beside_program()) folders.push_back(std::move(folder));
     return new PackageCatalog(std::move(folders));  // never destroyed: static objects may still call its functions
   }();
   return *catalog;
@@ -176,7 +193,7 @@ const PackageCatalog::Contents& PackageCatalog::contents() {
     read_folder(folder);
     std::error_code error;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-      if (entry.path().filename().string().ends_with("_packages")) read_folder(entry.path());
+      if (is_built(entry.path())) read_folder(entry.path());
     }
   }
   return *contents_;
@@ -199,15 +216,17 @@ const PackagedFunction& PackageCatalog::find(const PackageRequest& request) {
       others += (others.empty() ? "" : "; ") + known.dtype + ", " + known.widths + ", " + known.architecture;
     }
   }
-  TORCH_CHECK(stale == nullptr, request.op, "/aot_inductor: the package of ", request.description(), " in ",
-              stale == nullptr ? "" : stale->library.string(),
-              " is stale: it was made from another formula or with another torch (its key is ",
-              stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
+  TORCH_CHECK(
+      stale == nullptr, request.op, "/aot_inductor: the package of ", request.description(), " in ",
+      stale == nullptr ? "" : stale->library.string(),
+      " is stale: it was made from other files of kernels/ or tools/aot_inductor/ or with another torch (its key is ",
+      stale == nullptr ? "" : stale->key.substr(0, 12), ", expected ", short_key, "); ", kRemedy);
   std::string places, problems;
   for (const fs::path& folder : folders_) places += (places.empty() ? "" : " and ") + folder.string();
   for (const std::string& problem : contents.problems) problems += "; " + problem;
   TORCH_CHECK(false, request.op, "/aot_inductor: there is no package of ", request.description(), " (key ", short_key,
-              ") in ", places, others.empty() ? "" : "; of this function there are: ", others, problems, "; ", kRemedy);
+              ") in ", places.empty() ? "any folder" : places,
+              others.empty() ? "" : "; of this function there are: ", others, problems, "; ", kRemedy);
 }
 
 const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, const PackageRequest& request) {
@@ -218,12 +237,18 @@ const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, con
                 function.library.string(), " ", what..., "; ", kRemedy);
   };
   // Checks size and hash before dlopen, because a truncated file would kill the process when it is mapped into memory.
-  std::ifstream file(function.library, std::ios::binary);
-  if (!file) refuse("cannot be opened");
-  const std::string content(std::istreambuf_iterator<char>(file), {});
-  if (content.size() != function.bytes) refuse("has ", content.size(), " bytes, expected ", function.bytes);
-  if (sha1(content) != function.sha1) refuse("is damaged: its SHA-1 is not that of its text");
-  void* handle = dlopen(function.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its kernels may be running
+  // What was checked is what is loaded: all of it goes through one descriptor.
+  void* handle = nullptr;
+  try {
+    OwnFile file(function.library);
+    if (file.bytes() != function.bytes) refuse("has ", file.bytes(), " bytes, expected ", function.bytes);
+    if (sha1(file.read()) != function.sha1) refuse("is damaged: its SHA-1 is not that of its text");
+    handle = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its kernels may be running
+    // dlopen returns the library that it has loaded from the same path, so no other file may get this descriptor.
+    file.keep_open();
+  } catch (const c10::ValueError& problem) {
+    refuse("cannot be loaded: ", problem.what_without_backtrace());
+  }
   if (handle == nullptr) refuse("cannot be loaded: ", dlerror());
   const PackageLibrary library{reinterpret_cast<PackageCreate*>(dlsym(handle, kPackageCreate)),
                                reinterpret_cast<PackageRun*>(dlsym(handle, kPackageRun))};

@@ -16,8 +16,8 @@
 
 namespace strata::kernels {
 
-// The function that a caller needs. Its key is a hash of these fields, of the version of torch and of the recipe
-// number.
+// The function that a caller needs. Its key is a hash of these fields, of the version of torch, of <op>_programs.py and
+// of the files of tools/aot_inductor that compile it.
 struct PackageRequest {
   std::string_view op, function, formula;  // formula: the text of <op>.py
   c10::ScalarType dtype;

@@ -10,11 +10,13 @@
 
 #include <limits>
 #include <sstream>
+#include <string>
+
+#include "kernels/runtime/gpu_architecture.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int kMajor = 9, kMinor = 0;            // cubins of sm_90a run on this compute capability and on no other
 constexpr int kSharedWithoutAsking = 48 * 1024;  // bytes; a kernel that uses more needs an attribute
 constexpr unsigned kDriverVersion = 12000;       // the first version with context-independent loading
 
@@ -55,10 +57,8 @@ void check(CUresult status, const TritonCall& call, const char* what) {
 void require_architecture(const TritonCall& call, int device) {
   cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  TORCH_CHECK(properties.major == kMajor && properties.minor == kMinor, call.text(),
-              ": level triton is compiled for GPUs of compute capability ", kMajor, ".", kMinor,
-              " (H100, H200), and this ", properties.name, " has ", properties.major, ".", properties.minor,
-              "; choose level aten or torchscript");
+  const std::string problem = why_not_on_gpu("triton", properties.name, properties.major, properties.minor);
+  TORCH_CHECK(problem.empty(), call.text(), ": ", problem);
 }
 
 // Relaxes the capture mode of this thread. During a CUDA graph capture a thread may not make calls that could wait for

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -93,7 +95,8 @@ TEST_F(Packages, OfAnotherFormula) {
   const std::string sentence = outcome(request_);
   EXPECT_EQ(
       sentence.find("rms_norm/aot_inductor: the package of rms_norm_forward for float32, widths d=*, x86-64-v3 in " +
-                    library_.string() + " is stale: it was made from another formula or with another torch"),
+                    library_.string() +
+                    " is stale: it was made from other files of kernels/ or tools/aot_inductor/ or with another torch"),
       0u)
       << sentence;
   EXPECT_NE(sentence.find("expected " + key() + ")" + kRemedy), std::string::npos) << sentence;
@@ -143,7 +146,75 @@ TEST_F(Packages, WithOneWrongByte) {
 
 TEST_F(Packages, WithoutItsLibrary) {
   fs::remove(library_);
-  EXPECT_NE(outcome(request_).find(" cannot be opened; make it with"), std::string::npos);
+  EXPECT_NE(outcome(request_).find(" cannot be loaded: it cannot be opened (No such file or directory); make it with"),
+            std::string::npos)
+      << outcome(request_);
+}
+
+// Code is loaded only from files that nobody else can change.
+TEST_F(Packages, ThatOthersCanWrite) {
+  for (const fs::perms others : {fs::perms::group_write, fs::perms::others_write}) {
+    fs::permissions(library_, fs::perms::owner_all | others);
+    EXPECT_NE(outcome(request_).find(library_.string() + " cannot be loaded: other users can write it"),
+              std::string::npos)
+        << outcome(request_);
+    fs::permissions(library_, fs::perms::owner_all);
+    fs::permissions(text_, fs::perms::owner_all | others);
+    EXPECT_NE(outcome(request_).find(text_.string() + " cannot be read: other users can write it"), std::string::npos)
+        << outcome(request_);
+    fs::permissions(text_, fs::perms::owner_all);
+  }
+  EXPECT_EQ(outcome(request_), "nothing was refused");
+}
+
+TEST_F(Packages, OfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "not run: only root can give files away";
+  for (const fs::path& file : {library_, text_}) {
+    ASSERT_EQ(chown(file.c_str(), 12345, 12345), 0);
+    EXPECT_NE(outcome(request_).find("it belongs to user 12345, expected user 0, root or the owner of the program"),
+              std::string::npos)
+        << outcome(request_);
+    ASSERT_EQ(chown(file.c_str(), 0, 0), 0);
+  }
+}
+
+TEST_F(Packages, ThatAreNoFiles) {
+  const fs::path moved = folder_ / "moved";
+  fs::rename(library_, moved);
+  fs::create_symlink(moved, library_);
+  EXPECT_NE(outcome(request_).find(" cannot be loaded: it is a symbolic link, expected a file"), std::string::npos)
+      << outcome(request_);
+  fs::remove(text_);
+  ASSERT_EQ(mkfifo(text_.c_str(), 0600), 0);
+  EXPECT_NE(outcome(request_).find(text_.string() + " cannot be read: it is no regular file"), std::string::npos)
+      << outcome(request_);
+}
+
+TEST_F(Packages, WithALibraryInAnotherFolder) {
+  const std::string text = read(text_), name = library_.filename().string();
+  for (const std::string& other :
+       {"../" + folder_.filename().string() + "/" + name, library_.string(), std::string()}) {
+    write(text_, with(text, "library " + name, "library " + other));
+    EXPECT_NE(outcome(request_).find(" cannot be read: expected the name of a library in the same folder, got '"),
+              std::string::npos)
+        << outcome(request_);
+  }
+}
+
+// Without a home there is no cache. A path that is relative to the working directory would be anybody's.
+TEST(PackageCatalog, IsNotInTheWorkingDirectory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const PackageRequest request{"rms_norm", "rms_norm_forward", "", at::kDouble, "d=*", "x86-64-v3"};
+  const auto search = [&] {
+    unsetenv("STRATA_PACKAGES");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    const std::string sentence = refusal([&] { PackageCatalog::of_this_process().find(request); });
+    std::_Exit(sentence.find("there is no package") != std::string::npos && sentence.find(".cache") == std::string::npos
+                   ? 0
+                   : 1);
+  };
+  EXPECT_EXIT(search(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Packages, WithATextThatCannotBeRead) {

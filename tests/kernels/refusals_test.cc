@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "kernels/activation/activation.h"
 #include "kernels/adamw/adamw.h"
@@ -24,6 +25,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
+#include "kernels/runtime/gpu_architecture.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace strata::kernels {
@@ -246,6 +248,21 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
             }),
             "rms_norm has no kernel at level cuda on cpu (this level is GPU code); levels there: aten, torchscript, "
             "aot_inductor");
+}
+
+TEST(Refusals, SayWhichGpusALevelIsCompiledFor) {
+  for (const Level level : {Level::triton, Level::cuda, Level::aot_inductor}) {
+    for (const auto& [major, minor] : {std::pair{8, 0}, {8, 9}, {9, 1}, {10, 0}, {12, 0}}) {
+      EXPECT_EQ(why_not_on_gpu(name(level), "NVIDIA L40S", major, minor),
+                "level " + std::string(name(level)) +
+                    " is compiled for GPUs of compute capability 9.0 (H100, H200), and this NVIDIA L40S has " +
+                    std::to_string(major) + "." + std::to_string(minor) + "; choose level aten or torchscript");
+    }
+    EXPECT_EQ(why_not_on_gpu(name(level), "NVIDIA H100", 9, 0), "");
+  }
+  for (const Level level : {Level::aten, Level::torchscript}) {
+    EXPECT_EQ(why_not_on_gpu(name(level), "Tesla T4", 7, 5), "");
+  }
 }
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {

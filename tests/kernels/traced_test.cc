@@ -4,7 +4,9 @@
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
+#include "kernels/cross_entropy/cross_entropy.h"
 #include "tests/kernels/traced_run.h"
 #include "trainer/memory/allocation_meter.h"
 
@@ -119,6 +121,27 @@ TEST(Tracing, CountsOnlyResultsWhereItIsAskedTo) {
   }
   EXPECT_EQ(tracing.now(), 40);
   EXPECT_EQ(tracing.most(), 40);
+}
+
+// The backward of the loss has the gradient of all logits already. It needs a second tensor of that size only if the
+// graph is kept.
+TEST(Tracing, SeesThatCrossEntropyScalesItsGradientInPlace) {
+  constexpr int64_t kRows = 64, kClasses = 1024, kBytes = kRows * kClasses * 2;
+  for (const Level level : {Level::aten, Level::triton, Level::cuda}) {
+    SCOPED_TRACE(name(level));
+    Tracing tracing(c10::kCUDA);
+    const auto options = at::device(at::kMeta).dtype(at::kBFloat16);
+    const Tensor logits = at::empty({kRows, kClasses}, options).requires_grad_();
+    const Tensor loss = cross_entropy(logits, at::empty({kRows}, options.dtype(at::kLong)),
+                                      at::empty({}, options.dtype(at::kFloat)), -100, /*label_smoothing=*/0, level);
+    const int64_t before = tracing.now();
+    tracing.forget_most();
+    torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/true);
+    EXPECT_GE(tracing.most(), before + kBytes);
+    tracing.forget_most();
+    torch::autograd::grad({loss}, {logits});
+    EXPECT_LT(tracing.most(), before + kBytes);
+  }
 }
 
 TEST(Tracing, IsOutlivedByItsTensors) {

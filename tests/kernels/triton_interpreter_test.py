@@ -318,10 +318,11 @@ class CrossEntropyTest(KernelTest):
                     self.assertTrue(torch.equal(logits, before), "without a gradient the logits stay")
                     self.assert_close([self.run_forward(logits, targets, scale, smoothing, True)], outputs, torch.float32)
                     self.assert_close([logits], gradients, dtype)
-                    result = torch.empty_like(logits)
-                    launch(kernels("cross_entropy/cross_entropy")["cross_entropy_backward"], logit_gradient=logits,
-                           grad_loss=torch.tensor(0.5), result=result, count=logits.numel())
-                    self.assert_close([result], [0.5 * gradients[0]], dtype)
+                    for factor, in_place in ((0.5, 0), (1.0, 0), (0.5, 1), (1.0, 1)):
+                        result = logits.clone() if in_place else torch.empty_like(logits)
+                        launch(kernels("cross_entropy/cross_entropy")["cross_entropy_backward"], logit_gradient=result if in_place else logits,
+                               grad_loss=torch.tensor(factor), result=result, count=logits.numel(), in_place=in_place, programs=2)
+                        self.assert_close([result], [factor * gradients[0]], dtype)
 
     def test_a_class_whose_logit_is_minus_infinity(self):
         for width in (7, 33, 4097):

@@ -4,6 +4,7 @@ found by their key."""
 import fcntl
 import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,10 @@ import unittest
 sys.path.insert(0, "tools/aot_inductor")
 sys.dont_write_bytecode = True
 
+import fingerprint  # noqa: E402
 import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
+import package  # noqa: E402
 
 VERSION = importlib.metadata.version("torch").split("+")[0]
 
@@ -38,17 +41,39 @@ class Needed(unittest.TestCase):
         for arguments.architecture in ("x86-64-v3", "sm_90"):
             built = set()
             for path in formulas():
-                with open(path, "rb") as file:
-                    text = file.read()
                 module = make_packages.loaded(path[:-3] + "_programs.py")
                 for program, dtype, widths in make_packages.all_functions(module, arguments):
                     op = os.path.basename(path)[:-3]
-                    built.add(make_packages.key_of(VERSION, op, program.function, dtype, make_packages.text_of(widths), arguments.architecture, text))
+                    built.add(make_packages.key_of(VERSION, op, program.function, dtype, make_packages.text_of(widths), arguments.architecture, path))
             for config in ("gpt2_124m", "llama_1b", "llama_8b"):
                 requests = needed(config, arguments.architecture)
                 self.assertGreater(len(requests), 18)
                 missing = [request for key, request in requests.items() if key not in built]
                 self.assertEqual(missing, [], f"{config} on {arguments.architecture}")
+
+    def test_a_key_is_of_all_files_that_a_package_is_made_from(self):
+        folder = os.path.join(os.environ["TEST_TMPDIR"], "sources")
+        compiler = os.path.join(folder, "compiler")
+        shutil.copytree("tools/aot_inductor", compiler, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("rms_norm.py", "rms_norm_programs.py"):
+            shutil.copy(f"kernels/rms_norm/{name}", folder)
+        formula = os.path.join(folder, "rms_norm.py")
+
+        def lines():
+            fingerprint.of_compiler.cache_clear()
+            fingerprint.lines_of.cache_clear()
+            return [*fingerprint.lines_of(formula)[:2], fingerprint.of_compiler(compiler)]
+
+        before = lines()
+        self.assertEqual(before, [*fingerprint.lines_of("kernels/rms_norm/rms_norm.py")[:2], fingerprint.of_compiler()])
+        for path, changed in ((formula, 0), (os.path.join(folder, "rms_norm_programs.py"), 1), (os.path.join(compiler, "package.py"), 2),
+                              (os.path.join(compiler, "make_for_config.py"), None)):
+            os.chmod(path, 0o644)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("# more\n")
+            after = lines()
+            self.assertEqual([i for i in range(3) if after[i] != before[i]], [] if changed is None else [changed], path)
+            before = after
 
     def test_widths_are_those_of_the_model(self):
         requests = set(needed("llama_8b", "sm_90").values())
@@ -136,10 +161,12 @@ class Made(unittest.TestCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             process = self.start(output)
             self.assertIn("waiting for another command", process.stderr.readline())
-            with open(output + "/theirs.txt", "w", encoding="utf-8") as file:
-                file.write("".join(f"function\t{key}\t\n" for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")))
+            library = output + "/theirs.so"
+            with open(library, "wb") as file:
+                file.write(b"code")
+            package.write_text(library, [[key] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
         self.assertEqual(process.communicate()[1], "")
-        self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.txt"]))
+        self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.so", "theirs.txt"]))
 
     def test_once(self):
         output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
@@ -147,12 +174,51 @@ class Made(unittest.TestCase):
         self.assertEqual(os.listdir(output).count(".lock"), 1)
         files = sorted(set(os.listdir(output)) - {".lock"})
         self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
-        self.assertEqual(make_for_config.keys_that_exist([output]), set(needed("gpt2_124m", "x86-64-v3", ops="global_norm")))
+        text = os.path.join(output, files[1])
+        wanted = set(needed("gpt2_124m", "x86-64-v3", ops="global_norm"))
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
         self.assertEqual(self.make(output), "", "everything was there")
-        # A text without its library is not a package, so the functions are compiled again.
-        with open(os.path.join(output, files[1]), "w", encoding="utf-8") as file:
-            file.write("strata package 1\n")
-        self.assertEqual(make_for_config.keys_that_exist([output]), set())
+        # A package with a damaged library is made again, in the place of its old text.
+        with open(os.path.join(output, files[0]), "r+b") as file:
+            file.truncate(1000)
+        self.assertIn("compiling 2 functions", self.make(output))
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
+
+    def test_a_package_is_a_library_with_its_own_text(self):
+        output = os.path.join(os.environ["TEST_TMPDIR"], "damaged")
+        os.mkdir(output)
+        library, text = output + "/some.so", output + "/some.txt"
+
+        def made(content=b"code", **replaced):
+            with open(library, "wb") as file:
+                file.write(b"code")
+            package.write_text(library, [["key", "rms_norm"]])
+            with open(library, "wb") as file:
+                file.write(content)
+            with open(text, encoding="utf-8") as file:
+                lines = file.read()
+            for before, after in replaced.items():
+                lines = lines.replace(before, after)
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(lines)
+            return make_for_config.functions_of_packages(output)[text]
+
+        self.assertEqual(made(), {"key"})
+        for content in (b"", b"cod", b"more code", b"eode"):
+            self.assertEqual(made(content), set(), content)
+        for name in ("../damaged/some.so", library, ""):
+            self.assertEqual(made(**{"some.so": name}), set(), name)
+        for path in (library, text):
+            made()
+            os.chmod(path, 0o664)
+            self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, path)
+            os.chmod(path, 0o644)
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: {"key"}})
+        with open(text, "wb") as file:
+            file.write(b"strata \xff")
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
+        os.remove(library)
+        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import make_packages
+import package
 
 
 def has_own_package(widths):
@@ -47,25 +48,20 @@ def needed(formulas, lines, architecture, version, ops="all"):
     requests = {}
     for path in formulas:
         op = os.path.splitext(os.path.basename(path))[0]
-        with open(path, "rb") as file:
-            formula = file.read()
         module = make_packages.loaded(path[: -len(".py")] + "_programs.py")
         for program, dtype, sizes in called_functions(module, calls):
             for widths in widths_of(program, sizes, architecture):
                 text = make_packages.text_of(widths)
-                key = make_packages.key_of(version, op, program.function, dtype, text, architecture, formula)
+                key = make_packages.key_of(version, op, program.function, dtype, text, architecture, path)
                 chosen = text if widths and "*" not in widths.values() else "*"
                 requests[key] = f"{op} {program.function} {dtype} {chosen}"
     return requests
 
 
-def keys_that_exist(folders):
-    keys = set()
-    for folder in folders:
-        for path in glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt")):
-            with open(path, encoding="utf-8") as file:
-                keys.update(line.split("\t")[1] for line in file if line.startswith("function\t"))
-    return keys
+def functions_of_packages(folder):
+    """Returns the keys of functions by the texts of the packages. A damaged package has none."""
+    texts = glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt"))
+    return {text: package.functions_of(text) for text in texts}
 
 
 @contextlib.contextmanager
@@ -93,13 +89,19 @@ def main():
     version = importlib.metadata.version("torch").split("+")[0]
     requests = needed(formulas, sys.stdin.read().splitlines(), arguments.architecture, version, arguments.ops)
 
-    def missing():
-        present = keys_that_exist([arguments.built, arguments.output])
-        return [request for key, request in requests.items() if key not in present]
+    def state():
+        """Returns the requests for which there is no package, and the texts of damaged packages."""
+        made = functions_of_packages(arguments.output)
+        present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
+        damaged = [text for text, keys in made.items() if not keys and package.is_own(text)]
+        return [request for key, request in requests.items() if key not in present], damaged
 
-    if missing():  # otherwise nothing is written: the folder may be read-only
+    if any(state()):  # otherwise nothing is written: the folder may be read-only
         with alone_in(arguments.output):
-            compile_functions(formulas, missing(), arguments)
+            missing, damaged = state()
+            for text in damaged:  # the program would find its functions first
+                os.remove(text)
+            compile_functions(formulas, missing, arguments)
 
 
 def compile_functions(formulas, functions, arguments):

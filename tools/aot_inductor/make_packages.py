@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 
-RECIPE = 1  # increase it when the same formula is compiled differently, also in kernels/runtime/aot_inductor_package.cc
+import fingerprint
 
 
 def sets_of_widths(texts, letters, dtype):
@@ -38,10 +38,11 @@ def text_of(widths):
     return ",".join(f"{letter}={size}" for letter, size in widths.items()) or "-"
 
 
-def key_of(torch_version, op, function, dtype, widths, architecture, formula_text):
+def key_of(torch_version, op, function, dtype, widths, architecture, formula):
+    """`formula` is the path of <op>.py. PackageRequest::key() in kernels/runtime/aot_inductor_package.cc has the same."""
     lines = [
-        f"recipe {RECIPE}", f"torch {torch_version}", f"op {op}", f"function {function}", f"dtype {dtype}",
-        f"widths {widths}", f"architecture {architecture}", f"formula {hashlib.sha1(formula_text).hexdigest()}",
+        f"torch {torch_version}", f"op {op}", f"function {function}", f"dtype {dtype}", f"widths {widths}",
+        f"architecture {architecture}", *fingerprint.lines_of(formula),
     ]  # fmt: skip
     return hashlib.sha1("\n".join(lines).encode()).hexdigest()
 
@@ -105,8 +106,6 @@ def make_package(arguments, work):
         op = os.path.splitext(os.path.basename(path))[0]
         formula = loaded(path)
         module = loaded(path[: -len(".py")] + "_programs.py")
-        with open(path, "rb") as file:
-            formula_text = file.read()
         chosen = named_functions(module, arguments, op) if arguments.function else all_functions(module, arguments)
         for program, dtype, widths in chosen:
             text = text_of(widths)
@@ -114,7 +113,7 @@ def make_package(arguments, work):
             exported = export_program.export_program(program, formula, getattr(torch, dtype), fixed, on_gpu)
             functions.append((exported, f"f{len(functions)}"))
             lines.append([
-                key_of(version, op, program.function, dtype, text, arguments.architecture, formula_text),
+                key_of(version, op, program.function, dtype, text, arguments.architecture, path),
                 op, program.function, dtype, text, arguments.architecture,
                 str(export_program.INDEX_LIMIT if fixed else 2**62),
                 " ".join(argument.replace("host ", "host:") for argument in program.arguments),
@@ -133,7 +132,7 @@ def make_package(arguments, work):
     library = os.path.join(arguments.output, f"{arguments.architecture}-{digest}.so")
     temporary = f"{library}.{os.getpid()}.tmp"  # a process that has the library open keeps its bytes
     package.link(generated, work, temporary, on_gpu, site)
-    os.replace(temporary, library)
+    package.publish(temporary, library)
     package.write_text(library, lines)  # written last, because a package without it does not exist
 
 

@@ -12,6 +12,7 @@ The library has the interface of kernels/runtime/aot_inductor_abi.h. The C++ run
 import hashlib
 import os
 import re
+import stat
 import subprocess
 
 COMMON_FLAGS = [
@@ -193,4 +194,51 @@ def write_text(library, lines):
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w") as file:
         file.write("\n".join(text) + "\n")
+    publish(temporary, path)
+
+
+def publish(temporary, path):
+    """Renames a file after all of it is on the disk, so that a machine that loses its power leaves no short one. A
+    program loads no file that others can write, whatever the umask is."""
+    os.chmod(temporary, os.stat(temporary).st_mode & ~0o022)
+    _sync(temporary)
     os.replace(temporary, path)
+    _sync(os.path.dirname(path) or ".")
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_own(path):
+    """The rule of kernels/runtime/own_file.h. The owner of the program is that of this file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o022 and status.st_uid in (os.geteuid(), 0, os.stat(__file__).st_uid)
+
+
+def functions_of(path):
+    """Returns the keys of a package's functions, none if the program would not load it or if its library is not that of
+    its text. `path` is the text."""
+    if not is_own(path):
+        return set()
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    fields = dict(line.split(" ", 1) for line in lines[:4] if " " in line)
+    name = fields.get("library", "")
+    if not name or os.path.basename(name) != name:
+        return set()
+    library = os.path.join(os.path.dirname(path), name)
+    if not is_own(library):
+        return set()
+    with open(library, "rb") as file:
+        content = file.read()
+    if str(len(content)) != fields.get("bytes") or hashlib.sha1(content).hexdigest() != fields.get("sha1"):
+        return set()
+    return {line.split("\t")[1] for line in lines if line.startswith("function\t")}

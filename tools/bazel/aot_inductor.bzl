@@ -4,12 +4,11 @@ load("@wheels//:site.bzl", "PYTHON")
 
 def _packages(ctx):
     folder = ctx.actions.declare_directory(ctx.label.name)
-    on_gpu = ctx.attr.architecture != "x86-64-v3"
     formulas = [file.path for file in ctx.files.formulas if not file.path.endswith("_programs.py")]
     ctx.actions.run(
         executable = PYTHON,
         arguments = ["-W", "ignore", ctx.file._tool.path] + formulas + ["--architecture", ctx.attr.architecture, "--output", folder.path],
-        inputs = [ctx.file._tool] + ctx.files.formulas + ctx.files._parts + (ctx.files._gpu_parts if on_gpu else []),
+        inputs = ctx.files.formulas + ctx.files._compiler,
         outputs = [folder],
         # Inductor finds g++ and ld by this PATH.
         env = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"},
@@ -26,7 +25,6 @@ aot_inductor_packages = rule(
         "formulas": attr.label_list(allow_files = [".py"], mandatory = True, doc = "<op>.py and <op>_programs.py of each op"),
         "architecture": attr.string(values = ["x86-64-v3", "sm_90"], mandatory = True),
         "_tool": attr.label(default = "//tools/aot_inductor:make_packages.py", allow_single_file = True),
-        "_parts": attr.label(default = "//tools/aot_inductor:parts"),
-        "_gpu_parts": attr.label(default = "//tools/aot_inductor:gpu_parts"),
+        "_compiler": attr.label(default = "//tools/aot_inductor:compiler"),
     },
 )
