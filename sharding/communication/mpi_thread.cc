@@ -162,7 +162,17 @@ void MpiThread::serve() {
       }
     }
     if (!job) {
-      answer_peers();
+      if (broken) {
+        // MPI is not called any more, because its progress could use the memory of messages that were given up. A
+        // question that stays would wake this thread again and again.
+        question_ = false;
+        continue;
+      }
+      try {
+        answer_peers();
+      } catch (...) {
+        broken = std::current_exception();
+      }
       continue;
     }
     if (!broken && abandoned_)
@@ -190,7 +200,7 @@ void MpiThread::Exchange::send(int rank, int tag, const void* data, size_t bytes
   for (size_t sent = 0; sent < bytes;) {
     const size_t part = std::min(bytes - sent, thread_.largest_message_.load());
     check(MPI_Isend(static_cast<const std::byte*>(data) + sent, static_cast<int>(part), MPI_BYTE, rank, tag,
-                    MPI_COMM_WORLD, &requests_.emplace_back()),
+                    MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Isend");
     expected_.push_back(-1);
     sent += part;
@@ -201,10 +211,18 @@ void MpiThread::Exchange::receive(int rank, int tag, void* data, size_t bytes) {
   for (size_t received = 0; received < bytes;) {
     const size_t part = std::min(bytes - received, thread_.largest_message_.load());
     check(MPI_Irecv(static_cast<std::byte*>(data) + received, static_cast<int>(part), MPI_BYTE, rank, tag,
-                    MPI_COMM_WORLD, &requests_.emplace_back()),
+                    MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Irecv");
     expected_.push_back(static_cast<int>(part));
     received += part;
+  }
+}
+
+MpiThread::Exchange::~Exchange() {
+  for (MPI_Request& request : requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
   }
 }
 

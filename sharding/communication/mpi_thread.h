@@ -55,6 +55,9 @@ class MpiThread {
   class Exchange {
    public:
     explicit Exchange(MpiThread& thread) : thread_(thread) {}
+    ~Exchange();  // after an error it cancels what has not arrived, because its memory is about to be freed
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
     void send(int rank, int tag, const void* data, size_t bytes);
     void receive(int rank, int tag, void* data, size_t bytes);
     void complete();

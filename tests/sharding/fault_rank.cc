@@ -17,6 +17,7 @@
 
 #include "base/errors.h"
 #include "sharding/bootstrap.h"
+#include "sharding/communication/mpi_thread.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 
@@ -79,6 +80,18 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
      }},
     {"counts", [](Run& run) { exchange(run, 4); }},
     {"fewer", [](Run& run) { exchange(run, 2); }},
+    {"long_question",  // for rank 0, which computes
+     [](Run& run) {
+       sleep_for(0.3);  // until rank 0 has ended its last collective
+       const std::string question(2000, '?');
+       MpiThread& thread = *run.bootstrap.host_group().thread();
+       thread.run({"", "a long question"}, [&] {
+         MpiThread::Exchange exchange(thread);
+         exchange.send(/*rank=*/0, /*tag=*/0, question.data(), question.size());
+         exchange.complete();
+       });
+       layer(run, kStrikeLayer, 1000);
+     }},
     {"stop", [](Run&) { raise(SIGSTOP); }},
     {"groups",
      [](Run& run) {
@@ -124,6 +137,9 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
         kFaults.at(fault)(run);
       } else if (fault == "counts" || fault == "fewer") {
         exchange(run, 3);
+      } else if (fault == "long_question" && index == kStrikeLayer && step == 7) {
+        sleep_for(1);
+        layer(run, index, 1000);
       } else if (fault == "groups") {
         layer(mesh, index);
       } else {

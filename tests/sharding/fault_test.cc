@@ -270,6 +270,13 @@ TEST(FaultTest, TheFirstCauseIsReported) {
   EXPECT_EQ(error.value("message", ""), "tokens.bin is truncated at \"byte 7\"\n");
 }
 
+TEST(FaultTest, AnErrorOfMpiWhileARankComputesIsReported) {
+  Job job("late_long_question", 2, 1);
+  EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
+  EXPECT_EQ(job.error().value("rank", -1), 0);
+  expect_words(job, {"a question failed", "truncated"});
+}
+
 TEST(FaultTest, CrashesNameRankStepAndPhase) {
   for (const auto& [scenario, code, word] :
        {std::tuple("late_segfault", 139, "SIGSEGV"), std::tuple("late_abort", 134, "SIGABRT")}) {
