@@ -17,6 +17,7 @@ constexpr double kLongestTick = 0.5;    // most seconds per check: a run that wa
 constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
 constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
 constexpr double kAbortSeconds = 2;     // seconds for MPI_Abort, which may hang too
+constexpr double kStallSeconds = 10;    // seconds of a cycle of meetings: a connection of TCP may stall for some
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -140,7 +141,7 @@ void Watchdog::watch() {
       if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
         watched.next_look *= 2;
         lock.unlock();
-        look_for_mismatch(copy.wait);
+        look_for_mismatch(copy.wait, copy.seconds);
         lock.lock();
         break;  // the map may have changed in the meantime
       }
@@ -159,11 +160,11 @@ void Watchdog::watch() {
   }
 }
 
-void Watchdog::look_for_mismatch(const Wait& wait) {
+void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {
   if (wait.place.empty() && !wait.meeting) return;
   const auto states = ask(kLookSeconds);
   if (waits_for() != wait) return;
-  if (wait.meeting) look_for_cycle(states);
+  if (wait.meeting) look_for_cycle(states, seconds);
   if (wait.place.empty()) return;
   for (const auto& peer : states) {
     if (peer.wait.place != wait.place || peer.wait.what == wait.what) continue;
@@ -175,8 +176,9 @@ void Watchdog::look_for_mismatch(const Wait& wait) {
 }
 
 // Meetings of different groups can wait for each other in a cycle. If every rank is in a meeting, and in the same one
-// as at the previous check, none of them will end: a rank that answers has polled its messages in the meantime.
-void Watchdog::look_for_cycle(std::vector<PeerState> states) {
+// for kStallSeconds or a third of the timeout, none of them will end: a rank that answers has polled its messages in
+// the meantime. `seconds` is how long this rank's meeting has lasted.
+void Watchdog::look_for_cycle(std::vector<PeerState> states, double seconds) {
   PeerState own = state();
   own.rank = failure_here(ExitCode::communication, "").rank;
   states.push_back(own);
@@ -190,10 +192,11 @@ void Watchdog::look_for_cycle(std::vector<PeerState> states) {
   const bool together =
       std::all_of(states.begin(), states.end(), [&](const auto& one) { return one.wait == own.wait; });
   const bool stalled = begun.size() == states.size() && !together;
-  if (stalled && begun == stalled_) {
+  if (stalled && begun == stalled_ && seconds - stalled_at_ >= std::min(kStallSeconds, timeout_ / 3)) {
     end_run("ranks of different groups wait for each other: " + sides,
             "all ranks must start the collectives of their groups in the same order", states);
   }
+  if (!stalled || begun != stalled_) stalled_at_ = seconds;
   stalled_ = stalled ? begun : std::vector<int64_t>();
 }
 

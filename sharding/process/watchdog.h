@@ -72,8 +72,8 @@ class Watchdog {
     double next_look = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
   };
   void watch();
-  void look_for_mismatch(const Wait& wait);
-  void look_for_cycle(std::vector<PeerState> states);
+  void look_for_mismatch(const Wait& wait, double seconds);
+  void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
 
@@ -85,6 +85,7 @@ class Watchdog {
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
   std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
+  double stalled_at_ = 0;         // seconds of this rank's meeting when stalled_ was first seen
   bool before_first_step_ = true;
   double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,13 @@ namespace strata::sharding {
 namespace {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Returns how this rank asks another one, which is in the same meeting all the time.
+Watchdog::Peers one_peer_in(const std::string& meeting) {
+  const Watchdog::PeerState state = {
+      .rank = 1, .answered = true, .wait = {"", meeting, /*meeting=*/true}, .where = "step 1, forward", .begun = 5};
+  return {[state](double) { return std::vector<Watchdog::PeerState>{state}; }, {}};
+}
 
 // The end of a run frees what answers questions, also while the watchdog still asks about a wait that has just ended.
 TEST(Watchdog, IsDisconnectedOnlyAfterAQuestionHasEnded) {
@@ -46,6 +54,30 @@ TEST(Watchdog, RestartsTheTimeoutOfAWait) {
   watchdog.end(wait);
   watchdog.restart({wait});
   EXPECT_EQ(watchdog.waits_for(), Watchdog::Wait());
+}
+
+TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/3);
+        watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+        watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(7),
+      "ranks of different groups wait for each other: rank 0 is in all ranks: a barrier; rank 1 is in ranks 0-1: the "
+      "loss");
+}
+
+// A lost packet of TCP delays the messages of one connection, while those of others go on.
+TEST(Watchdog, WaitsForAConnectionThatStalls) {
+  Watchdog watchdog(/*timeout_seconds=*/6);
+  watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+  const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+  sleep_for(1.7);  // longer than two checks
+  watchdog.end(wait);
 }
 
 TEST(Watchdog, ReportsAFirstStepThatHangs) {
