@@ -20,15 +20,16 @@ struct First {
   char text[kFirstBytes - sizeof(uint64_t)];
 };
 
-std::string name_of(const std::vector<int>& members) {
-  if (members.size() > 1 && members.back() - members.front() + 1 == static_cast<int>(members.size()))
-    return "ranks " + std::to_string(members.front()) + "-" + std::to_string(members.back());
-  std::string text = members.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
-  return text;
-}
-
 }  // namespace
+
+std::string name_of_ranks(const std::vector<int>& ranks) {
+  constexpr size_t kNamed = 8;
+  if (ranks.size() > 1 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size()))
+    return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return ranks.size() > kNamed ? text + ", ... (" + std::to_string(ranks.size()) + ")" : text;
+}
 
 HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
     : thread_(std::move(thread)), members_(static_cast<size_t>(thread_->size())), rank_(thread_->rank()) {
@@ -78,7 +79,8 @@ void HostGroup::check_purposes(const std::vector<std::string>& texts) const {
   if (purposes.size() == 1) return;
   std::string sides;
   for (const auto& [purpose, ranks] : purposes)
-    sides += (sides.empty() ? "" : ", ") + name_of(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
+    sides +=
+        (sides.empty() ? "" : ", ") + name_of_ranks(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
   throw Error(ExitCode::communication, name_ + " do not do the same: " + sides);
 }
 
@@ -107,7 +109,7 @@ HostGroup HostGroup::split(int color) const {
   }
   thread_->use_group(part.id_);
   // The number distinguishes groups of the same ranks.
-  part.name_ = name_of(part.members_) + " (group " + std::to_string(part.id_) + ")";
+  part.name_ = name_of_ranks(part.members_) + " (group " + std::to_string(part.id_) + ")";
   return part;
 }
 

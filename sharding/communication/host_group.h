@@ -12,6 +12,10 @@ namespace strata::sharding {
 
 class MpiThread;
 
+// Returns "rank 3", "ranks 0-3", "ranks 1, 3" or, of more than eight with gaps, "ranks 0, 8, ..., 56, ... (256)". Names
+// of groups must be short, because the watchdogs exchange them in messages of 1 KiB.
+std::string name_of_ranks(const std::vector<int>& ranks);
+
 // Copies refer to the same group. All ranks of a group call the same functions in the same order. Every message carries
 // its purpose; if purposes differ between ranks, all of them get an error (communication) that names both sides.
 class HostGroup {
