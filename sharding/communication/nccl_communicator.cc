@@ -16,6 +16,7 @@
 
 #include "base/errors.h"
 #include "sharding/communication/local_communicator.h"
+#include "sharding/communication/nccl_environment.h"
 #include "sharding/communication/window_memory.h"
 
 namespace strata::sharding {
@@ -238,8 +239,23 @@ PendingCollective NcclCommunicator::start(const Collective& collective) {
 
 Tensor NcclCommunicator::gather_buffer(int64_t elements, at::TensorOptions options) {
   if (gather_ != Gather::copy_engines || elements == 0) return at::zeros({elements}, options);
+  require_one_host();
   const Watched watched(watch_.watchdog(), {"", group_.name() + ": memory that all ranks can reach"});
   return gathers_.handle->window(elements, options);
+}
+
+void NcclCommunicator::require_one_host() {
+  if (is_on_one_host_) return;
+  const auto hosts = group_.gather(nccl_host(), "the hosts of a gather by copy engines");
+  for (size_t i = 1; i < hosts.size(); ++i) {
+    if (hosts[i] == hosts[0]) continue;
+    throw Error(ExitCode::configuration,
+                "sharding.gather is copy_engines, which move data inside of a host, and of " + group_.name() +
+                    " rank " + std::to_string(group_.members()[0]) + " and rank " +
+                    std::to_string(group_.members()[i]) +
+                    " are on different hosts; choose separate or shared, or strategy: hybrid with copies of one host");
+  }
+  is_on_one_host_ = true;
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color) {

@@ -49,7 +49,8 @@ class NcclCommunicator : public Communicator {
   at::Device device() const override { return all_.stream.device(); }
   // Queues the collective after all work that the current stream has so far. Its tensors stay alive until wait().
   PendingCollective start(const Collective& collective) override;
-  // For Gather::copy_engines, a separate window of whole megabytes; otherwise memory of LibTorch.
+  // For Gather::copy_engines, a separate window of whole megabytes; otherwise memory of LibTorch. Throws
+  // (configuration) if copy engines would have to reach another host, because NCCL would use its network instead.
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override;
   std::unique_ptr<Communicator> split(int color) override;
 
@@ -64,6 +65,7 @@ class NcclCommunicator : public Communicator {
   };
   NcclCommunicator(HostGroup group, GpuWatch& watch, Gather gather, Lane all, Lane gathers);
   Lane new_lane(bool copy_engines);
+  void require_one_host();
   // Returns the lane of the ranks with the same color.
   Lane split(const Lane& lane, bool copy_engines, const HostGroup& part, int color);
 
@@ -72,6 +74,7 @@ class NcclCommunicator : public Communicator {
   Gather gather_;
   Lane all_, gathers_;  // the same lane for Gather::shared
   int64_t sequence_ = 0;
+  bool is_on_one_host_ = false;  // true after require_one_host()
 };
 
 }  // namespace strata::sharding

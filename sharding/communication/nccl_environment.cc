@@ -2,9 +2,11 @@
 #include "sharding/communication/nccl_environment.h"
 
 #include <ifaddrs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
 namespace strata::sharding {
@@ -41,6 +43,16 @@ std::string why_no_interface(const std::string& socket_ifname, const std::vector
   for (const std::string& interface : interfaces) there += (there.empty() ? "" : ", ") + interface;
   return "NCCL_SOCKET_IFNAME is '" + socket_ifname + "', and no interface here fits; there " +
          (interfaces.empty() ? "are none" : "are: " + there);
+}
+
+std::string nccl_host() {
+  const char* chosen = std::getenv("NCCL_HOSTID");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return name + (" " + boot);
 }
 
 std::string prepare_nccl_environment() {

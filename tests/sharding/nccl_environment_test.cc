@@ -25,6 +25,16 @@ TEST(NcclEnvironment, FormsThatLeaveNone) {
   EXPECT_EQ(why_no_interface("eth0", {}), "NCCL_SOCKET_IFNAME is 'eth0', and no interface here fits; there are none");
 }
 
+TEST(NcclEnvironment, HostsAreThoseOfNccl) {
+  unsetenv("NCCL_HOSTID");
+  const std::string here = nccl_host();
+  EXPECT_GT(here.size(), 36u) << "a name and the id of a boot: " << here;
+  EXPECT_EQ(nccl_host(), here);
+  setenv("NCCL_HOSTID", "another", 1);
+  EXPECT_EQ(nccl_host(), "another");
+  unsetenv("NCCL_HOSTID");
+}
+
 TEST(NcclEnvironment, IsRefused) {
   ASSERT_FALSE(network_interfaces().empty());
   setenv("NCCL_SOCKET_IFNAME", "=nosuchinterface0", 1);
