@@ -82,6 +82,7 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"fewer", [](Run& run) { exchange(run, 2); }},
     {"long_question",  // for rank 0, which computes
      [](Run& run) {
+       sleep_for(0.3);  // until rank 0 has ended its last collective
        const std::string question(2000, '?');
        MpiThread& thread = *run.bootstrap.host_group().thread();
        thread.run({"", "a long question"}, [&] {
