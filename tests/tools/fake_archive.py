@@ -14,7 +14,7 @@ echo check >>programs
 [ "$1" = --for-launcher ] && shift || { [ -e "$1" ]; exit; }
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
 if grep -q wrong "$1"; then echo "$1:1:1: wrong: no such key" >&2; exit 2; fi
-printf '%s\t%s\n' run.device auto kernels.default aten kernels.plan '' packages.ops ''
+printf '%s\t%s\n' run.device auto run.restarts 0 kernels.default aten kernels.plan '' packages.ops ''
 while IFS= read -r line; do printf '%s\t%s\n' "${line%%: *}" "${line#*: }"; done <"$1"
 shift
 for override in "$@"; do printf '%s\t%s\n' "${override%%=*}" "${override#*=}"; done

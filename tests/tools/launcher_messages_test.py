@@ -65,6 +65,24 @@ class LauncherMessagesTest(unittest.TestCase):
             self.assertEqual(errors[:-1], lines)
             self.assertIn("rank 3 was killed on b by SIGKILL", errors[-1])
 
+    def test_a_lost_host_is_a_failure_of_communication(self):
+        lost = [DASHES, "ORTE has lost communication with a remote daemon.", "", "  HNP daemon   : [[12641,0],0] on node a",
+                "  Remote daemon: [[12641,0],1] on node b.example", "", "This is usually due to either a failure of the TCP network", DASHES]
+        later = [DASHES, "mpirun noticed that process rank 3 with PID 9 on node a exited on signal 9 (Killed).", DASHES]
+        for lines in (lost, [*lost, *later]):
+            text = "\n".join(lines)
+            process = self.start(f"cat >&2 <<'END'\n{text}\nEND\nexit 205")
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 7, errors)
+            self.assertEqual(errors, "strata: the connection to host b.example was lost; the same command goes on from the last checkpoint\n")
+            self.assertEqual((self.archive.report()["code"], self.archive.report()["rank"]), (7, None))
+
+    def test_a_code_of_mpirun_is_that_of_communication_only_if_the_run_had_begun(self):
+        for begun, code in (("touch run/resolved.yaml; ", 7), ("", 213)):
+            process = self.start(f"{begun}echo words >&2; exit 213")
+            errors = process.communicate(timeout=60)[1]
+            self.assertEqual((process.returncode, errors), (code, "words\n"))
+
     def test_the_report_follows_no_link_and_changes_no_code(self):
         message = "\n".join([DASHES, "mpirun noticed that process rank 3 with PID 9 on node b exited on signal 9 (Killed).", DASHES])
         precious, temporary = self.archive.write("precious", "words"), self.archive.path("run/error.json.tmp")

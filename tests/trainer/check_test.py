@@ -85,6 +85,8 @@ class CheckTest(unittest.TestCase):
         facts = self.facts(QUICKSTART, "--ranks", "1", "run.folder=' a b '")
         self.assertEqual((facts["run.ranks"], facts["run.folder"], facts["run.device"]), ("1", " a b ", "cpu"))
         self.assertEqual((facts["kernels.default"], facts["kernels.plan"], facts["packages.ops"]), ("aten", "", ""))
+        self.assertEqual((facts["run.restarts"], facts["run.overwrite"]), ("0", "false"))
+        self.assertEqual(self.facts(QUICKSTART, "run.overwrite=true")["run.overwrite"], "true")
         self.assertEqual((facts["model.family"], facts["model.width"], facts["data.train"]), ("llama", "128", "data/bible/train.bin"))
         self.assertNotIn("data.train_images", facts)
         for wrong in ("stpes=3", r'run.folder="x\nrun.ranks\t3"'):  # no value can look like another fact

@@ -49,7 +49,7 @@ bench_step() {
   plan_for_best "${of_config[@]}"
   # Ranks that a signal ends do not delete their random data, so this shell does.
   make_temporary_folder
-  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}"
+  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}" || end_failed "$?" ''
 }
 
 command_profile() {

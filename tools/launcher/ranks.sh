@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # Starts the ranks with mpirun and handles signals.
 
-# run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns if all ranks succeeded, otherwise exits with the code of
-# the run. FOLDER is where the run saves its checkpoints. If it is empty, signals end the ranks at once.
+# run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns the exit code of the run, and sets `why` if it failed and no
+# rank has reported the cause. FOLDER is where the run saves its checkpoints. If it is empty, signals end the ranks at
+# once. A run that was asked to stop ends the command.
 run_ranks() {
-  local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted=''
+  local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted='' asked=''
   shift 3
+  why=''
   command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
   cores=$(env -u OMP_NUM_THREADS nproc)
   flags=(-np "$ranks" --bind-to none)
@@ -35,16 +37,29 @@ run_ranks() {
   watch_over mpirun "${flags[@]}" "$@" || code=$?
   [[ -z $interrupted ]] || exit "$interrupted"
   case $code in
-    0) return ;;
+    0 | 130) ;;
     75) say "stopped on request; the same command goes on from the last checkpoint" ;;
-    130) ;;
     *)
       # A rank that calls _exit(0) reports no code, and mpirun makes it 1.
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
-      say_why "$code" "$folder" "$started"
+      # mpirun ends with a code of its own when a host of a run is lost: with 205 in Open MPI 4.1.
+      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || is_of_run "$folder/resolved.yaml" "$started"; } && code=7
+      find_why "$code" "$folder" "$started"
       ;;
   esac
-  exit "$code"
+  ((code == 0)) || [[ -z $asked ]] || end_failed "$code" "$folder"
+  return "$code"
+}
+
+readonly LAST_SIGNAL=192  # the exit code of a program that the last signal has ended: 128 + 64
+
+# is_of_run FILE STARTED: succeeds if the file is of the run that started at this time.
+is_of_run() { [[ -e $1 && $(stat -c %Y "$1") -ge $2 ]]; }
+
+# end_failed CODE FOLDER: prints why the run failed, unless a rank did, and exits with the code.
+end_failed() {
+  [[ -z $why ]] || say "$why${2:+; the same command goes on from the last checkpoint}"
+  exit "$1"
 }
 
 # mpirun gives every rank a pseudo-terminal, so ranks cannot find out whether the output is a terminal. This passes the
@@ -55,22 +70,15 @@ pass_terminal_down() {
   return 0
 }
 
-# Prints the largest number of ranks on one machine, for a hosts file or a list a:2,b:2.
-most_ranks_of_a_host() {
-  { if [[ -f $1 ]]; then sed 's/#.*//; s/.*[[:blank:]]slots *= *\([0-9]*\).*/\1/' "$1"; else tr ',' '\n' <<<"$1" | sed 's/.*:\([0-9]*\)$/\1/'; fi; } |
-    awk '{ n = $1 ~ /^[0-9]+$/ ? $1 : NF > 0; if (n > most) most = n } END { print (most > 0 ? most : 1) }'
-}
-
 # This script waits until its standard input has no writer left. Then it ends process $1 with SIGTERM, and with SIGKILL
 # 3 s later.
 readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"'
 
 # watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms. mpirun forwards SIGUSR1 to all ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as
-# does the first signal if nothing is saved. `interrupted` is then the exit code.
+# does the first signal if nothing is saved. `interrupted` is then the exit code. `trap_after` is the trap from then on.
 watch_over() {
-  local code=0 ended output asked='' errors reader alive guard
-  KILLED_RANK=''
+  local code=0 ended output errors reader alive guard
   WORDS_OF_MPIRUN=$(mktemp)
   exec {errors}> >(forward_messages) {output}>&1
   reader=$!
@@ -100,14 +108,15 @@ watch_over() {
   read -r code <&"$ended" || code=137
   kill -KILL "$guard" 2>/dev/null || true
   exec {ended}<&- {alive}>&-
-  trap - TERM HUP INT
+  trap "${trap_after:--}" TERM HUP INT
   # Waits until the last writer has closed its end, so that all output is forwarded. A writer that a dead mpirun left is
   # not waited for.
   for _ in {1..20}; do
     kill -0 "$reader" 2>/dev/null || break
     sleep 0.05
   done
-  KILLED_RANK=$(<"$WORDS_OF_MPIRUN")
+  KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
+  [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
   rm -f "$WORDS_OF_MPIRUN"
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
@@ -150,10 +159,15 @@ readonly LINES_OF_A_MESSAGE=30 SECONDS_OF_A_MESSAGE=5
 # mpirun's words about itself, which follow the message of a rank or of say_why.
 readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0-9]+ more process(es)? ha(s|ve) sent help message .*|\[[^]]+\] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages)$'
 
-# ends_ranks TEXT: succeeds if TEXT is a message of mpirun about the end of ranks. The rank that was killed is recorded.
-# Text of a rank can hold such words, too, so they count only at the beginning.
+# ends_ranks TEXT: succeeds if TEXT is a message of mpirun about the end of ranks. The rank that was killed is recorded,
+# or the host that was lost, which is the cause of what follows. Text of a rank can hold such words, too, so they count
+# only at the beginning.
 ends_ranks() {
-  if [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
+  if [[ $1 =~ ^ORTE\ has\ lost\ communication\ .*Remote\ daemon:\ [^$'\n']*\ on\ node\ ([[:alnum:]._:-]+) ]]; then
+    echo "lost ${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
+  elif [[ $(<"$WORDS_OF_MPIRUN") == lost\ * && $1 =~ ^mpirun\ (noticed|has\ exited) ]]; then
+    return 0
+  elif [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
     echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}" >"$WORDS_OF_MPIRUN"
   elif [[ $1 =~ ^mpirun\ has\ exited\ due\ to\ process\ rank\ ([0-9]+) ]]; then
     echo "${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
@@ -203,15 +217,17 @@ forward_messages() {
   ((lines == 0)) || printf '%s\n' "$block" >&2
 }
 
-# say_why CODE FOLDER STARTED: prints the cause of a failed run. A killed rank could not write error.json, so this
-# function does.
-say_why() {
+# find_why CODE FOLDER STARTED: sets `why` unless a rank has reported the cause. A killed rank could not write error.json,
+# so this function does.
+find_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
-  [[ -n $2 && -e $report && $(stat -c %Y "$report") -ge $3 ]] && return
+  [[ -n $2 ]] && is_of_run "$report" "$3" && return
   [[ -n $KILLED_RANK ]] && read -r who where <<<"$KILLED_RANK" && who="rank $who" where=${where:+ on $where}
-  if ((code > 128)); then
+  if ((code > 128 && code <= LAST_SIGNAL)); then
     signal=$(kill -l $((code - 128)))
     message="$who was killed$where by SIG$signal"
+  elif [[ -n $LOST_HOST ]]; then
+    message="the connection to host $LOST_HOST was lost"
   elif [[ $KILLED_RANK =~ ^[0-9]+$ ]]; then
     message="$who left the run without a word, while the others went on"
   else
@@ -221,7 +237,7 @@ say_why() {
     KILL) message+=': by somebody, or by the kernel because memory ran out (dmesg knows)' ;;
     SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
   esac
-  say "$message${2:+; the same command goes on from the last checkpoint}"
+  why=$message
   [[ -d $2 ]] || return 0
   [[ $who == 'a rank' ]] && who=null
   # With -C (noclobber) no link is followed. A full disk must not change the exit code of the run.

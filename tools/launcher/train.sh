@@ -42,7 +42,7 @@ command_train() {
   plan_for_best "${arguments[@]}"
   make_packages "${facts[packages.ops]}" "${arguments[@]}"
   local folder=${facts[run.folder]}
-  run_ranks "${facts[run.ranks]}" "$hosts" "$folder" "$(binary trainer/train)" "${arguments[@]}"
+  run_until_done "$hosts" "$folder" "${arguments[@]}"
   if [[ -d $folder ]]; then
     [[ ${facts[data.train]-} == data/bible/* ]] && show_sample "$folder"
     say "the results are in $folder: metrics.jsonl, TensorBoard events, checkpoints"

@@ -17,9 +17,9 @@ using configs::NodePtr;
 // other ranks or devices may need it. run.seed must stay, because another seed is another run.
 const std::vector<std::string> kFreeSections = {
     "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
-    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "micro_batch",
-    "sharding",    "checkpoint",     "evaluation",       "log",           "profile",
-    "fault",       "cuda_graph"};
+    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "run.restarts",
+    "micro_batch", "sharding",       "checkpoint",       "evaluation",    "log",
+    "profile",     "fault",          "cuda_graph"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 

@@ -44,6 +44,14 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
                            text(below + at_once) + (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
 }
 
+// A restart goes on from a checkpoint. Without resuming it would be refused, because the folder holds this run.
+void check_restarts(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"run.restarts", "checkpoint.resume"})) return;
+  if (config.run.restarts == 0 || config.checkpoint.resume != Resume::never) return;
+  checks.fail("run.restarts", "expected 0, because checkpoint.resume is never, got " + text(config.run.restarts) +
+                                  "; restarts need checkpoint.resume auto or require");
+}
+
 void check_steps(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"steps"})) return;
   const std::string steps = "steps " + text(config.steps);
@@ -234,6 +242,7 @@ int64_t TrainerConfig::global_micro_batch() const {
 void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_steps(config, checks);
+  check_restarts(config, checks);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
   check_device(config.run.device, config.cuda_graph, config.sharding, checks);

@@ -45,6 +45,7 @@ struct RunConfig {
   int64_t stop_after = 0;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   bool overwrite = false;
+  int64_t restarts = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -66,7 +67,13 @@ struct RunConfig {
         "on_nonfinite", on_nonfinite,
         "what to do if the loss or a gradient is not finite; stop: report its tensor, layer and rank, and end the "
         "run; skip: skip the update, at most 100 in a row");
-    fields.add("overwrite", overwrite, "allow a folder that holds another run, and replace the files of that run");
+    fields.add("overwrite", overwrite,
+               "allow a folder that holds another run, and replace the files of that run; restarts never do that");
+    fields.add(
+        "restarts", restarts,
+        "how many times in a row tools/strata train starts the run again, from its newest checkpoint, after exit "
+        "code 7, 70, 137 or 139; a new checkpoint starts the count anew, up to 1000 restarts in all; 0: never",
+        configs::between(0, 1000));
   }
 };
 

@@ -20,9 +20,10 @@ constexpr std::string_view kStep = "step-";
 constexpr size_t kDigitsOfStep = 8;           // step-00001200: what is named otherwise is no checkpoint
 constexpr uint64_t kBytesWithoutEvents = 64;  // the head of an event file has 42 bytes, and the events of a step more
 
-// True for error.json of a run that failed before it wrote resolved.yaml: the launcher writes it for a killed rank.
+// True for a report of a run that failed before it wrote resolved.yaml: the launcher writes it for a killed rank.
 bool is_report(const fs::path& path) {
-  if (path.filename() != "error.json" || !fs::is_regular_file(fs::symlink_status(path))) return false;
+  const std::string name = path.filename();
+  if ((name != "error.json" && !is_kept_report(name)) || !fs::is_regular_file(fs::symlink_status(path))) return false;
   std::ifstream file(path);
   std::string text(1 << 16, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -40,7 +41,7 @@ std::vector<std::string> replaceable(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     const bool is_run_file = std::find(std::begin(kRunFiles), std::end(kRunFiles), name) != std::end(kRunFiles);
-    if (!is_run_file && !name.starts_with(kEventFiles)) continue;
+    if (!is_run_file && !name.starts_with(kEventFiles) && !is_kept_report(name)) continue;
     if (name == "tokenizer.json" || is_report(entry.path()) || holds_nothing(entry)) continue;
     found.push_back(name);
   }
@@ -76,6 +77,12 @@ void read_checkpoints(const std::string& path, FolderContents& contents) {
 }
 
 }  // namespace
+
+bool is_kept_report(const std::string& name) {
+  constexpr std::string_view kBegin = "error-", kEnd = ".json";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size()) return false;
+  return name.find_first_not_of("0123456789", kBegin.size()) == name.size() - kEnd.size();
+}
 
 FolderContents contents_of(const std::string& folder) {
   FolderContents contents;

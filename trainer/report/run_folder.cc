@@ -118,7 +118,8 @@ std::string RunFolder::path(std::string_view name) const { return path_ + "/" + 
 void RunFolder::clear() const {
   try {
     for (const auto& entry : fs::directory_iterator(path_)) {
-      if (entry.path().filename().string().starts_with(kEventFiles)) fs::remove(entry.path());
+      const std::string name = entry.path().filename();
+      if (name.starts_with(kEventFiles) || is_kept_report(name)) fs::remove(entry.path());
     }
     for (const char* name : kRunFiles) fs::remove_all(path(name));
   } catch (const fs::filesystem_error& error) {

@@ -298,6 +298,17 @@ TEST(BadConfig, WhatGpusAloneHaveIsRefusedOnCpus) {
             "override 'cuda_graph=on': cuda_graph: on needs GPUs, and run.device is cpu\n");
 }
 
+TEST(BadConfig, RestartsOfARunThatIsNeverResumed) {
+  for (const char* resume : {"auto", "require", "never"}) {
+    const std::string report = report_of(config_with({{1, "run: {folder: runs/test, ranks: 2, restarts: 3}"},
+                                                      {12, std::string("checkpoint: {resume: ") + resume + "}"}}));
+    EXPECT_EQ(first_line(report), resume != std::string("never")
+                                      ? "no error"
+                                      : "run.yaml:1:36: run.restarts: expected 0, because checkpoint.resume is never, "
+                                        "got 3; restarts need checkpoint.resume auto or require");
+  }
+}
+
 TEST(BadConfig, ElementPastTheEndOfAList) {
   const std::string text = config_with(7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9, 0.95]}");
   EXPECT_EQ(report_of(text, {"optimizer.betas.2=0.5"}),

@@ -166,7 +166,7 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
     return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides));
   };
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
-                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5"}),
+                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3"}),
             std::vector<std::string>{});
   EXPECT_EQ(differences({"run.ranks=4", "micro_batch=2",
                          "sharding={strategy: hybrid, shard_ranks: 2, reshard_after_forward: false, prefetch: 2, "

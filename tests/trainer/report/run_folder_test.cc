@@ -149,7 +149,9 @@ TEST(RunFolder, AFileSystemWithoutLocksIsAWarning) {
 TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path());
-  for (const char* name : {"resolved.yaml", "metrics.jsonl", "events.out.tfevents.1.host.2.0", "notes.txt"}) {
+  for (const char* name :
+       {"resolved.yaml", "metrics.jsonl", "events.out.tfevents.1.host.2.0", "notes.txt", "error.json", "error-1.json",
+        "error-12.json", "error-.json", "error-1b.json", "error-1.json.old"}) {
     std::ofstream(run.path(name)) << "x";
   }
   fs::create_directories(run.path("checkpoints/step-00000001"));
@@ -158,7 +160,7 @@ TEST(RunFolder, ClearRemovesWhatRunsWriteAndNothingElse) {
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
   std::sort(left.begin(), left.end());
-  EXPECT_EQ(left, (std::vector<std::string>{".lock", "notes.txt"}));
+  EXPECT_EQ(left, (std::vector<std::string>{".lock", "error-.json", "error-1.json.old", "error-1b.json", "notes.txt"}));
 }
 
 TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
@@ -194,18 +196,21 @@ TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
   const auto write = [&](const char* name, const char* text) { std::ofstream(folder.path() + "/" + name) << text; };
   write("notes.txt", "mine");
   write("tokenizer.json", "{}");  // a run keeps it
-  // The launcher wrote this for a rank that was killed at the start.
-  write("error.json", R"({"code": 137, "rank": 0, "step": null, "phase": null, "message": "killed", "hint": ""})");
+  // The launcher wrote these for ranks that were killed at the start, the first before a restart.
+  for (const char* name : {"error-1.json", "error.json"}) {
+    write(name, R"({"code": 137, "rank": 0, "step": null, "phase": null, "message": "killed", "hint": ""})");
+  }
   EXPECT_EQ(foreign(), std::vector<std::string>{});
   EXPECT_FALSE(contents_of(folder.path()).has_configuration);
   write("error.json", R"({"errors": []})");
+  write("error-1.json", R"({"errors": []})");
   write("events.out.tfevents.1.host.2.0", "theirs");
   fs::create_symlink("nowhere", folder.path() + "/metrics.jsonl");
   fs::create_directories(folder.path() + "/profile/theirs");
   fs::create_directory(folder.path() + "/checkpoints");  // the mount point of another disk
   write("kernels.txt", "");
-  EXPECT_EQ(foreign(),
-            (std::vector<std::string>{"error.json", "events.out.tfevents.1.host.2.0", "metrics.jsonl", "profile"}));
+  EXPECT_EQ(foreign(), (std::vector<std::string>{"error-1.json", "error.json", "events.out.tfevents.1.host.2.0",
+                                                 "metrics.jsonl", "profile"}));
   write("resolved.yaml", "steps: 20\n");
   EXPECT_EQ(foreign(), std::vector<std::string>{});
   EXPECT_TRUE(contents_of(folder.path()).has_configuration);
