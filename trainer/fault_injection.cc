@@ -5,10 +5,12 @@
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #include "base/errors.h"
 
@@ -31,6 +33,12 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, sharding::Co
   step_ = step;
 }
 
+void FaultInjection::begin_step(int64_t step) {
+  const bool slow = kind_ == Fault::slow;
+  now_ = armed_ && (slow ? step >= step_ : step == step_);
+  if (now_ && slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 void FaultInjection::strike() {
   switch (kind_) {
     case Fault::kill:
@@ -47,6 +55,7 @@ void FaultInjection::strike() {
     case Fault::nan:
     case Fault::nan_loss:
     case Fault::nan_weights:
+    case Fault::slow:
     case Fault::none:
       return;
   }

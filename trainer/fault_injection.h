@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Injects the fault that a test asks for (`fault:` in the configuration), in one step on one rank.
+// Injects the fault that a test asks for (`fault:` in the configuration), in one step on one rank; slow also in all
+// later steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +19,8 @@ class FaultInjection {
   // `communicator` is the one on which an additional collective runs.
   FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator);
 
-  void begin_step(int64_t step) { now_ = armed_ && step == step_; }
+  // Sleeps if this rank is to be slow.
+  void begin_step(int64_t step);
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
   // collective.

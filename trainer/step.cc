@@ -2,6 +2,7 @@
 #include "trainer/step.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/isfinite.h>
@@ -39,6 +40,9 @@ const FindsBadSamples* finder_of_bad_samples(const Task& task) {
   return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
 }
 
+// Returns `values`, followed by `more` unless that is empty.
+Tensor joined(const Tensor& values, const Tensor& more) { return more.numel() > 0 ? at::cat({values, more}) : values; }
+
 }  // namespace
 
 using sharding::ShardedParameterGroup;
@@ -63,7 +67,8 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
       feed_([this](int64_t step) { return read_batches(step); }, device_, sees_new_graphs(config.data)),
-      results_(device_),
+      work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
+      results_(device_, work_times_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
@@ -122,12 +127,14 @@ std::vector<MicroBatch> Step::read_batches(int64_t step) const {
 void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
+  work_times_.exchange_last();
   fault_.begin_step(number_);
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
   inputs_.dropout_key.fill_(
       static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(number_))));
   inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
+  work_times_.inputs_are_set();
 }
 
 void Step::run_or_replay() {
@@ -155,6 +162,7 @@ void Step::run_or_replay() {
     throw Error(ExitCode::out_of_memory, out_of_memory_report(config_, classes, device_memory(device_),
                                                               request->substr(0, request->find(". GPU "))));
   }
+  work_times_.step_is_queued();
   results_.push(number_);
 }
 
@@ -181,7 +189,8 @@ void Step::update(const Tensor& local_loss) {
   // Replicas hold the same gradients, so each counts for its share.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), inputs_.stop};
   if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
-  const Tensor sums = at::stack(local);
+  const Tensor& work = work_times_.values();  // of all ranks after the sum, because each has a place of its own
+  const Tensor sums = joined(at::stack(local), work);
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
@@ -206,7 +215,8 @@ void Step::update(const Tensor& local_loss) {
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (finds_bad_samples_ != nullptr) scale = scale * share;
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  results_.values().copy_(at::stack({loss, norm, sums.select(0, 2), unusable, skipped}));
+  results_.values().copy_(joined(at::stack({loss, norm, sums.select(0, 2), unusable, skipped}),
+                                 sums.narrow(0, sums.numel() - work.numel(), work.numel())));
 }
 
 Tensor Step::usable_samples() const {

@@ -25,6 +25,7 @@
 #include "trainer/step_results.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
+#include "trainer/work_times.h"
 
 namespace strata::trainer {
 
@@ -87,6 +88,7 @@ class Step {
 
   BatchFeed feed_;
   StepInputs inputs_;
+  WorkTimes work_times_;
   StepResults results_;
   std::optional<StepGraph> graph_;  // set if steps are captured
   Tensor mean_factor_;              // fp32, 0-dim: 1 / items of a step

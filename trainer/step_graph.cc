@@ -14,7 +14,7 @@ std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules
                          bool new_graphs, bool on_gpu) {
   if (wish == CudaGraph::off) return "cuda_graph is off";
   if (!on_gpu) return "the run is on CPUs";
-  if (fault.kind != Fault::none) return "a fault is to strike inside of a step (fault.do)";
+  if (fault.kind != Fault::none && fault.kind != Fault::slow) return "a fault is to strike inside of a step (fault.do)";
   if (new_graphs) return "each step sees graphs of other sizes (data)";
   if (modules::names_level(kernels, kernels::Level::torchscript)) return "TorchScript compiles while it runs (kernels)";
   return "";

@@ -9,14 +9,14 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 5;
+constexpr int64_t kValues = 5;  // without the work of ranks
 
 }  // namespace
 
-StepResults::StepResults(at::Device device)
-    : device_(device), values_(at::zeros({kValues}, at::TensorOptions(at::kFloat).device(device))) {
+StepResults::StepResults(at::Device device, int64_t works)
+    : device_(device), values_(at::zeros({kValues + works}, at::TensorOptions(at::kFloat).device(device))) {
   for (size_t i = 0; i < on_host_.size(); ++i) {
-    on_host_[i] = at::empty({kValues}, at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
+    on_host_[i] = at::empty({kValues + works}, at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
     if (device_.is_cuda()) arrived_[i] = std::make_unique<sharding::GpuEvent>();
   }
 }
@@ -37,7 +37,13 @@ std::optional<StepResult> StepResults::next(bool all) {
   pending_.pop_front();
   if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  return StepResult{oldest.step, values[0], values[1], values[2], values[3], values[4]};
+  return StepResult{oldest.step,
+                    values[0],
+                    values[1],
+                    values[2],
+                    values[3],
+                    values[4],
+                    std::vector<float>(values + kValues, values + values_.numel())};
 }
 
 }  // namespace strata::trainer

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "sharding/process/gpu_event.h"
 
@@ -21,13 +22,16 @@ struct StepResult {
   float stop = 0;           // above 0: a rank was asked to stop
   float unusable = 0;       // samples of the step that could not be used, over all ranks
   float skipped = 0;        // 1: the loss or a gradient was not finite, and the update was skipped
+  std::vector<float> work;  // seconds: see WorkTimes::values
 };
 
 class StepResults {
  public:
-  explicit StepResults(at::Device device);
+  // `works` is the number of values of WorkTimes.
+  StepResults(at::Device device, int64_t works);
 
-  // Each step writes loss, gradient norm, stop, unusable and skipped here: fp32 [5] on the device.
+  // Each step writes loss, gradient norm, stop, unusable, skipped and the work of all ranks here: fp32 [5 + works] on
+  // the device.
   const at::Tensor& values() const { return values_; }
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);

@@ -17,6 +17,7 @@
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 #include "trainer/weights_hash.h"
+#include "trainer/work_times.h"
 
 namespace strata::trainer {
 namespace {
@@ -36,6 +37,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       step_(config, bootstrap,
             [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }),
       bad_samples_(dynamic_cast<const FindsBadSamples*>(&step_.task()), ranks_.gather),
+      stragglers_(ranks_.size, WorkTimes::phase_names()),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {}
 
 ExitCode Trainer::train() {
@@ -140,6 +142,10 @@ void Trainer::look_at(const StepResult& result) {
       record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
     }
     metrics_->step(record);
+    const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, now.count())) {
+      metrics_->straggler(result.step, straggler);
+    }
   }
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;

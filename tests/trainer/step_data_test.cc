@@ -6,17 +6,23 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/feed/packed_batches.h"
+#include "trainer/report/phase_timer.h"
 #include "trainer/step_results.h"
 #include "trainer/strict_step.h"
 #include "trainer/tasks/graph_batch.h"
+#include "trainer/work_times.h"
 
 namespace strata::trainer {
 namespace {
@@ -127,7 +133,7 @@ TEST(PackedBatches, AreWhatWasPacked) {
 }
 
 TEST(StepResults, GiveEveryStepOnceAndInOrder) {
-  StepResults results(tests::device());
+  StepResults results(tests::device(), /*works=*/3);
   const int64_t late = tests::device().is_cuda() ? 1 : 0;
   int64_t seen = 0;
   for (int64_t step = 1; step <= 7; ++step) {
@@ -137,9 +143,43 @@ TEST(StepResults, GiveEveryStepOnceAndInOrder) {
       EXPECT_EQ(result->step, ++seen);
       EXPECT_EQ(result->loss, 0.5f * static_cast<float>(seen));
       EXPECT_EQ(result->skipped, result->loss);
+      EXPECT_EQ(result->work, std::vector<float>(3, result->loss));
     }
     EXPECT_EQ(seen, step == 4 ? 4 : step - late);
   }
+}
+
+// On GPUs a time is known two steps later, so each step has the same.
+TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
+  const at::Device device = tests::device();
+  const auto sleep = [](int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
+  PhaseTimer timer;
+  WorkTimes times(device, /*rank=*/1, /*ranks=*/3, timer);
+  const void* const place = times.values().const_data_ptr();
+  for (int step = 1; step <= 4; ++step) {
+    times.exchange_last();
+    {
+      const PhaseTimer::Scope scope(timer, Phase::data);
+      sleep(20);
+    }
+    times.inputs_are_set();
+    {
+      const PhaseTimer::Scope scope(timer, Phase::communication);
+      sleep(40);
+    }
+    times.step_is_queued();
+    if (device.is_cuda()) c10::cuda::device_synchronize();
+  }
+  times.exchange_last();
+  const Tensor values = times.values().cpu();
+  ASSERT_EQ(values.numel(), 12);
+  EXPECT_EQ(times.values().const_data_ptr(), place);  // a captured step reads it there
+  const float data = values[4].item<float>();
+  EXPECT_GE(data, 0.019f);
+  EXPECT_TRUE(at::equal(values.narrow(0, 0, 4), at::zeros({4})));
+  EXPECT_TRUE(at::equal(values.narrow(0, 8, 4), at::zeros({4})));
+  EXPECT_LT(values.sum().item<float>(), data + 0.02f);
+  EXPECT_EQ(WorkTimes(device, 0, /*ranks=*/1, timer).values().numel(), 0);
 }
 
 TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {

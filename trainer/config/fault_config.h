@@ -9,10 +9,10 @@
 namespace strata::trainer {
 
 // nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
-// it.
-enum class Fault { none, nan, kill, hang, extra_collective, exception, nan_loss, nan_weights };
-constexpr std::array<std::string_view, 8> names(Fault) {
-  return {"none", "nan", "kill", "hang", "extra_collective", "exception", "nan_loss", "nan_weights"};
+// it. slow: the host sleeps for 100 ms in this step and in all later ones.
+enum class Fault { none, nan, kill, hang, extra_collective, exception, nan_loss, nan_weights, slow };
+constexpr std::array<std::string_view, 9> names(Fault) {
+  return {"none", "nan", "kill", "hang", "extra_collective", "exception", "nan_loss", "nan_weights", "slow"};
 }
 
 // A fault to inject in a test. It is refused unless STRATA_FAULTS=1 is in the environment.

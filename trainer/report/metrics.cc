@@ -180,6 +180,19 @@ void Metrics::bad_sample(int64_t step, const std::string& line) {
   warn(printable_utf8(line));
 }
 
+void Metrics::straggler(int64_t step, const Straggler& straggler) {
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  std::string found = "{";
+  append_member(found, "rank", json_number(straggler.rank));
+  append_member(found, "phase", "\"" + std::string(straggler.phase) + "\"");
+  append_member(found, "ratio", json_number(straggler.ratio));
+  append_member(found, "milliseconds", json_number(straggler.milliseconds));
+  append_member(json, "straggler", found + "}");
+  json_.append(json + "}\n");
+  warn(to_text(straggler));
+}
+
 std::string Metrics::phase_table() const {
   if (timed_steps_ <= 0 || phase_sums_.empty()) return "";
   size_t width = std::string_view("the rest").size();

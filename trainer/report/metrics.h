@@ -11,6 +11,7 @@
 #include "trainer/report/best_evaluation.h"
 #include "trainer/report/console.h"
 #include "trainer/report/event_file.h"
+#include "trainer/report/straggler_watch.h"
 
 namespace strata::trainer {
 
@@ -60,6 +61,9 @@ class Metrics {
 
   // Reports a sample that cannot be used: file and reason. The name of the file may contain any bytes.
   void bad_sample(int64_t step, const std::string& line);
+
+  // Reports a rank for which the others wait.
+  void straggler(int64_t step, const Straggler& straggler);
 
   // Prints another line on the console without disturbing the progress line.
   void note(std::string_view line) {

@@ -44,10 +44,16 @@ class PhaseTimer {
 
   // Returns the seconds since the last call, by phase.
   Seconds take() {
-    enter(current_);
-    const Seconds result = seconds_;
-    seconds_ = {};
+    const Seconds now = total();
+    Seconds result;
+    for (size_t i = 0; i < now.size(); ++i) result[i] = now[i] - taken_[i];
+    taken_ = now;
     return result;
+  }
+  // Returns the seconds since the construction, by phase.
+  Seconds total() {
+    enter(current_);
+    return seconds_;
   }
 
  private:
@@ -61,7 +67,7 @@ class PhaseTimer {
 
   Phase current_ = Phase::data;
   Clock::time_point since_ = Clock::now();
-  Seconds seconds_{};
+  Seconds seconds_{}, taken_{};
 };
 
 }  // namespace strata::trainer

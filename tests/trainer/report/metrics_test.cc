@@ -14,6 +14,7 @@
 
 #include "base/grouped_digits.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/report/straggler_watch.h"
 
 namespace strata::trainer {
 namespace {
@@ -200,6 +201,17 @@ TEST(Metrics, ABadSampleIsPlainOnTheConsoleAndEscapedInTheFile) {
   EXPECT_EQ(warnings.text(), "warning: a \"b\"??.jpg: is damaged\n");
   EXPECT_EQ(json_lines(folder.path()).back(),
             nlohmann::json({{"step", 7}, {"bad_sample", "a \"b\"\xef\xbf\xbd\n.jpg: is damaged"}}));
+}
+
+TEST(Metrics, AStragglerIsAWarningAndARecord) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
+  const Straggler straggler{.rank = 3, .phase = "data", .milliseconds = 100, .ratio = 1.25};
+  metrics.straggler(7, straggler);
+  EXPECT_EQ(warnings.text(), "warning: " + to_text(straggler) + "\n");
+  const nlohmann::json found = {{"rank", 3}, {"phase", "data"}, {"ratio", 1.25}, {"milliseconds", 100.0}};
+  EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 7}, {"straggler", found}}));
 }
 
 TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The seconds that each rank works on its own in a step, while others may wait for it. Ranks exchange them with the
+// loss.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAEvent.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "trainer/report/phase_timer.h"
+
+namespace strata::trainer {
+
+// On CPUs these are the seconds of each phase without communication. On GPUs it is the time between two steps in which
+// the GPU had no work, as `data`: its host was late. The host never waits for the GPU to learn it.
+class WorkTimes {
+ public:
+  WorkTimes(at::Device device, int rank, int ranks, PhaseTimer& timer);
+
+  // The phases of each rank, in the order of values().
+  static std::vector<std::string_view> phase_names();
+  // fp32 [ranks * phases] on the device, zero except for the places of this rank; empty for a single rank. It is
+  // always the same tensor, so that a captured step reads the right memory.
+  const at::Tensor& values() const { return values_; }
+
+  // Call these in each step: before its inputs are read, when they are set, and when all its work is queued.
+  void exchange_last();  // sets the places of this rank to what was measured last
+  void inputs_are_set();
+  void step_is_queued();
+
+ private:
+  static constexpr std::array kPhases = {Phase::data, Phase::forward, Phase::backward, Phase::optimizer};
+  void measure_host();
+  void measure_gpu();
+
+  const at::Device device_;
+  PhaseTimer& timer_;
+  at::Tensor values_;
+  std::vector<at::Tensor> own_;  // the places of this rank, 0-dim
+  PhaseTimer::Seconds before_;   // on CPUs, PhaseTimer::total() before the last step
+  // On GPUs, the events of the last steps; a step's are recorded again three steps later.
+  struct Events {
+    c10::cuda::CUDAEvent begin{cudaEventDefault}, end{cudaEventDefault};  // with timing
+  };
+  std::array<Events, 3> events_;
+  size_t step_ = 0;  // steps since the construction
+};
+
+}  // namespace strata::trainer
