@@ -36,8 +36,12 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
       step_(config, bootstrap,
             [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }),
-      bad_samples_(dynamic_cast<const FindsBadSamples*>(&step_.task()), ranks_.gather),
-      stragglers_(ranks_.size, WorkTimes::phase_names()),
+      bad_samples_(dynamic_cast<const FindsBadSamples*>(&step_.task()),
+                   [this](const std::string& text) {
+                     const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
+                     return ranks_.gather(text);
+                   }),
+      stragglers_(ranks_.size, WorkTimes::phase_names(bootstrap.device())),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {}
 
 ExitCode Trainer::train() {
@@ -127,6 +131,7 @@ void Trainer::look_at(const StepResult& result) {
   const bool skipped = result.skipped > 0;
   const PhaseTimer::Seconds seconds = step_.timer().take();
   if (metrics_) {
+    const PhaseTimer::Scope scope(step_.timer(), Phase::report);
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
     StepRecord record{.step = result.step,
                       .loss = result.loss,

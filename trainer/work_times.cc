@@ -8,12 +8,13 @@ namespace strata::trainer {
 
 WorkTimes::WorkTimes(at::Device device, int rank, int ranks, PhaseTimer& timer)
     : device_(device), timer_(timer), before_(timer.total()) {
-  const auto phases = static_cast<int64_t>(kPhases.size());
+  const auto phases = static_cast<int64_t>(phase_names(device).size());
   values_ = at::zeros({ranks > 1 ? ranks * phases : 0}, at::TensorOptions(at::kFloat).device(device));
   for (int64_t i = 0; ranks > 1 && i < phases; ++i) own_.push_back(values_.select(0, rank * phases + i));
 }
 
-std::vector<std::string_view> WorkTimes::phase_names() {
+std::vector<std::string_view> WorkTimes::phase_names(at::Device device) {
+  if (device.is_cuda()) return {"between steps"};
   std::vector<std::string_view> names;
   for (const Phase phase : kPhases) names.emplace_back(kPhaseNames[static_cast<size_t>(phase)]);
   return names;

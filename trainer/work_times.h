@@ -15,14 +15,15 @@
 
 namespace strata::trainer {
 
-// On CPUs these are the seconds of each phase without communication. On GPUs it is the time between two steps in which
-// the GPU had no work, as `data`: its host was late. The host never waits for the GPU to learn it.
+// On CPUs these are the seconds of each phase except communication, evaluation and checkpoint. On GPUs it is the time
+// from the end of a step to the inputs of the next: the host was late, or worked in between. The host never waits to
+// learn it.
 class WorkTimes {
  public:
   WorkTimes(at::Device device, int rank, int ranks, PhaseTimer& timer);
 
-  // The phases of each rank, in the order of values().
-  static std::vector<std::string_view> phase_names();
+  // Names of the times of each rank, in the order of values().
+  static std::vector<std::string_view> phase_names(at::Device device);
   // fp32 [ranks * phases] on the device, zero except for the places of this rank; empty for a single rank. It is
   // always the same tensor, so that a captured step reads the right memory.
   const at::Tensor& values() const { return values_; }
@@ -33,7 +34,7 @@ class WorkTimes {
   void step_is_queued();
 
  private:
-  static constexpr std::array kPhases = {Phase::data, Phase::forward, Phase::backward, Phase::optimizer};
+  static constexpr std::array kPhases = {Phase::data, Phase::forward, Phase::backward, Phase::optimizer, Phase::report};
   void measure_host();
   void measure_gpu();
 

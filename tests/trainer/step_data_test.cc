@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
@@ -156,6 +155,7 @@ TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
   PhaseTimer timer;
   WorkTimes times(device, /*rank=*/1, /*ranks=*/3, timer);
   const void* const place = times.values().const_data_ptr();
+  const auto begin = std::chrono::steady_clock::now();
   for (int step = 1; step <= 4; ++step) {
     times.exchange_last();
     {
@@ -171,14 +171,15 @@ TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
     if (device.is_cuda()) c10::cuda::device_synchronize();
   }
   times.exchange_last();
+  const std::chrono::duration<float> all = std::chrono::steady_clock::now() - begin;
   const Tensor values = times.values().cpu();
-  ASSERT_EQ(values.numel(), 12);
+  const auto phases = static_cast<int64_t>(WorkTimes::phase_names(device).size());
+  ASSERT_EQ(values.numel(), 3 * phases);
   EXPECT_EQ(times.values().const_data_ptr(), place);  // a captured step reads it there
-  const float data = values[4].item<float>();
+  const float data = values[phases].item<float>();
   EXPECT_GE(data, 0.019f);
-  EXPECT_TRUE(at::equal(values.narrow(0, 0, 4), at::zeros({4})));
-  EXPECT_TRUE(at::equal(values.narrow(0, 8, 4), at::zeros({4})));
-  EXPECT_LT(values.sum().item<float>(), data + 0.02f);
+  EXPECT_LE(data, all.count() - 0.219f);  // without the 4 waits and the data of 3 other steps, on a slow machine too
+  EXPECT_EQ(values.sum().item<float>(), data);  // other ranks and phases have none
   EXPECT_EQ(WorkTimes(device, 0, /*ranks=*/1, timer).values().numel(), 0);
 }
 

@@ -51,11 +51,11 @@ std::vector<double> excess_of(const std::vector<double>& values) {
 }  // namespace
 
 std::string to_text(const Straggler& straggler) {
-  char text[192];
+  char text[256];
   std::snprintf(
       text, sizeof text,
-      "rank %d is slow: it works %.0f ms longer in each step than the median rank, mostly in %.*s, and a step "
-      "takes %.2f times as long as without",
+      "rank %d delays the others: its own work takes %.0f ms longer in most steps than that of the median rank "
+      "(most of it: %.*s), which makes a step up to %.2f times as long",
       straggler.rank, straggler.milliseconds, static_cast<int>(straggler.phase.size()), straggler.phase.data(),
       straggler.ratio);
   return text;

@@ -15,7 +15,7 @@ struct Straggler {
   int rank = 0;
   std::string_view phase;   // the one in which most of the time is lost
   double milliseconds = 0;  // by which the rank works longer in a step than the median of the other ranks
-  double ratio = 1;         // of the duration of a step to what it would be without
+  double ratio = 1;         // of the duration of a step to what it would be without, if no other rank is slow
 };
 
 std::string to_text(const Straggler& straggler);

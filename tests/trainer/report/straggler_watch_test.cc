@@ -111,8 +111,8 @@ TEST(StragglerWatch, DoublesThePauseBetweenTwoNamesOfARank) {
 TEST(StragglerWatch, SaysWhatIsSlow) {
   EXPECT_EQ(
       to_text({.rank = 3, .phase = "data", .milliseconds = 99.6, .ratio = 1.1}),
-      "rank 3 is slow: it works 100 ms longer in each step than the median rank, mostly in data, and a step takes "
-      "1.10 times as long as without");
+      "rank 3 delays the others: its own work takes 100 ms longer in most steps than that of the median rank (most of "
+      "it: data), which makes a step up to 1.10 times as long");
 }
 
 }  // namespace
