@@ -27,6 +27,7 @@ if ((rank == OMPI_COMM_WORLD_SIZE - 1)); then
       report) cp report "$folder/error.json" ;;
       old_report) echo '{"message": "of yesterday", "phase": "forward"}' >"$folder/error.json"; touch -d @1 "$folder/error.json" ;;
       gone=*) touch "${act#*=}.gone" ;;
+      once=*) touch "${act#*=}.once" ;;
       back=*) rm "${act#*=}.gone" ;;
       die) kill -KILL $$ ;;
       crash) ulimit -c 0; kill -SEGV $$ ;;
@@ -54,11 +55,14 @@ while [[ $1 != */bin/train ]]; do shift; done
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 exec "$@"
 """
 
-# The agent starts a daemon of mpirun on a host. All hosts are this machine, and those with a file HOST.gone are gone.
+# The agent starts a daemon of mpirun on a host. All hosts are this machine. Those with a file HOST.gone are gone, and those
+# with HOST.once after the next daemon.
 AGENT = r"""#!/bin/bash
 export TMPDIR=$PWD/tmp.$1  # daemons of one machine would make the same folders
 mkdir -p "$TMPDIR"
-[[ ! -e $1.gone ]] && exec sh -c "${*:2}"
+[[ ! -e $1.gone ]] || exit 1
+[[ ! -e $1.once ]] || mv "$1.once" "$1.gone"
+exec sh -c "${*:2}"
 """
 
 
@@ -240,6 +244,11 @@ class RestartsTest(unittest.TestCase):
         code, errors, _ = self.on_hosts("gone=a exit=7", "exit=0", hosts=file)
         self.assertEqual((code, self.attempts()), (0, ["4 ", "2"]), errors)
         self.assertIn("strata: a cannot be reached; goes on with 2 of 4 ranks on the other hosts\n", errors)
+
+    def test_a_host_that_is_lost_before_the_ranks_start_is_another_failure(self):
+        code, errors, lines = self.on_hosts("once=b exit=7", "exit=0")
+        self.assertEqual((code, self.attempts()), (0, ["4 ", "2"]), errors)
+        self.assertEqual(lines[1], "exit code 7; restart 2 of 4 (2 of 1000 in all) in 2 s, from step 0")
 
     def test_needs_fewer_ranks_only_if_the_other_hosts_have_fewer(self):
         code, errors, _ = self.on_hosts("gone=b gone=c exit=7", "exit=0", ranks=2)
