@@ -86,12 +86,12 @@ class FakeArchive:
         lines += [f"data.train_images: {images}"] if images else []
         return self.write("config.yaml", "\n".join(lines) + "\n")
 
-    def start(self, *arguments, environment=None):
+    def start(self, *arguments, environment=None, errors=subprocess.PIPE):
         """Starts tools/strata in a new session, so that Ctrl-C can be sent to its process group."""
         variables = {**os.environ, "STRATA_TORCH": self.path("site/torch"), **(environment or {})}
         variables.pop("OMP_NUM_THREADS", None)
         return subprocess.Popen([self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
                                 preexec_fn=heed_signals)
 
     def run(self, *arguments, environment=None):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 import unittest
 
@@ -16,6 +17,7 @@ mkdir -p "$folder/checkpoints"
 trap 'exit 75' USR1
 if ((rank == OMPI_COMM_WORLD_SIZE - 1)); then
   echo "$OMPI_COMM_WORLD_SIZE ${*:2}" >>attempts
+  [[ ! -e $folder/.lock ]] || flock --nonblock "$folder/.lock" true || exit 4
   rm -f "$folder/error.json"
   number=$(wc -l <attempts) lines=$(wc -l <acts)
   for act in $(sed -n "$((number < lines ? number : lines))p" acts); do
@@ -25,9 +27,14 @@ if ((rank == OMPI_COMM_WORLD_SIZE - 1)); then
       report) cp report "$folder/error.json" ;;
       old_report) echo '{"message": "of yesterday", "phase": "forward"}' >"$folder/error.json"; touch -d @1 "$folder/error.json" ;;
       gone=*) touch "${act#*=}.gone" ;;
+      once=*) touch "${act#*=}.once" ;;
       back=*) rm "${act#*=}.gone" ;;
       die) kill -KILL $$ ;;
       crash) ulimit -c 0; kill -SEGV $$ ;;
+      hold)
+        setsid flock "$folder/.lock" bash -c 'touch held; until [[ -e released ]]; do sleep 0.05; done' </dev/null >/dev/null 2>&1 &
+        until [[ -e held ]]; do sleep 0.05; done
+        ;;
       leave) echo $$ >left; kill -KILL $PPID; exec /bin/sleep 300 ;;
       die_when_asked) trap 'kill -KILL $$' USR1; touch waits; while true; do sleep 0.05; done ;;
       exit=*) exit "${act#*=}" ;;
@@ -48,11 +55,14 @@ while [[ $1 != */bin/train ]]; do shift; done
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 exec "$@"
 """
 
-# The agent starts a daemon of mpirun on a host. All hosts are this machine, and those with a file HOST.gone are gone.
+# The agent starts a daemon of mpirun on a host. All hosts are this machine. Those with a file HOST.gone are gone, and those
+# with HOST.once after the next daemon.
 AGENT = r"""#!/bin/bash
 export TMPDIR=$PWD/tmp.$1  # daemons of one machine would make the same folders
 mkdir -p "$TMPDIR"
-[[ ! -e $1.gone ]] && exec sh -c "${*:2}"
+[[ ! -e $1.gone ]] || exit 1
+[[ ! -e $1.once ]] || mv "$1.once" "$1.gone"
+exec sh -c "${*:2}"
 """
 
 
@@ -67,14 +77,15 @@ class RestartsTest(unittest.TestCase):
         cls.environment = {"PATH": cls.archive.path("fake") + ":" + os.environ["PATH"]}
         cls.quick = {"PATH": cls.archive.path("quick") + ":" + cls.environment["PATH"]}
 
-    def start(self, *acts, restarts, more=(), ranks=1, pause="0.01", arguments=(), environment=None):
-        for name in ("attempts", "pauses", "waits"):
+    def start(self, *acts, restarts, more=(), ranks=1, pause="0.01", arguments=(), environment=None, errors=subprocess.PIPE):
+        for name in ("attempts", "pauses", "waits", "held", "released"):
             self.archive.write(name, "")
-        os.remove(self.archive.path("waits"))
+        for name in ("waits", "held", "released"):
+            os.remove(self.archive.path(name))
         self.archive.write("acts", "\n".join(acts) + "\n")
         self.archive.write("pause", pause)
         config = self.archive.config(ranks=ranks, more=[f"run.restarts: {restarts}", *more])
-        return self.archive.start("train", config, *arguments, environment={**self.environment, **(environment or {})})
+        return self.archive.start("train", config, *arguments, environment={**self.environment, **(environment or {})}, errors=errors)
 
     def train(self, *acts, **options):
         """Returns (exit code, errors, the lines of restarts without their first word)."""
@@ -83,8 +94,15 @@ class RestartsTest(unittest.TestCase):
         return process.returncode, errors, re.findall(r"^strata: (exit code .*)$", errors, re.MULTILINE)
 
     def attempts(self):
-        """Returns the number of ranks and the overrides of each attempt."""
-        return self.archive.read("attempts").splitlines()
+        """Returns the number of ranks and the overrides of each attempt, without those that each restart has."""
+        first, *others = self.archive.read("attempts").splitlines()
+        lines = [first]
+        for line in others:
+            ranks = line.split()[0]
+            end = f"run.ranks={ranks} run.folder='{self.archive.path('run')}' run.overwrite=false"
+            self.assertTrue(line.endswith(end), f"a restart may go elsewhere or clear the folder: {line}")
+            lines.append(line.removesuffix(end).strip())
+        return lines
 
     def pauses(self):
         return [int(pause) for pause in self.archive.read("pauses").split()]
@@ -98,7 +116,7 @@ class RestartsTest(unittest.TestCase):
         code, errors, lines = self.train("save=00000400 exit=7", "die", "report exit=70", "crash", "exit=0", restarts=4)
         self.assertEqual(code, 0, errors)
         self.assertIn("the results are in", errors)
-        self.assertEqual(self.attempts(), ["1 "] * 5)
+        self.assertEqual(self.attempts(), ["1 ", *["1"] * 4])
         self.assertEqual(lines[0], "exit code 7; restart 1 of 4 (1 of 1000 in all) in 1 s, from step 400")
         self.assertRegex(lines[1], r"^exit code 137: rank 0 was killed on \S+ by SIGKILL: .*; restart 2 of 4 \(2 of 1000 in all\) in 2 s, from step 400$")
         self.assertEqual(lines[2], 'exit code 70: rank 3, step 7, forward: a "cause" of two ? lines; restart 3 of 4 (3 of 1000 in all) in 4 s, from step 400')
@@ -135,6 +153,10 @@ class RestartsTest(unittest.TestCase):
         self.assertEqual([re.search(r"restart .*", line).group() for line in lines], [
             f"restart 1 of 1 ({number} of 1000 in all) in 1 s, from step {step}" for number, step in ((1, 0), (2, 400), (3, 123456789), (4, 500))])
 
+    def test_a_checkpoint_that_is_gone_is_no_new_one(self):
+        code, errors, lines = self.train("save=00000400 save=00000500 die", "remove=00000500 die", "die", restarts=1, environment=self.quick)
+        self.assertEqual((code, len(self.attempts())), (137, 2), errors)
+
     def test_a_command_makes_no_more_than_so_many(self):
         path = "tools/launcher/restarts.sh"
         script = self.archive.read(path)
@@ -150,7 +172,7 @@ class RestartsTest(unittest.TestCase):
     def test_only_the_first_start_may_replace_a_run(self):
         code, errors, _ = self.train("die", "exit=0", restarts=1, more=["run.overwrite: true"], arguments=["steps=4"], environment=self.quick)
         self.assertEqual(code, 0, errors)
-        self.assertEqual(self.attempts(), ["1 steps=4", "1 steps=4 run.overwrite=false"])
+        self.assertEqual(self.attempts(), ["1 steps=4"] * 2)
 
     def test_a_report_of_an_earlier_command_is_kept_and_no_cause(self):
         code, errors, lines = self.train("old_report exit=7", "exit=0", restarts=1, environment=self.quick)
@@ -168,6 +190,28 @@ class RestartsTest(unittest.TestCase):
             self.assertEqual((process.returncode, len(self.attempts())), (75, 1), errors)
             self.assertLess(time.monotonic() - begin, 30)
             self.assertIn("stopped on request; the same command goes on from the last checkpoint", errors)
+
+    def test_waits_for_a_rank_that_still_holds_the_folder(self):
+        process = self.start("hold exit=7", "exit=0", restarts=1)
+        wait_for_words(process, "run is still in use: waits at most 120 s until the ranks of the start before have ended\n")
+        self.assertEqual(len(self.attempts()), 1)
+        self.archive.write("released", "")
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual((process.returncode, len(self.attempts())), (0, 2), errors)
+
+    def test_a_signal_ends_the_command_while_the_folder_is_in_use(self):
+        process = self.start("hold exit=7", "exit=0", restarts=1)
+        wait_for_words(process, "is still in use")
+        process.terminate()
+        errors = process.communicate(timeout=60)[1]
+        self.archive.write("released", "")
+        self.assertEqual((process.returncode, len(self.attempts())), (75, 1), errors)
+
+    def test_words_that_cannot_be_printed_change_no_exit_code(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            process = self.start("die", restarts=1, environment=self.quick, errors=full)
+            process.communicate(timeout=60)
+        self.assertEqual((process.returncode, len(self.attempts())), (137, 2))
 
     def test_ranks_that_mpirun_has_left_are_ended(self):
         code, errors, lines = self.train("leave", "exit=0", restarts=1)
@@ -193,17 +237,22 @@ class RestartsTest(unittest.TestCase):
         file = self.archive.write("hosts", "# the machines\n  a slots=2\n\nb slots = 1 # the second\nc slots=1")
         code, errors, _ = self.on_hosts("gone=b exit=7", "back=b gone=a exit=7", "back=a exit=7", "exit=0")
         self.assertEqual(code, 0, errors)
-        self.assertEqual(self.attempts(), ["4 ", "2 run.ranks=2", "2 run.ranks=2", "4 "])
+        self.assertEqual(self.attempts(), ["4 ", "2", "2", "4"])
         self.assertEqual(errors.count("cannot be reached"), 2, errors)
         self.assertIn("strata: b cannot be reached; goes on with 2 of 4 ranks on the other hosts\n", errors)
         self.assertIn("strata: a cannot be reached; goes on with 2 of 4 ranks on the other hosts\n", errors)
         code, errors, _ = self.on_hosts("gone=a exit=7", "exit=0", hosts=file)
-        self.assertEqual((code, self.attempts()), (0, ["4 ", "2 run.ranks=2"]), errors)
+        self.assertEqual((code, self.attempts()), (0, ["4 ", "2"]), errors)
         self.assertIn("strata: a cannot be reached; goes on with 2 of 4 ranks on the other hosts\n", errors)
+
+    def test_a_host_that_is_lost_before_the_ranks_start_is_another_failure(self):
+        code, errors, lines = self.on_hosts("once=b exit=7", "exit=0")
+        self.assertEqual((code, self.attempts()), (0, ["4 ", "2"]), errors)
+        self.assertEqual(lines[1], "exit code 7; restart 2 of 4 (2 of 1000 in all) in 2 s, from step 0")
 
     def test_needs_fewer_ranks_only_if_the_other_hosts_have_fewer(self):
         code, errors, _ = self.on_hosts("gone=b gone=c exit=7", "exit=0", ranks=2)
-        self.assertEqual((code, self.attempts()), (0, ["2 ", "2 "]), errors)
+        self.assertEqual((code, self.attempts()), (0, ["2 ", "2"]), errors)
         self.assertIn("strata: b, c cannot be reached; goes on with 2 of 2 ranks on the other hosts\n", errors)
 
     def test_waits_for_a_host_without_which_no_ranks_are_allowed(self):
@@ -215,6 +264,8 @@ class RestartsTest(unittest.TestCase):
         code, errors, lines = self.on_hosts("gone=a gone=b gone=c exit=7", restarts=1)
         self.assertEqual((code, len(self.attempts())), (7, 1), errors)
         self.assertIn("strata: a, b, c cannot be reached, and --hosts has no other; the same command goes on", errors)
+        report = self.archive.report()
+        self.assertEqual((report["code"], report["rank"], report["message"]), (7, None, "a, b, c cannot be reached, and --hosts has no other"))
 
     def test_a_run_that_was_asked_to_stop_is_not_started_again(self):
         process = self.start("die_when_asked", restarts=3)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 # Functions for all commands: messages, paths, and an environment that is the same on every machine.
 
-say() { printf 'strata: %s\n' "$*" >&2; }
+# say WORDS...: never fails, because a full disk or a closed terminal must not change the exit code of a run.
+say() { printf 'strata: %s\n' "$*" >&2 || true; }
 
 # stop CODE SENTENCE: prints what is wrong and what to do about it, and exits.
 stop() {
   local code=$1
   shift
-  printf 'strata: %s\n' "$*" >&2
+  say "$*"
   exit "$code"
 }
 

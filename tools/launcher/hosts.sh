@@ -35,26 +35,25 @@ can_reach() {
 # have and that the configuration allows. Fails, with the reason in `why`, if there is none. The other variables are
 # those of run_until_done.
 choose_hosts() {
-  local all left=() slots=0 gone='' most first entry i
+  local all left=() started_for slots=0 gone='' most first entry i
   [[ ! -f $hosts || -d ${temporary-} ]] || make_temporary_folder
   hosts_now=$hosts ranks_now=$ranks facts[run.ranks]=$ranks
   mapfile -t all < <(hosts_of "$hosts")
   for ((first = 0; first < ${#all[@]}; first += HOSTS_TRIED_AT_ONCE)); do
-    waiting_for=()
+    started_for=()
     for entry in "${all[@]:first:HOSTS_TRIED_AT_ONCE}"; do
       can_reach "${entry#* }" &
-      waiting_for+=("$!")
+      started_for+=("$!")
     done
-    for i in "${!waiting_for[@]}"; do
+    for i in "${!started_for[@]}"; do
       entry=${all[first + i]}
-      if wait "${waiting_for[i]}"; then
+      if wait "${started_for[i]}"; then
         left+=("${entry#* }") slots=$((slots + ${entry%% *}))
       else
         entry=${entry#* } gone+=${gone:+, }${entry%%[[:blank:]:]*}
       fi
     done
   done
-  waiting_for=()
   [[ -n $gone ]] || return 0
 
   most=$((slots < ranks ? slots : ranks))
@@ -64,6 +63,7 @@ choose_hosts() {
   if ((ranks_now == 0)); then
     why="$gone cannot be reached, and the configuration allows no number of ranks from 1 to $most"
     ((most > 0)) || why="$gone cannot be reached, and --hosts has no other"
+    write_report "$folder" 7 null "$why"
     return 1
   fi
   say "$gone cannot be reached; goes on with $ranks_now of $ranks ranks on the other hosts"

@@ -43,7 +43,7 @@ run_ranks() {
       # A rank that calls _exit(0) reports no code, and mpirun makes it 1.
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
       # mpirun ends with a code of its own when a host of a run is lost: with 205 in Open MPI 4.1.
-      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || is_of_run "$folder/resolved.yaml" "$started"; } && code=7
+      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$started"; } && code=7
       find_why "$code" "$folder" "$started"
       ;;
   esac
@@ -55,6 +55,9 @@ readonly LAST_SIGNAL=192  # the exit code of a program that the last signal has 
 
 # is_of_run FILE STARTED: succeeds if the file is of the run that started at this time.
 is_of_run() { [[ -e $1 && $(stat -c %Y "$1") -ge $2 ]]; }
+
+# has_begun FOLDER STARTED: succeeds if rank 0 has claimed the folder, which it does when all ranks are connected.
+has_begun() { [[ -n $1 ]] && is_of_run "$1/resolved.yaml" "$2"; }
 
 # end_failed CODE FOLDER: prints why the run failed, unless a rank did, and exits with the code.
 end_failed() {
@@ -79,7 +82,7 @@ readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && slee
 # does the first signal if nothing is saved. `interrupted` is then the exit code. `trap_after` is the trap from then on.
 watch_over() {
   local code=0 ended output errors reader alive guard
-  WORDS_OF_MPIRUN=$(mktemp)
+  WORDS_OF_MPIRUN=$(mktemp) || stop 4 "no temporary file can be made in ${TMPDIR:-/tmp}; name another folder in TMPDIR"
   exec {errors}> >(forward_messages) {output}>&1
   reader=$!
   MPIRUN=''
@@ -238,13 +241,19 @@ find_why() {
     SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
   esac
   why=$message
-  [[ -d $2 ]] || return 0
   [[ $who == 'a rank' ]] && who=null
+  write_report "$2" "$code" "${who#rank }" "$message"
+}
+
+# write_report FOLDER CODE RANK MESSAGE: writes error.json as ranks do. A message may have names of the user in it.
+write_report() {
+  local report=$1/error.json message=${4//[\"\\[:cntrl:]]/?}
+  [[ -d $1 ]] || return 0
   # With -C (noclobber) no link is followed. A full disk must not change the exit code of the run.
   (
     set -C
     rm -f "$report.tmp"
-    printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$code" "${who#rank }" "$message" \
+    printf '{"code": %d, "rank": %s, "step": null, "phase": null, "message": "%s", "hint": "%s"}\n' "$2" "$3" "$message" \
       "run the same command again: it goes on from the last checkpoint" >"$report.tmp" && mv -fT "$report.tmp" "$report"
   ) || say "$report could not be written"
 }

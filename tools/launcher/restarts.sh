@@ -9,22 +9,26 @@ readonly CODES_TO_RESTART='7 70 137 139'
 readonly MOST_RESTARTS=1000
 readonly LONGEST_PAUSE=60  # seconds
 
+# How long a restart waits for ranks of the start before that cannot be killed: 10 s for their end, and so many seconds
+# for the lock of the folder. A start that finds the folder locked ends with 4, and nothing would start it again.
+readonly SECONDS_FOR_THE_LOCK=120
+
 # run_until_done HOSTS FOLDER CONFIG [KEY=VALUE ...]: returns if the run succeeded, otherwise exits with its code. The
 # functions below use these variables.
 run_until_done() {
   local hosts=$1 hosts_now=$1 ranks=${facts[run.ranks]} ranks_now=${facts[run.ranks]} folder=$2 config=("${@:3}")
-  local wanted=${facts[run.restarts]} in_a_row=0 in_all=0 known newest code started waiting_for=() trap_after=''
+  local wanted=${facts[run.restarts]} in_a_row=0 in_all=0 known steps code started trap_after=''
   ((wanted == 0)) || trap_after=stop_waiting
-  known=$(newest_checkpoint)
+  known=$(steps_of_checkpoints)
   while true; do
     code=0 started=$(date +%s)
     start_run || code=$?
     if ((code == 0)); then break; fi
     ((wanted > 0)) && [[ " $CODES_TO_RESTART " == *" $code "* ]] || end_failed "$code" "$folder"
     # A new checkpoint starts the count anew, so that one fault a day never ends a run of weeks.
-    newest=$(newest_checkpoint)
-    [[ -z $newest || $newest == "$known" ]] || in_a_row=0
-    known=$newest
+    steps=$(steps_of_checkpoints)
+    if has_new_step; then in_a_row=0; fi
+    known=$steps
     if ((in_a_row == wanted || in_all == MOST_RESTARTS)); then give_up; fi
     ((++in_a_row, ++in_all))
     say_and_wait
@@ -37,14 +41,19 @@ start_run() {
   local more=() code=0
   if ((in_all > 0)); then
     [[ -z $hosts ]] || choose_hosts || return 7
-    ((ranks_now == ranks)) || more+=("run.ranks=$ranks_now")
-    # The first start was allowed to replace another run. A restart must never replace this one.
-    [[ ${facts[run.overwrite]-} != true ]] || more+=(run.overwrite=false)
+    wait_for_lock
+    # The file of the configuration may have changed since. A restart must go on in the same folder and with the ranks
+    # that mpirun starts, and never replace a run: only the first start was allowed to.
+    more=("run.ranks=$ranks_now" "run.folder='${folder//\'/\'\'}'" run.overwrite=false)
   fi
   run_ranks "$ranks_now" "$hosts_now" "$folder" "$(binary trainer/train)" "${config[@]}" "${more[@]}" || code=$?
   ((code == 0)) || end_left_ranks
-  # A host may be lost while mpirun starts its daemons. On the first start it is the command that may be wrong.
-  if ((code > LAST_SIGNAL && in_all > 0)); then code=7; fi
+  # A host may be lost while mpirun starts its daemons: mpirun then ends with 1 or with a code above those of signals.
+  # On the first start it is the command that may be wrong.
+  if ((in_all > 0)); then
+    ((code <= LAST_SIGNAL)) || code=7
+    if [[ $code == 1 && -n $hosts ]] && ! has_begun "$folder" "$started"; then code=7; fi
+  fi
   return "$code"
 }
 
@@ -59,44 +68,77 @@ give_up() {
 
 # say_and_wait: prints the line of a restart, keeps the report of the run that failed, and waits.
 say_and_wait() {
-  local pause=$((in_a_row > 6 ? LONGEST_PAUSE : 1 << (in_a_row - 1))) cause=$why step=0
+  local pause=$((in_a_row > 6 ? LONGEST_PAUSE : 1 << (in_a_row - 1))) cause=$why step=${steps##*$'\n'}
   if is_of_run "$folder/error.json" "$started"; then cause=$(cause_of_report); fi
-  if [[ -n $newest ]]; then step=$((10#${newest##*/step-})); fi
-  say "exit code $code${cause:+: $cause}; restart $in_a_row of $wanted ($in_all of $MOST_RESTARTS in all) in $pause s, from step $step"
+  say "exit code $code${cause:+: $cause}; restart $in_a_row of $wanted ($in_all of $MOST_RESTARTS in all) in $pause s, from step ${step:-0}"
   keep_report
-  sleep "$pause" >/dev/null 2>&1 &
-  waiting_for=("$!")
-  wait "$!" || true
-  waiting_for=()  # other processes will get these ids
+  wait_for_program sleep "$pause"
 }
 
-# end_left_ranks: ends the ranks that mpirun has left behind, if it was killed. They would go on for 2 s, and hold the
-# folder of the run meanwhile. They are in the session of mpirun, whose id no other process gets so soon.
+# wait_for_program PROGRAM ARGUMENTS...: waits until it ends, or until a signal comes.
+wait_for_program() {
+  "$@" >/dev/null 2>&1 &
+  wait "$!" || true
+}
+
+# wait_for_lock: waits until no process has the lock of the folder. A rank may hold it that hangs in a driver, or that
+# runs on a host that cannot be reached.
+wait_for_lock() {
+  local lock=$folder/.lock code=0
+  [[ -f $lock && ! -L $lock ]] || return 0
+  flock --nonblock --conflict-exit-code 200 "$lock" true 2>/dev/null || code=$?
+  ((code == 200)) || return 0  # some file systems have no locks
+  say "$folder is still in use: waits at most $SECONDS_FOR_THE_LOCK s until the ranks of the start before have ended"
+  wait_for_program flock --timeout "$SECONDS_FOR_THE_LOCK" "$lock" true
+}
+
+# end_left_ranks: ends the ranks that mpirun has left behind, if it was killed, and waits for their end, because they
+# hold the folder of the run and memory of GPUs. They would go on for 2 s. They are in the session of mpirun, whose id no
+# other process gets so soon.
 end_left_ranks() {
-  local stat fields session
-  for stat in /proc/[0-9]*/stat; do
-    { IFS= read -r fields <"$stat"; } 2>/dev/null || continue
-    read -r _ _ _ session _ <<<"${fields##*) }"
-    [[ $session != "$MPIRUN" ]] || kill -KILL "${stat//[!0-9]/}" 2>/dev/null || true
+  local stat fields state session found
+  [[ -n $MPIRUN ]] || return 0
+  for _ in {1..100}; do
+    found=''
+    for stat in /proc/[0-9]*/stat; do
+      { IFS= read -r fields <"$stat"; } 2>/dev/null || continue
+      read -r state _ _ session _ <<<"${fields##*) }"
+      [[ $session == "$MPIRUN" && $state != [ZX] ]] || continue
+      kill -KILL "${stat//[!0-9]/}" 2>/dev/null || true
+      found=1
+    done
+    [[ -n $found ]] || return 0
+    sleep 0.1
   done
 }
 
 # stop_waiting: ends the command when a signal comes between two starts. There is nothing to save, so the code is 75.
+# Programs that have ended are not signalled, because other processes may have their ids.
 stop_waiting() {
-  kill "${waiting_for[@]}" 2>/dev/null || true
+  local programs
+  mapfile -t programs < <(jobs -pr)
+  ((${#programs[@]} == 0)) || kill "${programs[@]}" 2>/dev/null || true
   say "stopped on request; the same command goes on from the last checkpoint"
   exit 75
 }
 
-# newest_checkpoint: prints inode and path of the newest checkpoint, or nothing. The inode distinguishes it from an
-# earlier one of the same step that was damaged or replaced.
-newest_checkpoint() {
-  local path step most=-1 newest=''
+# steps_of_checkpoints: prints the steps of the checkpoints, the newest last.
+steps_of_checkpoints() {
+  local path step
   for path in "$folder"/checkpoints/step-*; do
     step=${path##*/step-}
-    if [[ $step =~ ^[0-9]{8,18}$ ]] && ((10#$step > most)); then most=$((10#$step)) newest=$path; fi
+    [[ ! $step =~ ^[0-9]{8,18}$ ]] || echo "$((10#$step))"
+  done | sort -n
+}
+
+# has_new_step: succeeds if a step of `steps` is not one of `known`. A checkpoint that was found damaged, or that was
+# saved once more, is no progress.
+has_new_step() {
+  local step
+  for step in $steps; do
+    [[ $'\n'$known$'\n' == *$'\n'$step$'\n'* ]] || return 0
   done
-  [[ -z $newest ]] || stat -c '%i %n' -- "$newest"
+  return 1
 }
 
 # cause_of_report: prints rank, step, phase and message of error.json as one line without control characters.
