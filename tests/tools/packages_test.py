@@ -178,10 +178,13 @@ class Made(unittest.TestCase):
         wanted = set(needed("gpt2_124m", "x86-64-v3", ops="global_norm"))
         self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
         self.assertEqual(self.make(output), "", "everything was there")
-        # A package with a damaged library is made again, in the place of its old text.
+        # A package with a damaged library is made again, in the place of its old text. Other files stay.
         with open(os.path.join(output, files[0]), "r+b") as file:
             file.truncate(1000)
+        with open(os.path.join(output, "notes.txt"), "w", encoding="utf-8") as file:
+            file.write("mine")
         self.assertIn("compiling 2 functions", self.make(output))
+        self.assertTrue(os.path.exists(os.path.join(output, "notes.txt")))
         self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
 
     def test_a_package_is_a_library_with_its_own_text(self):
@@ -211,14 +214,15 @@ class Made(unittest.TestCase):
         for path in (library, text):
             made()
             os.chmod(path, 0o664)
-            self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, path)
+            self.assertEqual(make_for_config.functions_of_packages(output), {text: set()} if path == library else {}, path)
             os.chmod(path, 0o644)
         self.assertEqual(make_for_config.functions_of_packages(output), {text: {"key"}})
-        with open(text, "wb") as file:
-            file.write(b"strata \xff")
-        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
         os.remove(library)
         self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
+        for other in (b"", b"strata \xff", b"strata package 2\nlibrary some.so\n"):  # nothing that may be removed
+            with open(text, "wb") as file:
+                file.write(other)
+            self.assertEqual(make_for_config.functions_of_packages(output), {}, other)
 
 
 if __name__ == "__main__":

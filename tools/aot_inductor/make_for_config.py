@@ -61,7 +61,8 @@ def needed(formulas, lines, architecture, version, ops="all"):
 def functions_of_packages(folder):
     """Returns the keys of functions by the texts of the packages. A damaged package has none."""
     texts = glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt"))
-    return {text: package.functions_of(text) for text in texts}
+    found = {text: package.functions_of(text) for text in texts}
+    return {text: keys for text, keys in found.items() if keys is not None}
 
 
 @contextlib.contextmanager
@@ -93,7 +94,7 @@ def main():
         """Returns the requests for which there is no package, and the texts of damaged packages."""
         made = functions_of_packages(arguments.output)
         present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
-        damaged = [text for text, keys in made.items() if not keys and package.is_own(text)]
+        damaged = [text for text, keys in made.items() if not keys]
         return [request for key, request in requests.items() if key not in present], damaged
 
     if any(state()):  # otherwise nothing is written: the folder may be read-only

@@ -224,12 +224,14 @@ def is_own(path):
 
 
 def functions_of(path):
-    """Returns the keys of a package's functions, none if the program would not load it or if its library is not that of
-    its text. `path` is the text."""
+    """Returns the keys of a package's functions, an empty set if its library is not that of its text, and None if `path`
+    is no text of a package that the program would read."""
     if not is_own(path):
-        return set()
+        return None
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().splitlines()
+    if lines[:1] != ["strata package 1"]:
+        return None
     fields = dict(line.split(" ", 1) for line in lines[:4] if " " in line)
     name = fields.get("library", "")
     if not name or os.path.basename(name) != name:
