@@ -33,7 +33,7 @@ LevelRow row(const KernelTable<Op>& table, Level level, c10::DeviceType device) 
 std::string why_not_on_this_gpu(Level level) {
   if (!at::hasCUDA()) return "";
   const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
-  return why_not_on_gpu(name(level), gpu.name, gpu.major, gpu.minor);
+  return why_not_on_gpu(level, gpu.name, gpu.major, gpu.minor);
 }
 
 }  // namespace
