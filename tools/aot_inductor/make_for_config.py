@@ -61,8 +61,7 @@ def needed(formulas, lines, architecture, version, ops="all"):
 def functions_of_packages(folder):
     """Returns the keys of functions by the texts of the packages. A damaged package has none."""
     texts = glob.glob(os.path.join(folder, "*.txt")) + glob.glob(os.path.join(folder, "*_packages", "*.txt"))
-    found = {text: package.functions_of(text) for text in texts}
-    return {text: keys for text, keys in found.items() if keys is not None}
+    return {text: package.functions_of(text) for text in texts}
 
 
 @contextlib.contextmanager
@@ -91,10 +90,10 @@ def main():
     requests = needed(formulas, sys.stdin.read().splitlines(), arguments.architecture, version, arguments.ops)
 
     def state():
-        """Returns the requests for which there is no package, and the texts of damaged packages."""
+        """Returns the requests for which there is no package, and the texts that promise one of them without its library."""
         made = functions_of_packages(arguments.output)
         present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
-        damaged = [text for text, keys in made.items() if not keys]
+        damaged = [text for text, keys in made.items() if not keys and not requests.keys().isdisjoint(package.functions_in(text)[3])]
         return [request for key, request in requests.items() if key not in present], damaged
 
     if any(state()):  # otherwise nothing is written: the folder may be read-only
