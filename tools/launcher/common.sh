@@ -17,7 +17,9 @@ if [[ -z ${HOME:-} ]]; then
   HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
   export HOME=${HOME:-/tmp}
 fi
-CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
+# A relative XDG_CACHE_HOME counts as none, as programs have it: each working directory would have a cache of its own.
+CACHE=$HOME/.cache/strata
+[[ ${XDG_CACHE_HOME-} != /* ]] || CACHE=$XDG_CACHE_HOME/strata
 
 # alone_in FOLDER FUNCTION ARGUMENTS...: runs FUNCTION under a lock. FUNCTION must check again whether its work is still
 # to do.
