@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/levels.h"
 
-#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/util/Exception.h>
 
@@ -29,13 +28,6 @@ LevelRow row(const KernelTable<Op>& table, Level level, c10::DeviceType device) 
   return row;
 }
 
-// A configuration may be checked on a machine without a GPU.
-std::string why_not_on_this_gpu(Level level) {
-  if (!at::hasCUDA()) return "";
-  const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
-  return why_not_on_gpu(name(level), gpu.name, gpu.major, gpu.minor);
-}
-
 }  // namespace
 
 std::vector<LevelRow> level_matrix() {
@@ -48,15 +40,21 @@ std::vector<LevelRow> level_matrix() {
   return rows;
 }
 
-void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device) {
+std::string why_not_on(Level level, c10::Device device) {
+  if (!device.is_cuda() || !device.has_index()) return "";
+  const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
+  return why_not_on_gpu(level, gpu.name, gpu.major, gpu.minor);
+}
+
+void require_level(std::string_view where, std::string_view op, Level level, c10::Device device) {
   std::string names;
   bool found = false;
   for_each_table([&]<class Op>(const KernelTable<Op>& table) {
     names += (names.empty() ? "" : ", ") + std::string(Op::kName);
     if (Op::kName != op) return;
     found = true;
-    std::string problem = table.why_not(level, device);
-    if (problem.empty() && device == c10::kCUDA) problem = why_not_on_this_gpu(level);
+    std::string problem = table.why_not(level, device.type());
+    if (problem.empty()) problem = why_not_on(level, device);
     TORCH_CHECK_VALUE(problem.empty(), where, ": ", problem);
   });
   TORCH_CHECK_VALUE(found, where, ": there is no op ", op, "; ops: ", names);

@@ -25,8 +25,12 @@ struct LevelRow {
 // first.
 std::vector<LevelRow> level_matrix();
 
+// Returns "" if code of `level` runs on `device`, otherwise a sentence that says why not. A `device` without an index
+// stands for any device of its type: a configuration may be checked on another machine than that of the run.
+std::string why_not_on(Level level, c10::Device device);
+
 // Throws a ValueError that begins with `where` (a layer or a YAML key) if `op` has no kernel at `level` on `device`, or
-// if this machine has a GPU that the code of `level` is not compiled for.
-void require_level(std::string_view where, std::string_view op, Level level, c10::DeviceType device);
+// if the code of `level` does not run on it.
+void require_level(std::string_view where, std::string_view op, Level level, c10::Device device);
 
 }  // namespace strata::kernels

@@ -95,7 +95,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   }
   const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
-  check_levels(loaded, modules, bootstrap.device().type());
+  check_levels(loaded, modules, bootstrap.device());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

@@ -45,9 +45,10 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
 }
 
 Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {
+  if (!in_place) return at::mul(logit_gradient, grad_loss);
   // item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.
   if (on_cpu(grad_loss) && (grad_loss.is_meta() || grad_loss.item<double>() == 1.0)) return logit_gradient;
-  return in_place ? logit_gradient.mul_(grad_loss) : at::mul(logit_gradient, grad_loss);
+  return logit_gradient.mul_(grad_loss);
 }
 
 CrossEntropyOp::Output cross_entropy_forward_torchscript(const Tensor& logits, const Tensor& targets,

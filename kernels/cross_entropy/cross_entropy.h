@@ -35,7 +35,8 @@ struct CrossEntropyOp {
   using Forward = Output(const Tensor& logits, const Tensor& targets, const Tensor& scale, const Rule& rule,
                          bool with_gradient);
   // Returns grad_loss * logit_gradient; grad_loss is nearly always 1. With in_place nobody reads logit_gradient again,
-  // so a level may overwrite and return it. Otherwise logit_gradient is not changed. Never waits for a device.
+  // so a level may overwrite and return it. Otherwise the result is a tensor of its own, because the next backward may
+  // overwrite logit_gradient. Never waits for a device.
   using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place);
   static const KernelTable<CrossEntropyOp> kKernels;
 };

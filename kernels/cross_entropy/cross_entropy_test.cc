@@ -3,8 +3,11 @@
 // the same error.
 #include "kernels/cross_entropy/cross_entropy.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <vector>
@@ -34,6 +37,20 @@ TEST(Formula, CrossEntropy) {
     expect_equal(cross_entropy(tensor(logits, {rows, classes}), target_tensor, scale, -100, smoothing, kFormulaLevel),
                  {loss});
   }
+}
+
+// The last backward overwrites what the forward saved, so no gradient before it may be that tensor.
+TEST(CrossEntropy, LeavesGradientsOfAKeptGraphAsTheyAre) {
+  const Tensor logits = tensor(ramp(12, 0.9), {3, 4}).detach().requires_grad_();
+  const Tensor loss = cross_entropy(logits, tensor({2, -100, 0}, {3}).to(at::kLong), at::full({}, 0.5, at::kFloat),
+                                    -100, /*label_smoothing=*/0, Level::aten);
+  const auto gradient = [&](double factor, bool keep_graph) {
+    return torch::autograd::grad({loss}, {logits}, {at::full({}, factor, loss.options().requires_grad(false))},
+                                 keep_graph)[0];
+  };
+  const Tensor once = gradient(1.0, /*keep_graph=*/true), copy = once.clone();
+  EXPECT_TRUE(at::equal(gradient(4.0, /*keep_graph=*/false), copy * 4));
+  EXPECT_TRUE(at::equal(once, copy));
 }
 
 }  // namespace

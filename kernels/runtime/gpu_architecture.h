@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/runtime/level.h"
+
 namespace strata::kernels {
 
 // Returns "" if code of `level` runs on a GPU of compute capability major.minor, otherwise a sentence that says what it
 // needs and which levels run there. `gpu` is the name of the GPU.
-std::string why_not_on_gpu(std::string_view level, std::string_view gpu, int major, int minor);
+std::string why_not_on_gpu(Level level, std::string_view gpu, int major, int minor);
 
 }  // namespace strata::kernels

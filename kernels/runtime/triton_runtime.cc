@@ -57,7 +57,7 @@ void check(CUresult status, const TritonCall& call, const char* what) {
 void require_architecture(const TritonCall& call, int device) {
   cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  const std::string problem = why_not_on_gpu("triton", properties.name, properties.major, properties.minor);
+  const std::string problem = why_not_on_gpu(Level::triton, properties.name, properties.major, properties.minor);
   TORCH_CHECK(problem.empty(), call.text(), ": ", problem);
 }
 

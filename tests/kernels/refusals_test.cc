@@ -253,15 +253,15 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
 TEST(Refusals, SayWhichGpusALevelIsCompiledFor) {
   for (const Level level : {Level::triton, Level::cuda, Level::aot_inductor}) {
     for (const auto& [major, minor] : {std::pair{8, 0}, {8, 9}, {9, 1}, {10, 0}, {12, 0}}) {
-      EXPECT_EQ(why_not_on_gpu(name(level), "NVIDIA L40S", major, minor),
+      EXPECT_EQ(why_not_on_gpu(level, "NVIDIA L40S", major, minor),
                 "level " + std::string(name(level)) +
                     " is compiled for GPUs of compute capability 9.0 (H100, H200), and this NVIDIA L40S has " +
                     std::to_string(major) + "." + std::to_string(minor) + "; choose level aten or torchscript");
     }
-    EXPECT_EQ(why_not_on_gpu(name(level), "NVIDIA H100", 9, 0), "");
+    EXPECT_EQ(why_not_on_gpu(level, "NVIDIA H100", 9, 0), "");
   }
   for (const Level level : {Level::aten, Level::torchscript}) {
-    EXPECT_EQ(why_not_on_gpu(name(level), "Tesla T4", 7, 5), "");
+    EXPECT_EQ(why_not_on_gpu(level, "Tesla T4", 7, 5), "");
   }
 }
 

@@ -18,6 +18,7 @@ import make_for_config  # noqa: E402
 import make_packages  # noqa: E402
 import package  # noqa: E402
 
+os.umask(0o022)  # with another one, files that are written here would not count as packages
 VERSION = importlib.metadata.version("torch").split("+")[0]
 
 
@@ -164,7 +165,7 @@ class Made(unittest.TestCase):
             library = output + "/theirs.so"
             with open(library, "wb") as file:
                 file.write(b"code")
-            package.write_text(library, [[key] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
+            package.write_text(library, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
         self.assertEqual(process.communicate()[1], "")
         self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.so", "theirs.txt"]))
 
@@ -192,7 +193,7 @@ class Made(unittest.TestCase):
         def made(content=b"code", **replaced):
             with open(library, "wb") as file:
                 file.write(b"code")
-            package.write_text(library, [["key", "rms_norm"]])
+            package.write_text(library, [["key", *["-"] * 8]])
             with open(library, "wb") as file:
                 file.write(content)
             with open(text, encoding="utf-8") as file:
@@ -208,17 +209,38 @@ class Made(unittest.TestCase):
             self.assertEqual(made(content), set(), content)
         for name in ("../damaged/some.so", library, ""):
             self.assertEqual(made(**{"some.so": name}), set(), name)
+        for before, after in (("package 1", "package 2"), ("\t-\n", "\n"), ("function", "functio"), ("sha1 ", "sha1 0")):
+            self.assertEqual(made(**{before: after}), set(), before)
         for path in (library, text):
             made()
             os.chmod(path, 0o664)
             self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, path)
             os.chmod(path, 0o644)
         self.assertEqual(make_for_config.functions_of_packages(output), {text: {"key"}})
-        with open(text, "wb") as file:
-            file.write(b"strata \xff")
-        self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
         os.remove(library)
         self.assertEqual(make_for_config.functions_of_packages(output), {text: set()})
+        for other in (b"", b"strata \xff", b"strata package 2\nlibrary some.so\n"):
+            with open(text, "wb") as file:
+                file.write(other)
+            self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, other)
+
+    def test_only_texts_that_promise_what_is_needed_are_removed(self):
+        output = os.path.join(os.environ["TEST_TMPDIR"], "with_other_files")
+        os.mkdir(output)
+        theirs, library = output + "/theirs.so", output + "/unneeded.so"
+        for path in (theirs, library, output + "/notes.txt", output + "/empty.txt"):
+            with open(path, "wb") as file:
+                file.write(b"" if "empty" in path else b"some words\n")
+        package.write_text(theirs, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
+        package.write_text(library, [["key", *["-"] * 8]])
+        os.remove(library)
+        before = sorted(os.listdir(output))
+        self.assertEqual(self.make(output), "")
+        self.assertEqual(sorted(os.listdir(output)), before, "everything was there, so nothing was written")
+        os.remove(theirs)
+        self.assertIn("compiling 2 functions", self.make(output))
+        left = {"notes.txt", "empty.txt", "unneeded.txt"}
+        self.assertEqual({name for name in os.listdir(output) if name.endswith(".txt")} & {*left, "theirs.txt"}, left)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,10 @@ def main():
     requests = needed(formulas, sys.stdin.read().splitlines(), arguments.architecture, version, arguments.ops)
 
     def state():
-        """Returns the requests for which there is no package, and the texts of damaged packages."""
+        """Returns the requests for which there is no package, and the texts that promise one of them without its library."""
         made = functions_of_packages(arguments.output)
         present = set().union(*made.values(), *functions_of_packages(arguments.built).values())
-        damaged = [text for text, keys in made.items() if not keys and package.is_own(text)]
+        damaged = [text for text, keys in made.items() if not keys and not requests.keys().isdisjoint(package.functions_in(text)[3])]
         return [request for key, request in requests.items() if key not in present], damaged
 
     if any(state()):  # otherwise nothing is written: the folder may be read-only

@@ -223,22 +223,30 @@ def is_own(path):
     return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o022 and status.st_uid in (os.geteuid(), 0, os.stat(__file__).st_uid)
 
 
+def functions_in(path):
+    """Returns the library that a text names, its bytes and SHA-1, and the keys of its functions. Returns no keys if the
+    program would not read the text."""
+    nothing = "", "", "", set()
+    if not is_own(path):
+        return nothing
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    starts = ("strata package ", "library ", "bytes ", "sha1 ")
+    if len(lines) <= len(starts) or not all(line.startswith(start) for line, start in zip(lines, starts)):
+        return nothing
+    version, name, size, digest = (line[len(start) :] for line, start in zip(lines, starts))
+    functions = [line.split("\t") for line in lines[len(starts) :]]
+    if version != "1" or not name or os.path.basename(name) != name or any(len(fields) != 10 or fields[0] != "function" for fields in functions):
+        return nothing
+    return os.path.join(os.path.dirname(path), name), size, digest, {fields[1] for fields in functions}
+
+
 def functions_of(path):
     """Returns the keys of a package's functions, none if the program would not load it or if its library is not that of
     its text. `path` is the text."""
-    if not is_own(path):
-        return set()
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
-    fields = dict(line.split(" ", 1) for line in lines[:4] if " " in line)
-    name = fields.get("library", "")
-    if not name or os.path.basename(name) != name:
-        return set()
-    library = os.path.join(os.path.dirname(path), name)
-    if not is_own(library):
+    library, size, digest, keys = functions_in(path)
+    if not keys or not is_own(library):
         return set()
     with open(library, "rb") as file:
         content = file.read()
-    if str(len(content)) != fields.get("bytes") or hashlib.sha1(content).hexdigest() != fields.get("sha1"):
-        return set()
-    return {line.split("\t")[1] for line in lines if line.startswith("function\t")}
+    return keys if (str(len(content)), hashlib.sha1(content).hexdigest()) == (size, digest) else set()

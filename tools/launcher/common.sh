@@ -20,7 +20,9 @@ if [[ -z ${HOME:-} ]]; then
   [[ -n $HOME ]] || stop 2 "HOME is not set, and user $(id -u) has no home in /etc/passwd; set HOME to a folder of your own"
   export HOME
 fi
-CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/strata
+# A relative XDG_CACHE_HOME counts as none, as programs have it: each working directory would have a cache of its own.
+CACHE=$HOME/.cache/strata
+[[ ${XDG_CACHE_HOME-} != /* ]] || CACHE=$XDG_CACHE_HOME/strata
 
 # alone_in FOLDER FUNCTION ARGUMENTS...: runs FUNCTION under a lock. FUNCTION must check again whether its work is still
 # to do.

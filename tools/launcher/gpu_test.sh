@@ -9,7 +9,8 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
-  tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test)
+  tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
+  tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test

@@ -35,7 +35,7 @@ Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, 
 
 }  // namespace
 
-void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::DeviceType device) {
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device) {
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
