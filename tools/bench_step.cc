@@ -169,7 +169,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "--profile-steps is 0, and --profile wants the profile of at least one step\n");
     return static_cast<int>(ExitCode::configuration);
   }
-  // The benchmark writes nothing into the run's folder and reads none of its data.
+  // The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs.
   std::vector<std::string> overrides = {"run.folder=unused"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   std::optional<LoadedConfig> loaded;

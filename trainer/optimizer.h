@@ -15,8 +15,8 @@ namespace strata::trainer {
 
 using at::Tensor;
 
-// Weight decay is decoupled and applies only to matrices. The layout places them first in each group, so a shard has at
-// most two parts: one with decay and one without.
+// Weight decay is decoupled and applies only to parameters of two or more dimensions. The layout places them first in
+// each group, so a shard has at most two parts: one with decay and one without.
 class Optimizer {
  public:
   // The moments are fp32, like the group's master shard.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The forward of the norms. It reads x once and then keeps it in registers.
+// The forward of the norms. Rows that fit are read once and stay in registers; longer ones are read again for each
+// pass.
 #pragma once
 
 #include "kernels/norms/norm_rows.cuh"

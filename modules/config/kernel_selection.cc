@@ -15,7 +15,8 @@ kernels::Level level_for(const KernelsConfig& config, std::string_view module, s
     throw Error(ExitCode::configuration, "kernels.default: best needs a measured plan, and none was read");
   }
   if (config.levels.find(op) == nullptr) {
-    throw Error(ExitCode::internal, "a module asks for the level of '" + std::string(op) + "', which is no op");
+    throw Error(ExitCode::internal,
+                "a module asks for the level of '" + std::string(op) + "', which is no key of `kernels:`");
   }
   // linear_cross_entropy is not a level of head and loss but another way to compute them. Only its own key selects it;
   // kernels.default does not.

@@ -39,13 +39,13 @@ void FullyShardedLayers::before_backward(size_t index) {
 void FullyShardedLayers::after_backward(size_t index) {
   groups_[index]->reshard();
   groups_[index]->start_reduce(last_micro_batch_);
-  reduced_[index] = true;
+  reduce_started_[index] = true;
 }
 
 void FullyShardedLayers::finish_backward() {
   for (size_t index = groups_.size(); index-- > 0;) {
-    if (!reduced_[index]) after_backward(index);
-    reduced_[index] = false;
+    if (!reduce_started_[index]) after_backward(index);
+    reduce_started_[index] = false;
   }
   if (!last_micro_batch_) return;
   for (size_t index = groups_.size(); index-- > 0;) groups_[index]->wait_for_reduce();

@@ -26,8 +26,8 @@ class FullyShardedLayers {
   // activation checkpointing; recomputation must happen inside `layer`.
   //
   // In the forward it waits for the layer's parameters, starts to gather the next ones, runs the layer, and reshards.
-  // The backward does the same from the last layer to the first, and then starts to reduce the gradients. Its two hooks
-  // are identity autograd nodes before and after the layer.
+  // The backward visits the layers from the last to the first. After each layer it reshards the parameters and starts
+  // to reduce that layer's gradients. Its two hooks are identity autograd nodes before and after the layer.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   std::vector<Tensor> run(size_t index, const std::vector<Tensor>& inputs, const Function& layer);
 
@@ -45,7 +45,7 @@ class FullyShardedLayers {
   void after_backward(size_t index);
 
   std::vector<ShardedParameterGroup*> groups_;
-  std::vector<bool> reduced_ = std::vector<bool>(groups_.size());  // true if reduced in this micro-batch
+  std::vector<bool> reduce_started_ = std::vector<bool>(groups_.size());  // in this micro-batch
   Options options_;
   bool last_micro_batch_ = true;
 };

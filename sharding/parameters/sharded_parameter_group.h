@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parameters of one layer in one flat buffer, sharded over ranks and gathered only while the layer computes.
+// The parameters of one group in one flat buffer, sharded over ranks. Those of a layer are gathered only while the
+// layer computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>

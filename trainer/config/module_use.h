@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run decides about who computes which op, and the ops that belong to no module of its model.
+// Choices of a run that move an op from one module to another, and the ops that belong to no module of its model.
 #pragma once
 
 #include "modules/config/module.h"

@@ -10,14 +10,14 @@
 
 namespace strata::trainer {
 
-// From the thread that made it and from the backwards that this one starts. Not while a profiler runs, which listens in
-// the same place.
+// Counts allocations of the thread that made it and of the backwards that this thread starts. It cannot be used while a
+// profiler runs, which listens in the same place.
 class AllocationMeter {
  public:
   explicit AllocationMeter(c10::Device device);
   ~AllocationMeter();
 
-  // Against the beginning: allocated since then and not yet freed.
+  // Bytes that were allocated since the construction and are not yet freed.
   int64_t now() const;
   int64_t most() const;
   // From here on most() is counted anew.

@@ -14,11 +14,11 @@ namespace strata::trainer {
 
 struct DeviceMemory {
   int64_t total = 0;      // of the GPU
-  int64_t allocated = 0;  // in tensors, at most
-  int64_t reserved = 0;   // held by this process for tensors, at most
+  int64_t allocated = 0;  // the peak in tensors so far
+  int64_t reserved = 0;   // the peak that this process held for tensors
 };
 
-// What to say behind a change of the configuration; nothing: it does not help.
+// Returns the text after a remedy, or nothing if the remedy does not help.
 using NoteOnChange = std::function<std::optional<std::string>(const TrainerConfig& changed)>;
 
 // The three changes that apply to this configuration and cost the least time, a line each.

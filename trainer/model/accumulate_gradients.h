@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs forward and backward of the micro-batches of one step. Gradients are computed nowhere else.
+// Runs forward and backward of the micro-batches of one step. Every backward pass of training
+// starts here.
 #pragma once
 
 #include <ATen/TensorOperators.h>

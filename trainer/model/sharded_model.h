@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shards a task's model over ranks: the one place where modules and sharding meet.
+// Shards a task's model over ranks: it gives modules their parameters, and wraps their layers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
