@@ -122,10 +122,10 @@ void Trainer::start() {
 }
 
 void Trainer::read_results(bool all) {
-  while (const std::optional<StepResult> result = step_.next_result(all)) look_at(*result);
+  while (const std::optional<StepResult> result = step_.next_result(all)) handle_result(*result);
 }
 
-void Trainer::look_at(const StepResult& result) {
+void Trainer::handle_result(const StepResult& result) {
   const at::Device device = bootstrap_.device();
   stop_ = stop_ || result.stop > 0;
   const bool skipped = result.skipped > 0;

@@ -30,7 +30,7 @@ class Trainer {
   ExitCode train_and_evaluate();
   void start();
   void read_results(bool all);
-  void look_at(const StepResult& result);
+  void handle_result(const StepResult& result);
   // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
   void evaluate_if_due();
   bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result

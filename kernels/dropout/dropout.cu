@@ -38,7 +38,7 @@ struct Rule {
   float scale;         // 1 / (1 - p)
 };
 
-__device__ float dropped(float x, unsigned row_hash, unsigned column_hash, const Rule& rule) {
+__device__ float with_dropout(float x, unsigned row_hash, unsigned column_hash, const Rule& rule) {
   return mix(row_hash ^ column_hash) < rule.threshold ? 0.0f : x * rule.scale;
 }
 
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(const DropoutArgument
     for (int r = 0; r < kRowsAtOnce; ++r) {
       if (start + r >= a.rows) continue;
       const unsigned row_hash = hash_row(a.first_row + start + r, site_hash);
-      x[r].fill([&](int k) { return dropped(x[r].at(k), row_hash, column_hash[k], rule); });
+      x[r].fill([&](int k) { return with_dropout(x[r].at(k), row_hash, column_hash[k], rule); });
       __stcs(static_cast<uint4*>(a.y) + (start + r) * vectors_in_row + i, x[r].words);
     }
   }
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kThreads) dropout_any_kernel(const DropoutArgu
   const unsigned site_hash = hash_site(a), column_hash = hash_column(column);
   for (int64_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
     const int64_t i = row * a.columns + column;
-    const float y =
-        dropped(to_float(static_cast<const T*>(a.x)[i]), hash_row(a.first_row + row, site_hash), column_hash, rule);
+    const float y = with_dropout(to_float(static_cast<const T*>(a.x)[i]), hash_row(a.first_row + row, site_hash),
+                                 column_hash, rule);
     static_cast<T*>(a.y)[i] = from_float<T>(y);
   }
 }

@@ -18,7 +18,7 @@ constexpr const auto& names(Level) { return kLevelNames; }  // the spelling of l
 
 namespace strata::modules {
 
-// One T for each op. This is the only list of ops that configurations know.
+// One T for each key of `kernels:`, which is an op or stands for several. This is the only list of such keys.
 template <class T>
 struct PerOp {
   T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},
@@ -67,9 +67,9 @@ using OpLevels = PerOp<std::optional<kernels::Level>>;  // absent: the earlier e
 template <class Fields>
 void describe(OpLevels& levels, Fields& fields) {
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
-    const bool is_two = &level == &levels.linear_cross_entropy;
+    const bool is_fused_head = &level == &levels.linear_cross_entropy;
     fields.add_optional(op, level,
-                        std::string("level of ") + op + (is_two ? ", which fuses output layer and loss" : ""));
+                        std::string("level of ") + op + (is_fused_head ? ", which fuses output layer and loss" : ""));
   });
 }
 

@@ -129,7 +129,7 @@ watch_over() {
 ask_to_stop() {
   [[ -n $asked ]] && return 0  # a bare return in a trap returns the status from before it
   asked=1
-  say "asked to stop: saving after the step that is under way"
+  say "asked to stop: saving after the next step"
   [[ -z $MPIRUN ]] || kill -USR1 "$MPIRUN" 2>/dev/null || true
 }
 

@@ -60,11 +60,11 @@ std::vector<Remedy> remedies(const TrainerConfig& config) {
   add(least_recomputed == Recompute::none && most_recomputed != Recompute::full,
       "gradient_checkpointing=selective: outputs of norms and activations are not kept, for a few percent more time",
       [](TrainerConfig& changed) { changed.gradient_checkpointing = {Recompute::selective}; });
+  add(config.precision.compute == FloatType::float32, "precision.compute=bfloat16: half the activations",
+      [](TrainerConfig& changed) { changed.precision.compute = FloatType::bfloat16; });
   add(least_recomputed != Recompute::full,
       "gradient_checkpointing=full: only the inputs of blocks are kept, for a third more computation",
       [](TrainerConfig& changed) { changed.gradient_checkpointing = {Recompute::full}; });
-  add(config.precision.compute == FloatType::float32, "precision.compute=bfloat16: half the activations",
-      [](TrainerConfig& changed) { changed.precision.compute = FloatType::bfloat16; });
   add(true, "more ranks: each holds a smaller part", nullptr);
   return all;
 }
