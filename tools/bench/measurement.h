@@ -24,7 +24,7 @@ struct Measurement {
   std::optional<Timing> timing = {};  // absent if it did not agree
 };
 
-// Returns the levels at which `op` has a kernel on `device`.
+// Returns the levels at which `op` has a kernel on `device` and at which runs start there.
 std::vector<kernels::Level> levels_of(std::string_view op, at::Device device);
 
 // Makes one measurement for each of `levels` and passes it to `done` immediately.
