@@ -142,10 +142,10 @@ def op_library(
         deps = [
             ":" + name + "_shape",
             "//kernels/runtime:aot_inductor_runtime",
+            "//kernels/runtime:gradient_destination",
             "//kernels/runtime:kernel_table",
             "//kernels/runtime:torchscript_runtime",
             "//kernels/runtime:traced",
-            "//kernels/runtime:weight_gradient",
             "@wheels//:libtorch",
         ] + deps,
         **kwargs

@@ -4,7 +4,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {

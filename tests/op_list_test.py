@@ -14,6 +14,9 @@ OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
 # Files of each folder, and what the text of one must have.
 FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
 PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compiles
+TRITON = "_triton.py"  # of a folder that has level triton
+CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "_interpreter_test.py"
+TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
 
@@ -70,10 +73,23 @@ def complaints(texts):
             yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
 
 
+def untested_triton_kernels(texts):
+    """Triton kernels whose cubin or whose results no test looks at."""
+    interpreted = "".join(text for path, text in texts.items() if path.endswith(INTERPRETER_TESTS))
+    for path, text in sorted(texts.items()):
+        for kernel in TRITON_KERNEL.findall(text) if path.endswith(TRITON) else []:
+            symbol = f"k{''.join(word.capitalize() for word in kernel.split('_'))}Triton"
+            if f"&{symbol}," not in texts[CUBIN_TEST]:
+                yield f"{place(CUBIN_TEST, texts[CUBIN_TEST], 'kEveryKernel')}: kEveryKernel lacks {symbol}"
+            if f'"{kernel}"' not in interpreted:
+                yield f"{place(path, text, kernel)}: no test under tests/kernels runs {kernel} in Triton's interpreter"
+
+
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE]
+    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST]
+    paths += [f"tests/kernels/{name}" for name in os.listdir(os.path.join(sources.root(), "tests/kernels")) if name.endswith(INTERPRETER_TESTS)]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
-        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS]]
+        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
         paths += [path for path in files if os.path.exists(os.path.join(sources.root(), path))]
     texts = {}
     for path in paths:
@@ -88,6 +104,13 @@ class OpListTest(unittest.TestCase):
 
     def test_no_list_lacks_an_op(self):
         self.assertEqual(list(complaints(self.texts)), [])
+
+    def test_every_triton_kernel_is_tested(self):
+        self.assertEqual(list(untested_triton_kernels(self.texts)), [])
+        cubins = self.texts[CUBIN_TEST].replace("    &kRotaryTriton,\n", "")
+        self.assertIn("kEveryKernel lacks kRotaryTriton", " ".join(untested_triton_kernels(self.texts | {CUBIN_TEST: cubins})))
+        interpreted = {path: text.replace('"rotary"', "") for path, text in self.texts.items() if path.endswith(INTERPRETER_TESTS)}
+        self.assertIn("runs rotary in Triton's interpreter", " ".join(untested_triton_kernels(self.texts | interpreted)))
 
     def test_keys(self):
         self.assertEqual(ops_and_keys(self.texts["kernels/rms_norm/rms_norm_shape.h"]), {"rms_norm": "rms_norm", "add_rms_norm": "rms_norm"})

@@ -107,7 +107,7 @@ void Step::resume_after(int64_t step, int64_t updates) {
 
 void Step::take() {
   ++number_;
-  if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + StepGraph::kWarmUpSteps : 0);
+  if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
   run_or_replay();
   if (profiler_) profiler_->end_step(number_);
@@ -139,14 +139,14 @@ void Step::fill_inputs() {
 
 void Step::run_or_replay() {
   const int64_t since_start = number_ - resumed_after_;
-  const bool captures = graph_ && !graph_->captured() && since_start > StepGraph::kWarmUpSteps;
+  const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
   // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
   // pool of its own.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
                           /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   try {
-    if (!graph_ || since_start <= StepGraph::kWarmUpSteps) {
+    if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();
     } else {
       if (captures) graph_->capture([this] { run(); });

@@ -13,6 +13,7 @@
 #include "modules/config/kernel_selection.h"
 #include "sharding/bootstrap.h"
 #include "sharding/parameters/device_mesh.h"
+#include "trainer/captured_step.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
@@ -21,7 +22,6 @@
 #include "trainer/profile/profiler.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/report/timed_communicator.h"
-#include "trainer/step_graph.h"
 #include "trainer/step_results.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
@@ -90,13 +90,13 @@ class Step {
   StepInputs inputs_;
   WorkTimes work_times_;
   StepResults results_;
-  std::optional<StepGraph> graph_;  // set if steps are captured
-  Tensor mean_factor_;              // fp32, 0-dim: 1 / items of a step
-  Tensor updates_;                  // fp32, 0-dim: number of applied updates
-  Tensor halted_;                   // fp32, 0-dim: 1 after a skipped update for which the run must stop
-  const Tensor one_, zero_;         // fp32, 0-dim
-  int64_t number_ = 0;              // of the last queued step
-  int64_t resumed_after_ = 0;       // number of the step after which this process began; 0: from the start
+  std::optional<CapturedStep> graph_;  // set if steps are captured
+  Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
+  Tensor updates_;                     // fp32, 0-dim: number of applied updates
+  Tensor halted_;                      // fp32, 0-dim: 1 after a skipped update for which the run must stop
+  const Tensor one_, zero_;            // fp32, 0-dim
+  int64_t number_ = 0;                 // of the last queued step
+  int64_t resumed_after_ = 0;          // number of the step after which this process began; 0: from the start
 };
 
 }  // namespace strata::trainer

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/partial_sums_triton_kernels.h"
 
 namespace strata::kernels {
@@ -15,7 +15,7 @@ int64_t partial_sum_programs(int64_t rows, int64_t width) {
   return std::min(rows, kMultiprocessors * std::clamp<int64_t>(kElements / width, 1, kMostBlocks));
 }
 
-Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGradient& into) {
+Tensor sum_partials(const Tensor& partials, const Tensor& like, const GradientDestination& into) {
   const bool direct = is_written_directly(into);
   const Tensor sums = direct ? into.into : at::empty({partials.size(1)}, like.options());
   launch_sum_partials_triton(partials, sums, partials.size(0), partials.size(1), direct && into.add);

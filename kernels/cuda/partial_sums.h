@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 namespace strata::kernels {
 
@@ -14,6 +14,6 @@ int64_t partial_sum_programs(int64_t rows, int64_t width);
 
 // Adds partials fp32 [programs, width] over its rows and accumulates the sum [width] in `into`. If it is returned
 // instead, it has the dtype and device of `like`.
-Tensor sum_partials(const Tensor& partials, const Tensor& like, const WeightGradient& into);
+Tensor sum_partials(const Tensor& partials, const Tensor& like, const GradientDestination& into);
 
 }  // namespace strata::kernels

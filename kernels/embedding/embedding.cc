@@ -25,7 +25,7 @@ constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 Tensor embedding_forward_aten(const Tensor& indices, const Tensor& weight) { return at::embedding(weight, indices); }
 
 Tensor embedding_backward_aten(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
-                               const WeightGradient& into) {
+                               const GradientDestination& into) {
   return accumulate(at::embedding_dense_backward(grad_y, indices, vocabulary, /*padding_idx=*/-1,
                                                  /*scale_grad_by_freq=*/false),
                     into);
@@ -56,7 +56,7 @@ Tensor embedding_forward_aot_inductor(const Tensor& indices, const Tensor& weigh
 }
 
 Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
-                                       const WeightGradient& into) {
+                                       const GradientDestination& into) {
   static const AotFunction function(EmbeddingOp::kName, kFormula, "embedding_gradient");
   const Tensor rows = at::empty({vocabulary}, indices.options().dtype(at::kBool));  // only its size is used
   // LibTorch's kernel counts elements in 32 bits, so it is called for some columns at a time.

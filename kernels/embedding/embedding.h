@@ -6,8 +6,8 @@
 
 #include <string_view>
 
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -20,7 +20,8 @@ struct EmbeddingOp {
   static constexpr std::string_view kName = "embedding";
   using Forward = Tensor(const Tensor& indices, const Tensor& weight);
   // Returns the gradient of weight, or an undefined tensor if it was written into a buffer.
-  using Backward = Tensor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary, const WeightGradient& into);
+  using Backward = Tensor(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
+                          const GradientDestination& into);
   static const KernelTable<EmbeddingOp> kKernels;
 };
 

@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/embedding/embedding.h"
 
@@ -27,7 +27,7 @@ Tensor embedding_forward_cuda(const Tensor& indices, const Tensor& weight) {
 }
 
 Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
-                               const WeightGradient& into) {
+                               const GradientDestination& into) {
   constexpr auto op = EmbeddingOp::kName;
   require(indices.numel() <= std::numeric_limits<int>::max(), op, Level::cuda, "indices are ", indices.sizes(),
           ", expected fewer than 2^31");
@@ -35,7 +35,7 @@ Tensor embedding_backward_cuda(const Tensor& grad_y, const Tensor& indices, int6
           " rows, expected fewer than 2^32");
   const Tensor gradients = grad_y.contiguous(), picked = indices.contiguous();
   const int64_t width = grad_y.size(-1);
-  const GradientTarget target(op, {vocabulary, width}, grad_y.options(), into);
+  const GradientOutput target(op, {vocabulary, width}, grad_y.options(), into);
   const EmbeddingBackward arguments = {.type = cuda_type(op, "grad_y", grad_y),
                                        .grad_y = gradients.data_ptr(),
                                        .indices = picked.data_ptr<int64_t>(),

@@ -22,7 +22,7 @@ Tensor embedding_forward_triton(const Tensor& indices, const Tensor& weight) {
 }
 
 Tensor embedding_backward_triton(const Tensor& grad_y, const Tensor& indices, int64_t vocabulary,
-                                 const WeightGradient& into) {
+                                 const GradientDestination& into) {
   const int64_t width = grad_y.size(-1);
   const auto [sorted, order] =
       at::sort(indices.reshape({-1}), std::optional<bool>(true), /*dim=*/-1, /*descending=*/false);

@@ -33,7 +33,7 @@ LayerNormOp::Output layer_norm_forward_aten(const Tensor& x, const Tensor& branc
 
 LayerNormOp::Gradient layer_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+                                               const Tensor& rstd, const LayerNormOp::GradientDestinations& targets) {
   auto [grad_x, grad_weight, grad_bias] = at::native_layer_norm_backward(
       grad_y, x, weight.sizes(), mean, rstd, weight, bias, /*output_mask=*/{true, true, bias.defined()});
   if (grad_sum.defined()) grad_x.add_(grad_sum);
@@ -51,7 +51,7 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_aten(const Tensor& x, const Ten
 LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                          const Tensor& weight, const Tensor& bias, const Tensor& mean,
                                                          const Tensor& rstd,
-                                                         const LayerNormOp::GradientTargets& targets) {
+                                                         const LayerNormOp::GradientDestinations& targets) {
   const Tensor normalized = at::sub(x, mean).mul_(rstd);
   Tensor affine = at::mul(normalized, weight);
   if (bias.defined()) affine.add_(bias);
@@ -96,7 +96,7 @@ LayerNormOp::Output forward_of(const AotFunction& function, const Tensor& x, con
 // `function` returns the gradients of x, weight and bias. An undefined bias gets no gradient.
 LayerNormOp::Gradient backward_of(const AotFunction& function, std::vector<Tensor> inputs, const Tensor& x,
                                   const Tensor& weight, const Tensor& bias,
-                                  const LayerNormOp::GradientTargets& targets) {
+                                  const LayerNormOp::GradientDestinations& targets) {
   const auto gradients = function(x.scalar_type(), width_of(weight), std::move(inputs));
   return {gradients[0].view(x.sizes()), accumulate_wide(gradients[1], weight, targets.weight),
           bias.defined() ? accumulate_wide(gradients[2], bias, targets.bias) : Tensor()};
@@ -112,7 +112,7 @@ LayerNormOp::Output layer_norm_forward_aot_inductor(const Tensor& x, const Tenso
 LayerNormOp::Gradient layer_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                        const Tensor& weight, const Tensor& bias, const Tensor& mean,
                                                        const Tensor& rstd,
-                                                       const LayerNormOp::GradientTargets& targets) {
+                                                       const LayerNormOp::GradientDestinations& targets) {
   static const AotFunction plain(LayerNormOp::kName, kFormula, "layer_norm_backward");
   static const AotFunction adds(LayerNormOp::kName, kFormula, "add_layer_norm_backward");
   std::vector<Tensor> inputs = {as_rows(grad_y), as_rows(x), weight, mean, rstd};
@@ -130,7 +130,7 @@ LayerNormOp::Gradient layer_norm_gelu_tanh_backward_aot_inductor(const Tensor& g
                                                                  const Tensor& x, const Tensor& weight,
                                                                  const Tensor& bias, const Tensor& mean,
                                                                  const Tensor& rstd,
-                                                                 const LayerNormOp::GradientTargets& targets) {
+                                                                 const LayerNormOp::GradientDestinations& targets) {
   TORCH_INTERNAL_ASSERT(!grad_sum.defined());
   static const AotFunction function(LayerNormOp::kName, kFormula, "layer_norm_gelu_tanh_backward");
   return backward_of(function, {as_rows(grad_y), as_rows(x), weight, or_zeros(bias, weight), mean, rstd}, x, weight,

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "kernels/norms/normed_sum.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -33,8 +33,8 @@ struct LayerNormOp {
   struct Gradient {
     Tensor x, weight, bias;  // weight and bias are undefined if they were written into a buffer
   };
-  struct GradientTargets {
-    WeightGradient weight, bias;
+  struct GradientDestinations {
+    GradientDestination weight, bias;
   };
   // Normalizes x, or sum = x + branch. If `branch` is undefined, so is the output `sum`. x, branch, y and sum are
   // [..., D], weight and bias are [D], and bias may be undefined.
@@ -42,7 +42,8 @@ struct LayerNormOp {
   // x is what was normalized: the sum if there was a branch. grad_sum is the gradient of the output `sum`, undefined if
   // there is none.
   using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
-                            const Tensor& bias, const Tensor& mean, const Tensor& rstd, const GradientTargets& targets);
+                            const Tensor& bias, const Tensor& mean, const Tensor& rstd,
+                            const GradientDestinations& targets);
   static const KernelTable<LayerNormOp> kKernels;
 };
 

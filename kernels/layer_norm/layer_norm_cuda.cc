@@ -33,7 +33,7 @@ LayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const T
 
 LayerNormOp::Gradient backward(const Launchers& launchers, const Tensor& grad_y, const Tensor& grad_sum,
                                const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+                               const Tensor& rstd, const LayerNormOp::GradientDestinations& targets) {
   const NormBackwardCall call(launchers.op, grad_y, grad_sum, x, weight, bias, mean, rstd, targets.weight,
                               targets.bias);
   call.launch(launchers.backward, launchers.backward_name);
@@ -49,7 +49,7 @@ LayerNormOp::Output layer_norm_forward_cuda(const Tensor& x, const Tensor& branc
 
 LayerNormOp::Gradient layer_norm_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                               const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+                                               const Tensor& rstd, const LayerNormOp::GradientDestinations& targets) {
   return backward(grad_sum.defined() ? kAddLayerNorm : kLayerNorm, grad_y, grad_sum, x, weight, bias, mean, rstd,
                   targets);
 }
@@ -62,7 +62,7 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_cuda(const Tensor& x, const Ten
 LayerNormOp::Gradient layer_norm_gelu_tanh_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                          const Tensor& weight, const Tensor& bias, const Tensor& mean,
                                                          const Tensor& rstd,
-                                                         const LayerNormOp::GradientTargets& targets) {
+                                                         const LayerNormOp::GradientDestinations& targets) {
   return backward(kLayerNormGeluTanh, grad_y, grad_sum, x, weight, bias, mean, rstd, targets);
 }
 

@@ -28,7 +28,7 @@ LayerNormOp::Output forward(std::string_view op, const Tensor& x, const Tensor& 
 
 LayerNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
                                const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                               const LayerNormOp::GradientTargets& targets, Activation activation) {
+                               const LayerNormOp::GradientDestinations& targets, Activation activation) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor weight_partials = at::empty({partial_sum_programs(rows, width), width}, rstd.options());
@@ -52,7 +52,7 @@ LayerNormOp::Output layer_norm_forward_triton(const Tensor& x, const Tensor& bra
 
 LayerNormOp::Gradient layer_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                  const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                                                 const Tensor& rstd, const LayerNormOp::GradientTargets& targets) {
+                                                 const Tensor& rstd, const LayerNormOp::GradientDestinations& targets) {
   return backward(grad_y, grad_sum, x, weight, bias, mean, rstd, targets, Activation::none);
 }
 
@@ -64,7 +64,7 @@ LayerNormOp::Output layer_norm_gelu_tanh_forward_triton(const Tensor& x, const T
 LayerNormOp::Gradient layer_norm_gelu_tanh_backward_triton(const Tensor& grad_y, const Tensor& grad_sum,
                                                            const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                            const Tensor& mean, const Tensor& rstd,
-                                                           const LayerNormOp::GradientTargets& targets) {
+                                                           const LayerNormOp::GradientDestinations& targets) {
   return backward(grad_y, grad_sum, x, weight, bias, mean, rstd, targets, Activation::gelu_tanh);
 }
 

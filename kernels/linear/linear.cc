@@ -33,7 +33,7 @@ LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, cons
 
 // The GEMM writes to the buffer (or, with beta = 1, adds to it) if the buffer has its dtype. This needs no temporary
 // tensor and no second pass.
-Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
+Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const GradientDestination& where) {
   const Tensor& into = where.into;
   if (!into.defined() || into.scalar_type() != grad_NO.scalar_type() || !into.is_contiguous()) {
     return accumulate(at::mm(grad_NO.t(), x_NI), where);
@@ -49,7 +49,7 @@ Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const Wei
 
 LinearOp::Gradient linear_backward_aten(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
                                         const Tensor& pre_activation, Activation activation,
-                                        const LinearOp::GradientTargets& targets) {
+                                        const LinearOp::GradientDestinations& targets) {
   const Tensor grad = activation_backward_aten(grad_y, pre_activation, activation);
   const Tensor grad_NO = grad.reshape({-1, weight.size(0)});
   LinearOp::Gradient result;
@@ -116,11 +116,11 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
 
 LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                 bool has_bias, const Tensor& pre_activation, Activation activation,
-                                                const LinearOp::GradientTargets& targets) {
+                                                const LinearOp::GradientDestinations& targets) {
   static const Functions activation_gradient("gelu_gradient", "gelu_tanh_gradient", "relu_gradient");
   static const AotFunction bias_gradient(LinearOp::kName, kFormula, "bias_gradient");
   static const AotFunction input_gradient(LinearOp::kName, kFormula, "input_gradient");
-  static const AotFunction weight_gradient(LinearOp::kName, kFormula, "weight_gradient");
+  static const AotFunction weight_gradient(LinearOp::kName, kFormula, "gradient_destination");
   const at::ScalarType dtype = x.scalar_type();
   const int64_t out = weight.size(0);
   Tensor grad_NO = as_rows(grad_y), grad_bias_O;
@@ -183,8 +183,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
     const CallScope scope(LinearOp::kName, level, kBackward, x, [&] { return shape_of(x, weight, bias, activation); });
-    const LinearOp::GradientTargets targets = {context->needs_input_grad(0), take_gradient_destination(weight),
-                                               take_gradient_destination(bias)};
+    const LinearOp::GradientDestinations targets = {context->needs_input_grad(0), take_gradient_destination(weight),
+                                                    take_gradient_destination(bias)};
     LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
                                                                           pre_activation, activation, targets);
     return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor(), Tensor()};

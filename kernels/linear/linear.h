@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "kernels/activation/activation_kind.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -35,13 +35,13 @@ struct LinearOp {
   struct Gradient {
     Tensor x, weight, bias;  // undefined: x if not needed, weight and bias if written into a buffer
   };
-  struct GradientTargets {
+  struct GradientDestinations {
     bool x;  // true if the gradient of x is needed
-    WeightGradient weight, bias;
+    GradientDestination weight, bias;
   };
   using Forward = Output(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation);
   using Backward = Gradient(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
-                            const Tensor& pre_activation, Activation activation, const GradientTargets& targets);
+                            const Tensor& pre_activation, Activation activation, const GradientDestinations& targets);
   static const KernelTable<LinearOp> kKernels;
 };
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/linear/linear.h"
 
@@ -46,7 +46,7 @@ bool is_direct(const Tensor& into, at::ScalarType type) {
   return into.defined() && into.is_contiguous() && (into.scalar_type() == type || into.scalar_type() == at::kFloat);
 }
 
-Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
+Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const GradientDestination& where) {
   if (is_direct(where.into, grad_NO.scalar_type())) {
     if (grad_NO.size(0) > 0) {
       gemm(kOp, {.a = grad_NO.t(), .b = x_NI, .out = where.into, .add = where.add});
@@ -64,8 +64,8 @@ Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGr
   return accumulate(gradient, where);
 }
 
-Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const WeightGradient& where) {
-  const GradientTarget target(kOp, {grad_NO.size(1)}, grad_NO.options(), where);
+Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const GradientDestination& where) {
+  const GradientOutput target(kOp, {grad_NO.size(1)}, grad_NO.options(), where);
   launch("linear_bias_gradient_cuda", grad_NO, grad_NO.size(0), grad_NO.size(1), [&](cudaStream_t stream) {
     return launch_bias_gradient(target.type(), target.data(), target.add(), partials.const_data_ptr<float>(),
                                 partials.size(0), grad_NO.size(1), stream);
@@ -103,7 +103,7 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
 
 LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
                                         const Tensor& pre_activation, Activation activation,
-                                        const LinearOp::GradientTargets& targets) {
+                                        const LinearOp::GradientDestinations& targets) {
   const CudaType type = cuda_type(kOp, "x", x);
   const bool activated = activation != Activation::none;
   const Tensor x_NI = rows_of(x);

@@ -35,7 +35,7 @@ GradientPass gradient_pass(const Tensor& grad_y, const Tensor& pre_activation, b
   return {result, partials};
 }
 
-Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const WeightGradient& where) {
+Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const GradientDestination& where) {
   // The product is written directly to the buffer if the kernel supports its dtype.
   const bool direct = where.into.defined() && where.into.is_contiguous() &&
                       (where.into.scalar_type() == x_NI.scalar_type() || where.into.scalar_type() == at::kFloat);
@@ -65,7 +65,7 @@ LinearOp::Output linear_forward_triton(const Tensor& x, const Tensor& weight, co
 
 LinearOp::Gradient linear_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,
                                           const Tensor& pre_activation, Activation activation,
-                                          const LinearOp::GradientTargets& targets) {
+                                          const LinearOp::GradientDestinations& targets) {
   const int64_t in = weight.size(1), out = weight.size(0);
   const auto [grad_NO, partials] = gradient_pass(grad_y, pre_activation, has_bias, activation);
   LinearOp::Gradient result;

@@ -55,7 +55,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hid
 // The backward of levels aten and aot_inductor, whose forward has computed both gradients.
 LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_loss, const Tensor& hidden_gradient,
                                                              const Tensor& weight_gradient, at::ScalarType weight_type,
-                                                             const WeightGradient& into) {
+                                                             const GradientDestination& into) {
   const Tensor factor = grad_loss.to(weight_gradient.scalar_type());
   const Tensor hidden = at::mul(hidden_gradient, factor);  // a 0-dim factor does not change the dtype
   Tensor out = into.into;

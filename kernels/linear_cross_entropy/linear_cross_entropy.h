@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -34,7 +34,7 @@ struct LinearCrossEntropyOp {
                          const CrossEntropyOp::Rule& rule, bool with_gradient);
   // Returns grad_loss times both gradients. Does not change them and never waits for a device.
   using Backward = Gradient(const Tensor& grad_loss, const Tensor& hidden_gradient, const Tensor& weight_gradient,
-                            at::ScalarType weight_type, const WeightGradient& into);
+                            at::ScalarType weight_type, const GradientDestination& into);
   static const KernelTable<LinearCrossEntropyOp> kKernels;
 };
 

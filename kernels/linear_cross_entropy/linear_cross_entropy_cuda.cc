@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 
@@ -85,12 +85,12 @@ LinearCrossEntropyOp::Gradient linear_cross_entropy_backward_cuda(const Tensor& 
                                                                   const Tensor& hidden_gradient,
                                                                   const Tensor& weight_gradient,
                                                                   at::ScalarType weight_type,
-                                                                  const WeightGradient& into) {
+                                                                  const GradientDestination& into) {
   const Tensor factor = grad_loss.to(at::kFloat);
   const Tensor hidden = at::empty(hidden_gradient.sizes(), hidden_gradient.options());
   scale(hidden_gradient, factor, hidden.mutable_data_ptr(), cuda_type(kOp, "hidden", hidden), /*add=*/false);
   const at::ScalarType type = into.into.defined() ? weight_gradient.scalar_type() : weight_type;
-  const GradientTarget weight(kOp, weight_gradient.sizes(), weight_gradient.options().dtype(type), into);
+  const GradientOutput weight(kOp, weight_gradient.sizes(), weight_gradient.options().dtype(type), into);
   scale(weight_gradient, factor, weight.data(), weight.type(), weight.add());
   return {hidden, weight.accumulate()};
 }

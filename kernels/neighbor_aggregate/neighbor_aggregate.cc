@@ -25,7 +25,7 @@ NeighborAggregateOp::Gradient aggregate_backward_aten(const Tensor& grad_y_TF, c
                                                       const NeighborGraph& graph, const Tensor& edge_weight_E,
                                                       Reduction reduction, const Tensor& largest_TF,
                                                       const NeighborAggregateOp::Wanted& wanted,
-                                                      const WeightGradient& into) {
+                                                      const GradientDestination& into) {
   return (on_cpu(grad_y_TF) ? aggregate_backward_by_loops : aggregate_backward_by_segments)(
       grad_y_TF, x_SF, graph, edge_weight_E, reduction, largest_TF, wanted, into);
 }
@@ -151,7 +151,7 @@ struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFu
     });
     const NeighborAggregateOp::Wanted wanted = {context->needs_input_grad(0),
                                                 edge_weight.defined() && context->needs_input_grad(1)};
-    const WeightGradient into = wanted.x ? take_gradient_destination(x) : WeightGradient();
+    const GradientDestination into = wanted.x ? take_gradient_destination(x) : GradientDestination();
     const auto gradient = NeighborAggregateOp::kKernels.slot(level).backward(
         gradients[0], x, saved_graph(context), edge_weight,
         static_cast<Reduction>(context->saved_data["reduction"].toInt()), largest, wanted, into);

@@ -14,8 +14,8 @@
 
 #include "kernels/neighbor_aggregate/neighbor_graph.h"
 #include "kernels/neighbor_aggregate/reduction.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 // S sources, T targets, E edges, H heads, F features
 namespace strata::kernels {
@@ -48,7 +48,7 @@ struct NeighborAggregateOp {
   // x_SF is undefined if the gradient of edge_weight is not needed, `largest` if the reduction is not max.
   using Backward = Gradient(const Tensor& grad_y_TF, const Tensor& x_SF, const NeighborGraph& graph,
                             const Tensor& edge_weight_E, Reduction reduction, const Tensor& largest_TF,
-                            const Wanted& wanted, const WeightGradient& into);
+                            const Wanted& wanted, const GradientDestination& into);
   static const KernelTable<NeighborAggregateOp> kKernels;
 };
 

@@ -93,7 +93,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                                                const NeighborGraph& graph, const Tensor& edge_weight_E,
                                                                Reduction reduction, const Tensor& largest_TF,
                                                                const NeighborAggregateOp::Wanted& wanted,
-                                                               const WeightGradient& into) {
+                                                               const GradientDestination& into) {
   const Tensor grad_y = as_rows(grad_y_TF), weight = wide(edge_weight_E);
   const int64_t width = grad_y.size(1);
   const bool mean = reduction == Reduction::mean;

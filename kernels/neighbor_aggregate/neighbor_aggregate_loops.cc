@@ -140,7 +140,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_loops(const Tensor& grad_y_T
                                                           const NeighborGraph& graph, const Tensor& edge_weight_E,
                                                           Reduction reduction, const Tensor& largest_TF,
                                                           const NeighborAggregateOp::Wanted& wanted,
-                                                          const WeightGradient& into) {
+                                                          const GradientDestination& into) {
   const Tensor grad_y = grad_y_TF.contiguous();
   const int64_t width = grad_y.size(1);
   const at::ScalarType wide = sum_type(grad_y.scalar_type());

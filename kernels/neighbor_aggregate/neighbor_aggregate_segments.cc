@@ -111,7 +111,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_segments(const Tensor& grad_
                                                              const NeighborGraph& graph, const Tensor& edge_weight_E,
                                                              Reduction reduction, const Tensor& largest_TF,
                                                              const NeighborAggregateOp::Wanted& wanted,
-                                                             const WeightGradient& into) {
+                                                             const GradientDestination& into) {
   const at::ScalarType wide = sum_type(grad_y_TF.scalar_type());
   const int64_t width = grad_y_TF.size(1);
   const Adjacency &by_target = graph.by_target, &by_source = graph.by_source;

@@ -80,7 +80,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_triton(const Tensor& g
                                                                  const Tensor& edge_weight_E, Reduction reduction,
                                                                  const Tensor& largest_TF,
                                                                  const NeighborAggregateOp::Wanted& wanted,
-                                                                 const WeightGradient& into) {
+                                                                 const GradientDestination& into) {
   const Tensor grad_y = grad_y_TF.contiguous();
   const int64_t width = grad_y.size(1);
   const bool mean = reduction == Reduction::mean;

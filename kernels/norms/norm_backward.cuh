@@ -229,7 +229,7 @@ inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const 
 
 // Adds the partials of both weights in one launch if their gradients have the same type.
 inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
-  const NormWeightGradient &weight = a.weight_gradient, &bias = a.bias_gradient;
+  const NormGradientDestination &weight = a.weight_gradient, &bias = a.bias_gradient;
   const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials};
   const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials};
   const bool together = weight.data != nullptr && bias.data != nullptr && weight.type == bias.type;

@@ -24,7 +24,7 @@ struct NormForward {
 
 // The tensor that receives the gradient of a weight. The kernel adds to it or overwrites it; a null pointer means that
 // the gradient is not needed.
-struct NormWeightGradient {
+struct NormGradientDestination {
   void *data;
   CudaType type;
   bool add;
@@ -38,7 +38,7 @@ struct NormBackward {
   const void *weight, *bias;      // bias is read only if an activation follows the norm
   const float *mean, *rstd;
   float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows), width] each
-  NormWeightGradient weight_gradient, bias_gradient;
+  NormGradientDestination weight_gradient, bias_gradient;
   int64_t rows, width;
 };
 

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/cuda/gradient_target.h"
+#include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/norms/norm_rows.h"
 
@@ -73,7 +73,7 @@ class NormBackwardCall {
   // `grad_sum` may be undefined. `mean` is undefined if the norm is not centered.
   NormBackwardCall(std::string_view op, const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                    const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& rstd,
-                   const WeightGradient& weight_into, const WeightGradient& bias_into)
+                   const GradientDestination& weight_into, const GradientDestination& bias_into)
       : grad_y_(grad_y.contiguous()),
         grad_sum_(contiguous_if_defined(grad_sum)),
         x_(x.contiguous()),
@@ -116,8 +116,8 @@ class NormBackwardCall {
 
  private:
   Tensor grad_y_, grad_sum_, x_, weight_, bias_, partials_;
-  GradientTarget weight_target_;
-  std::optional<GradientTarget> bias_target_;
+  GradientOutput weight_target_;
+  std::optional<GradientOutput> bias_target_;
   int64_t rows_, width_;
   NormBackward arguments_;
 

@@ -40,7 +40,7 @@ RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& branch, c
 
 // grad_x = rstd * (g - x * rstd^2 * mean(g * x)) with g = grad_y * weight; both reductions are matrix-vector products.
 RmsNormOp::Gradient rms_norm_backward_aten(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
-                                           const Tensor& weight, const Tensor& rstd, const WeightGradient& into) {
+                                           const Tensor& weight, const Tensor& rstd, const GradientDestination& into) {
   if (on_gpu(x)) {
     auto [grad_x, grad_weight] =
         at::_fused_rms_norm_backward(grad_y, x, weight.sizes(), rstd, weight, /*output_mask=*/{true, true});
@@ -88,7 +88,7 @@ RmsNormOp::Output rms_norm_forward_aot_inductor(const Tensor& x, const Tensor& b
 
 RmsNormOp::Gradient rms_norm_backward_aot_inductor(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
                                                    const Tensor& weight, const Tensor& rstd,
-                                                   const WeightGradient& into) {
+                                                   const GradientDestination& into) {
   static const AotFunction plain(RmsNormOp::kName, kFormula, "rms_norm_backward");
   static const AotFunction adds(RmsNormOp::kName, kFormula, "add_rms_norm_backward");
   std::vector<Tensor> inputs = {as_rows(grad_y), as_rows(x), weight, as_rows(rstd)};

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "kernels/norms/normed_sum.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/kernel_table.h"
-#include "kernels/runtime/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -35,7 +35,7 @@ struct RmsNormOp {
   // x is what was normalized: the sum if there was a branch. grad_sum is the gradient of the output `sum`, undefined if
   // there is none.
   using Backward = Gradient(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
-                            const Tensor& rstd, const WeightGradient& into);
+                            const Tensor& rstd, const GradientDestination& into);
   static const KernelTable<RmsNormOp> kKernels;
 };
 

@@ -16,7 +16,7 @@ RmsNormOp::Output rms_norm_forward_cuda(const Tensor& x, const Tensor& branch, c
 }
 
 RmsNormOp::Gradient rms_norm_backward_cuda(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
-                                           const Tensor& weight, const Tensor& rstd, const WeightGradient& into) {
+                                           const Tensor& weight, const Tensor& rstd, const GradientDestination& into) {
   const bool adds = grad_sum.defined();
   const NormBackwardCall call(adds ? AddRmsNormOp::kName : RmsNormOp::kName, grad_y, grad_sum, x, weight, {}, {}, rstd,
                               into, {});

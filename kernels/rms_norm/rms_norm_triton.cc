@@ -22,7 +22,8 @@ RmsNormOp::Output rms_norm_forward_triton(const Tensor& x, const Tensor& branch,
 }
 
 RmsNormOp::Gradient rms_norm_backward_triton(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x,
-                                             const Tensor& weight, const Tensor& rstd, const WeightGradient& into) {
+                                             const Tensor& weight, const Tensor& rstd,
+                                             const GradientDestination& into) {
   const int64_t width = x.size(-1), rows = x.numel() / width;
   const Tensor grad_x = at::empty(x.sizes(), x.options());
   const Tensor partials = at::empty({partial_sum_programs(rows, width), width}, rstd.options());

@@ -176,7 +176,7 @@ Tensor as_lanes(const Tensor& x) {
   return x.contiguous().view({whole ? x.numel() / kLanes : 1, whole ? kLanes : x.numel()});
 }
 
-Tensor accumulate_wide(const Tensor& gradient, const Tensor& weight, const WeightGradient& where) {
+Tensor accumulate_wide(const Tensor& gradient, const Tensor& weight, const GradientDestination& where) {
   return accumulate(where.into.defined() ? gradient : gradient.to(weight.scalar_type()), where);
 }
 

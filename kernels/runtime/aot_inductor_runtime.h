@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 namespace strata::kernels {
 
@@ -64,6 +64,6 @@ at::Tensor as_lanes(const at::Tensor& x);
 
 // Accumulates the fp32 gradient that a package returns for a weight: in the buffer `where` without a cast, or returns
 // it in the dtype of the weight.
-at::Tensor accumulate_wide(const at::Tensor& gradient, const at::Tensor& weight, const WeightGradient& where);
+at::Tensor accumulate_wide(const at::Tensor& gradient, const at::Tensor& weight, const GradientDestination& where);
 
 }  // namespace strata::kernels

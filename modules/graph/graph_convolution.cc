@@ -15,8 +15,8 @@
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/traced.h"
-#include "kernels/runtime/weight_gradient.h"
 
 // S sources, T targets, D inputs, H heads, F outputs of one head
 

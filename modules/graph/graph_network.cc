@@ -9,7 +9,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "modules/config/module_name.h"
 #include "modules/dropout.h"
 #include "modules/graph/graph_convolution.h"

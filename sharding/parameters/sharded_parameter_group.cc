@@ -128,7 +128,7 @@ void ShardedParameterGroup::open_gradients() {
   clear_gaps(full_gradient_, layout_);
 }
 
-ShardedParameterGroup::GradientView ShardedParameterGroup::take_gradient_destination(size_t index) {
+ShardedParameterGroup::GradientDestination ShardedParameterGroup::take_gradient_destination(size_t index) {
   open_gradients();
   const bool add = written_[index];
   written_[index] = true;
@@ -164,8 +164,8 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   }
   const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
   const bool straight = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
-  reduced_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
-  reducing_ = shard_group_.reduce_scatter(reduced_, slot, options_.name);
+  reduce_output_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
+  reducing_ = shard_group_.reduce_scatter(reduce_output_, slot, options_.name);
   point_at(full_gradient_, nullptr);
   gradient_slots_->release_after(gradient_slot_, [this] { finish_reduce_scatter(); });
   gradient_slot_ = -1;
@@ -177,15 +177,15 @@ void ShardedParameterGroup::wait_for_reduce() {
 }
 
 void ShardedParameterGroup::finish_reduce_scatter() {
-  if (!reduced_.defined()) return;
+  if (!reduce_output_.defined()) return;
   reducing_.wait();
   if (gradient_holds_sum_) {
-    add_to(gradient_, reduced_);
-  } else if (!reduced_.is_same(gradient_)) {
-    gradient_.copy_(reduced_);
+    add_to(gradient_, reduce_output_);
+  } else if (!reduce_output_.is_same(gradient_)) {
+    gradient_.copy_(reduce_output_);
   }
   gradient_holds_sum_ = true;
-  reduced_.reset();
+  reduce_output_.reset();
   if (reduces_last_micro_batch_) start_reduce_over_replicas();
 }
 

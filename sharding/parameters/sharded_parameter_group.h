@@ -60,11 +60,11 @@ class ShardedParameterGroup {
   void begin_step();
   // Returns the tensor for the gradient of parameter `index`: overwrite it, or add to it if `add` is set. Call this
   // once for each gradient that is about to be written, because the next call sets `add`.
-  struct GradientView {
+  struct GradientDestination {
     Tensor into;
     bool add;
   };
-  GradientView take_gradient_destination(size_t index);
+  GradientDestination take_gradient_destination(size_t index);
   // Call this after all gradients of this micro-batch were written: it starts their sum over ranks. Parameters without
   // a gradient count as zero. A parameter whose gradient is in its .grad() instead is refused: it would never train.
   void start_reduce(bool last_micro_batch);
@@ -109,9 +109,9 @@ class ShardedParameterGroup {
   int64_t weight_slot_ = -1, gradient_slot_ = -1;
   PendingCollective unsharding_, reducing_, reducing_over_replicas_;
   BeforeReduce before_reduce_;
-  Tensor reduced_, replica_sum_;     // where the reduce-scatter and the all-reduce in progress write
-  std::vector<bool> written_;        // for each parameter: its gradient was written since open_gradients()
-  bool gradient_holds_sum_ = false;  // holds the sum of earlier micro-batches of this step
+  Tensor reduce_output_, replica_sum_;  // where the reduce-scatter and the all-reduce in progress write
+  std::vector<bool> written_;           // for each parameter: its gradient was written since open_gradients()
+  bool gradient_holds_sum_ = false;     // holds the sum of earlier micro-batches of this step
   bool reduces_last_micro_batch_ = false;
 };
 

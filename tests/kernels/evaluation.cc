@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "kernels/proof/agreement.h"
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 namespace strata::kernels {
 namespace {
@@ -61,7 +61,7 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
       const auto options = leaves[i].options().dtype(setting.destination.dtype).requires_grad(false);
       const Tensor buffer = at::full(leaves[i].sizes(), kBefore, options);
       buffers[i] = setting.layout == Layout::unaligned ? laid_out(buffer, setting.layout) : buffer;
-      set_gradient_destination(leaves[i], [&, i] { return WeightGradient{buffers[i], setting.destination.add}; });
+      set_gradient_destination(leaves[i], [&, i] { return GradientDestination{buffers[i], setting.destination.add}; });
     }
   }
 

@@ -30,35 +30,35 @@ class GraphSide:
         return torch.empty(self.pieces, width, dtype=dtype)
 
     def launch(self, name, **arguments):
-        launch(kernels("neighbor_aggregate/neighbor_aggregate")["neighbor_" + name], **self.of_graph, **self.tasks, **arguments)
+        launch(kernels("neighbor_aggregate/neighbor_aggregate")[name], **self.of_graph, **self.tasks, **arguments)
 
     def join(self, name, **arguments):
         if self.pieces:
-            launch(kernels("neighbor_aggregate/neighbor_aggregate")["neighbor_join_" + name], first_pieces=self.first_pieces, long_rows=self.long_rows,
+            launch(kernels("neighbor_aggregate/neighbor_aggregate")[name], first_pieces=self.first_pieces, long_rows=self.long_rows,
                    rows=len(self.long_rows), **arguments)
 
     def sum(self, x, factor, mean=False):
         width = x.shape[1]
         y, partials = torch.empty(self.rows, width, dtype=x.dtype), self.partials(width)
-        self.launch("sum", x=x, y=y, partials=partials, factor=factor, width=width, mean=int(mean), has_factor=int(factor is not None))
-        self.join("sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=width, mean=int(mean))
+        self.launch("neighbor_sum", x=x, y=y, partials=partials, factor=factor, width=width, mean=int(mean), has_factor=int(factor is not None))
+        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=width, mean=int(mean))
         return y
 
     def max(self, x, factor):
         width = x.shape[1]
         y, largest = torch.empty(self.rows, width, dtype=x.dtype), torch.empty(self.rows, width, dtype=torch.int32)
         partials, partial_largest = self.partials(width), self.partials(width, torch.int32)
-        self.launch("max", x=x, y=y, largest=largest, partials=partials, partial_largest=partial_largest, factor=factor, width=width,
+        self.launch("neighbor_max", x=x, y=y, largest=largest, partials=partials, partial_largest=partial_largest, factor=factor, width=width,
                     has_factor=int(factor is not None))
-        self.join("largest", partials=partials, partial_largest=partial_largest, y=y, largest=largest, width=width)
+        self.join("neighbor_join_largest", partials=partials, partial_largest=partial_largest, y=y, largest=largest, width=width)
         return y, largest
 
     def attention(self, x, of_row, of_neighbor, logsumexp, slope, rows_are_targets):
         heads, width = x.shape[1:]
         y, partials = torch.empty(self.rows, heads, width, dtype=x.dtype), self.partials(heads * width)
-        self.launch("attention_sum", x=x, y=y, partials=partials, of_row=of_row, of_neighbor=of_neighbor, logsumexp=logsumexp, heads=heads, width=width,
+        self.launch("neighbor_attention_sum", x=x, y=y, partials=partials, of_row=of_row, of_neighbor=of_neighbor, logsumexp=logsumexp, heads=heads, width=width,
                     negative_slope=slope, rows_are_targets=int(rows_are_targets))
-        self.join("sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=heads * width, mean=0)
+        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=heads * width, mean=0)
         return y
 
 
@@ -95,7 +95,7 @@ class NeighborTest(KernelTest):
                     factor = weight if reduction == "sum" else weight / self.by_target.of_graph["offsets"].diff()[self.rows]
                     grad_x = self.by_source.sum(grad, factor[self.edge_by_source])
                     products = torch.empty(self.EDGES)
-                    self.by_target.launch("edge_products", of_target=grad, of_source=x, products=products, largest=None, width=width,
+                    self.by_target.launch("neighbor_edge_products", of_target=grad, of_source=x, products=products, largest=None, width=width,
                                           mean=int(reduction == "mean"), is_max=0)
                     self.assert_close([y, grad_x, products], outputs + gradients, dtype)
 
@@ -107,10 +107,10 @@ class NeighborTest(KernelTest):
                     lambda x, weight: formula("neighbor_aggregate").neighbor_aggregate(x, *self.formula_arguments(), weight, "max"), [x, weight], [grad])
                 y, largest = self.by_target.max(x, weight)
                 grad_x, partials, products = torch.empty_like(x), self.by_source.partials(width), torch.empty(self.EDGES)
-                self.by_source.launch("max_backward", x=grad, y=grad_x, partials=partials, factor=weight[self.edge_by_source], edge_of=self.edge_by_source.int(),
+                self.by_source.launch("neighbor_max_backward", x=grad, y=grad_x, partials=partials, factor=weight[self.edge_by_source], edge_of=self.edge_by_source.int(),
                                       largest=largest, width=width, has_factor=1)
-                self.by_source.join("sums", partials=partials, y=grad_x, offsets=self.by_source.of_graph["offsets"], width=width, mean=0)
-                self.by_target.launch("edge_products", of_target=grad, of_source=x, products=products, largest=largest, width=width, mean=0, is_max=1)
+                self.by_source.join("neighbor_join_sums", partials=partials, y=grad_x, offsets=self.by_source.of_graph["offsets"], width=width, mean=0)
+                self.by_target.launch("neighbor_edge_products", of_target=grad, of_source=x, products=products, largest=largest, width=width, mean=0, is_max=1)
                 self.assert_close([y, grad_x, products], outputs + gradients, dtype)
 
     def test_the_maximum_is_the_first_message_that_is_not_a_number(self):
@@ -139,13 +139,13 @@ class NeighborTest(KernelTest):
                     lambda *leaves: formula("neighbor_aggregate").neighbor_attention(*leaves, *self.formula_arguments(), slope), [x, of_source, of_target], [grad])
                 logsumexp, partials = torch.empty(self.TARGETS, heads), self.by_target.partials(heads)
                 scores = dict(of_target=of_target, of_source=of_source, heads=heads, negative_slope=slope)
-                self.by_target.launch("score_logsumexp", result=logsumexp, partials=partials, **scores)
-                self.by_target.join("logsumexp", partials=partials, result=logsumexp, heads=heads)
+                self.by_target.launch("neighbor_score_logsumexp", result=logsumexp, partials=partials, **scores)
+                self.by_target.join("neighbor_join_logsumexp", partials=partials, result=logsumexp, heads=heads)
                 y = self.by_target.attention(x, of_target, of_source, logsumexp, slope, rows_are_targets=True)
                 grad_x = self.by_source.attention(grad, of_source, of_target, logsumexp, slope, rows_are_targets=False)
                 along_y, grad_score = torch.empty(self.TARGETS, heads), torch.empty(self.EDGES, heads)
                 launch(kernels("neighbor_aggregate/neighbor_aggregate")["neighbor_row_dots"], a=grad, b=y, dots=along_y, rows=self.TARGETS * heads, width=width)
-                self.by_target.launch("score_gradient", grad_y=grad, x=x, gradient=grad_score, logsumexp=logsumexp, along_y=along_y, width=width, **scores)
+                self.by_target.launch("neighbor_score_gradient", grad_y=grad, x=x, gradient=grad_score, logsumexp=logsumexp, along_y=along_y, width=width, **scores)
                 grad_target = GraphSide(self.by_target.of_graph["offsets"], torch.arange(self.EDGES)).sum(grad_score, None)
                 grad_source = GraphSide(self.by_source.of_graph["offsets"], self.edge_by_source).sum(grad_score, None)
                 self.assert_close([y, grad_x], [outputs[0], gradients[0]], dtype)

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "kernels/linear/linear.h"
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/device_mesh.h"
 #include "tests/sharding/mpi_main.h"
@@ -51,7 +51,7 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
     for (size_t p = 0; p < 2; ++p) {
       kernels::set_gradient_destination(group->parameters()[p], [group, p] {
         const auto [into, add] = group->take_gradient_destination(p);
-        return kernels::WeightGradient{into, add};
+        return kernels::GradientDestination{into, add};
       });
     }
   }

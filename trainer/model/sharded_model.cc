@@ -6,7 +6,7 @@
 
 #include "base/all_threads.h"
 #include "base/errors.h"
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"
@@ -153,7 +153,7 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
   for (size_t i = 0; i < group->parameters().size(); ++i) {
     kernels::set_gradient_destination(group->parameters()[i], [group, i] {
       const auto [into, add] = group->take_gradient_destination(i);
-      return kernels::WeightGradient{into, add};
+      return kernels::GradientDestination{into, add};
     });
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GradientTarget: the tensor to which a kernel writes the gradient of a weight. It is the destination of the
+// GradientOutput: the tensor to which a kernel writes the gradient of a weight. It is the destination of the
 // gradient if the kernel supports its dtype, otherwise a new tensor that is accumulated there after the launch.
 #pragma once
 
@@ -7,21 +7,21 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/launch_check.h"
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 namespace strata::kernels {
 
 // True if kernels write directly into the destination: it is a contiguous buffer and not fp64.
-inline bool is_written_directly(const WeightGradient& gradient) {
+inline bool is_written_directly(const GradientDestination& gradient) {
   const Tensor& into = gradient.into;
   return into.defined() && into.is_contiguous() && into.scalar_type() != at::kDouble;
 }
 
-class GradientTarget {
+class GradientOutput {
  public:
   // `sizes` and `options` are those of the weight. `into` comes from take_gradient_destination().
-  GradientTarget(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
-                 const WeightGradient& into)
+  GradientOutput(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
+                 const GradientDestination& into)
       : into_(into),
         direct_(is_written_directly(into)),
         tensor_(direct_ ? into.into : at::empty(sizes, options)),
@@ -36,7 +36,7 @@ class GradientTarget {
   Tensor accumulate() const { return direct_ ? Tensor() : kernels::accumulate(tensor_, into_); }
 
  private:
-  WeightGradient into_;
+  GradientDestination into_;
   bool direct_;
   Tensor tensor_;
   CudaType type_;

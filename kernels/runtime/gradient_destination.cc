@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 #include <ATen/ops/alias.h>
 #include <c10/core/TensorImpl.h>
@@ -17,10 +17,10 @@ using torch::autograd::variable_list;
 // The destination lies in the metadata of the weight's own TensorImpl, which LibTorch has for backends. Detached
 // tensors and aliases, which copy the metadata, do not get it.
 struct Registered final : c10::BackendMeta {
-  explicit Registered(GradientDestination given) : destination(std::move(given)) {}
+  explicit Registered(GradientDestinationSource given) : destination(std::move(given)) {}
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override { return {}; }
 
-  const GradientDestination destination;
+  const GradientDestinationSource destination;
 };
 
 struct Accumulate : torch::autograd::Function<Accumulate> {
@@ -36,23 +36,23 @@ struct Accumulate : torch::autograd::Function<Accumulate> {
 
 }  // namespace
 
-void set_gradient_destination(const Tensor& weight, GradientDestination destination) {
+void set_gradient_destination(const Tensor& weight, GradientDestinationSource destination) {
   weight.unsafeGetTensorImpl()->set_backend_meta(c10::make_intrusive<Registered>(std::move(destination)));
 }
 
 void clear_gradient_destination(const Tensor& weight) { weight.unsafeGetTensorImpl()->set_backend_meta({}); }
 
-WeightGradient take_gradient_destination(const Tensor& weight) {
+GradientDestination take_gradient_destination(const Tensor& weight) {
   if (!weight.defined()) return {};
   const auto* registered = dynamic_cast<const Registered*>(weight.unsafeGetTensorImpl()->get_backend_meta());
-  return registered != nullptr ? registered->destination() : WeightGradient{};
+  return registered != nullptr ? registered->destination() : GradientDestination{};
 }
 
 Tensor with_gradient_destination(const Tensor& weight) {
   return weight.defined() && weight.requires_grad() ? Accumulate::apply(weight) : weight;
 }
 
-Tensor accumulate(const Tensor& gradient, const WeightGradient& where) {
+Tensor accumulate(const Tensor& gradient, const GradientDestination& where) {
   if (!where.into.defined()) return gradient;
   if (where.add) {
     where.into.add_(gradient);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/step_graph.h"
+#include "trainer/captured_step.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -20,7 +20,7 @@ std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules
   return "";
 }
 
-void StepGraph::capture(const std::function<void()>& step) {
+void CapturedStep::capture(const std::function<void()>& step) {
   // Frees the cached memory of the eager steps, because the graph has a pool of its own.
   c10::cuda::CUDACachingAllocator::emptyCache();
   try {
@@ -38,7 +38,7 @@ void StepGraph::capture(const std::function<void()>& step) {
   captured_ = true;
 }
 
-void StepGraph::replay() {
+void CapturedStep::replay() {
   const std::shared_ptr<sharding::GpuEvent> done = watch_.take_event();
   const int64_t name = watch_.watchdog().begin({"", "the captured step"});
   graph_.replay();
@@ -46,7 +46,7 @@ void StepGraph::replay() {
   watch_.end_at(name, done);
 }
 
-void StepGraph::release() {
+void CapturedStep::release() {
   c10::cuda::device_synchronize();
   graph_.reset();
   captured_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks that gradients of weights go to their destinations, at levels with a backward of their own and at levels that
 // autograd differentiates.
-#include "kernels/runtime/weight_gradient.h"
+#include "kernels/runtime/gradient_destination.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -29,7 +29,7 @@ TEST_P(WeightGradients, OfATiedWeightAreSummedIntoOneBuffer) {
 
   const Tensor buffer = at::full({6, 4}, NAN);
   int gradients = 0;
-  set_gradient_destination(weight, [&] { return WeightGradient{buffer, gradients++ > 0}; });
+  set_gradient_destination(weight, [&] { return GradientDestination{buffer, gradients++ > 0}; });
   loss().backward();
   EXPECT_EQ(gradients, 2);
   EXPECT_FALSE(weight.grad().defined());
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Levels, WeightGradients, testing::Values(Level::aten, L
 
 TEST(GradientDestination, IsOfTheWeightAlone) {
   const Tensor weight = at::randn({2}).requires_grad_();
-  set_gradient_destination(weight, [] { return WeightGradient{at::full({2}, 0.0), true}; });
+  set_gradient_destination(weight, [] { return GradientDestination{at::full({2}, 0.0), true}; });
   EXPECT_TRUE(take_gradient_destination(weight).into.defined());
   for (const Tensor& other : {weight.detach(), weight.variable_data(), weight.view({2}), weight.clone(), Tensor()}) {
     EXPECT_FALSE(take_gradient_destination(other).into.defined());

@@ -17,9 +17,9 @@ namespace strata::trainer {
 std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
                          bool new_graphs, bool on_gpu);
 
-class StepGraph {
+class CapturedStep {
  public:
-  explicit StepGraph(sharding::GpuWatch& watch) : watch_(watch) {}
+  explicit CapturedStep(sharding::GpuWatch& watch) : watch_(watch) {}
 
   // Eager steps before the capture. They create handles, workspaces and the connections of NCCL.
   static constexpr int64_t kWarmUpSteps = 3;
