@@ -7,22 +7,13 @@
 #include <c10/util/Exception.h>
 
 #include "base/errors.h"
-#include "modules/config/kernel_selection.h"
 
 namespace strata::trainer {
-std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const modules::KernelsConfig& kernels,
-                         bool new_graphs, bool on_gpu) {
-  if (wish == CudaGraph::off) return "cuda_graph is off";
-  if (!on_gpu) return "the run is on CPUs";
-  if (fault.kind != Fault::none && fault.kind != Fault::slow) return "a fault is to strike inside of a step (fault.do)";
-  if (new_graphs) return "each step sees graphs of other sizes (data)";
-  if (modules::names_level(kernels, kernels::Level::torchscript)) return "TorchScript compiles while it runs (kernels)";
-  return "";
-}
 
-void CapturedStep::capture(const std::function<void()>& step) {
+void CapturedStep::capture(const std::function<void()>& rehearse, const std::function<void()>& step) {
   // Frees the cached memory of the eager steps, because the graph has a pool of its own.
   c10::cuda::CUDACachingAllocator::emptyCache();
+  rehearse();
   try {
     // The mode is relaxed, because threads of the autograd engine, the feed and the GPU watch work during the capture.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);

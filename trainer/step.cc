@@ -22,6 +22,7 @@
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data.h"
+#include "trainer/config/why_no_graph.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/memory/memory_estimate.h"
@@ -75,8 +76,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       one_(scalar(1)),
       zero_(scalar(0)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
-  const std::string no_graph =
-      why_no_graph(config.cuda_graph, config.fault, config.kernels, sees_new_graphs(config.data), device_.is_cuda());
+  const std::string no_graph = why_no_graph(config, device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(bootstrap_.gpu_watch());
   } else if (config.cuda_graph == CudaGraph::on) {
@@ -142,14 +142,14 @@ void Step::run_or_replay() {
   const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
   // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
-  // pool of its own.
-  const StrictStep strict(device_, /*may_wait=*/since_start <= 1,
+  // pool of its own, and the rehearsal before it.
+  const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
                           /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   try {
     if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();
     } else {
-      if (captures) graph_->capture([this] { run(); });
+      if (captures) graph_->capture(rehearse_, [this] { run(); });
       sharding::set_position(number_, "captured step");
       graph_->replay();
     }

@@ -42,6 +42,9 @@ class Step {
   // `note` receives the tables of a profile, on rank 0.
   Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note);
 
+  // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
+  // memory of a captured step stays its own. Collective.
+  void set_rehearsal(std::function<void()> rehearse) { rehearse_ = std::move(rehearse); }
   // Continues after `step` steps with `updates` updates of the weights.
   void resume_after(int64_t step, int64_t updates);
   // Queues the next step. Its number is number() afterwards.
@@ -90,6 +93,7 @@ class Step {
   StepInputs inputs_;
   WorkTimes work_times_;
   StepResults results_;
+  std::function<void()> rehearse_ = [] {};
   std::optional<CapturedStep> graph_;  // set if steps are captured
   Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                     // fp32, 0-dim: number of applied updates

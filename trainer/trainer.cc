@@ -42,7 +42,12 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                      return ranks_.gather(text);
                    }),
       stragglers_(ranks_.size, WorkTimes::phase_names(bootstrap.device())),
-      last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {}
+      last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
+  // One round. A GPU without memory for evaluations beside the captured step is found here, not hours later.
+  step_.set_rehearsal([this] {
+    evaluation_of(std::min(step_.task().evaluation_samples(), config_.micro_batch * static_cast<int64_t>(ranks_.size)));
+  });
+}
 
 ExitCode Trainer::train() {
   try {
@@ -173,15 +178,20 @@ void Trainer::evaluate_if_due() {
   stop_ = !evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
 }
 
-bool Trainer::evaluate_samples(int64_t samples) {
-  const Task& task = step_.task();
+std::optional<Evaluation> Trainer::evaluation_of(int64_t samples) {
   sharding::set_position(step_.number(), "evaluation");
-  const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
   bootstrap_.heartbeat();
   step_.optimizer().exchange_averages();
-  const std::optional<Evaluation> result =
-      evaluate(task, step_.model(), step_.world(), config_.micro_batch, samples, [this] { bootstrap_.heartbeat(); });
+  std::optional<Evaluation> result = evaluate(step_.task(), step_.model(), step_.world(), config_.micro_batch, samples,
+                                              [this] { bootstrap_.heartbeat(); });
   step_.optimizer().exchange_averages();
+  return result;
+}
+
+bool Trainer::evaluate_samples(int64_t samples) {
+  const Task& task = step_.task();
+  const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
+  const std::optional<Evaluation> result = evaluation_of(samples);
   report_bad_samples();  // throws if there are too many; the evaluation then does not count
   if (!metrics_) return result.has_value();
   if (!result) {

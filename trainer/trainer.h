@@ -11,6 +11,7 @@
 #include "sharding/bootstrap.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/config/trainer_config.h"
+#include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/straggler_watch.h"
@@ -33,6 +34,7 @@ class Trainer {
   void handle_result(const StepResult& result);
   // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
   void evaluate_if_due();
+  std::optional<Evaluation> evaluation_of(int64_t samples);  // collective; reports nothing
   bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
   bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();

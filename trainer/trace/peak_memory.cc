@@ -6,6 +6,7 @@
 
 #include "base/grouped_digits.h"
 #include "trainer/config/graph_data.h"
+#include "trainer/config/why_no_graph.h"
 
 namespace strata::trainer {
 namespace {
@@ -32,7 +33,13 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
   classes.push_back({"batches", step.batches});
   classes.push_back({"activations that layers keep", kept});
   classes.push_back({"more in " + step.moment, step.peak - kept});
-  if (device_of_trace(config) == c10::kCUDA) classes.push_back({"workspaces of libraries", kWorkspaces});
+  const bool on_gpu = device_of_trace(config) == c10::kCUDA;
+  if (why_no_graph(config, on_gpu).empty()) {
+    classes.push_back({"evaluations, beside the captured step", step.evaluation});
+  } else if (step.evaluation > step.peak) {
+    classes.push_back({"more in evaluations", step.evaluation - step.peak});
+  }
+  if (on_gpu) classes.push_back({"workspaces of libraries", kWorkspaces});
   return classes;
 }
 

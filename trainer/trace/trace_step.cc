@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <map>
@@ -118,6 +119,16 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
   for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements}, type);
 }
 
+int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {
+  const at::NoGradGuard no_gradients;
+  const int64_t before = tracing.now();
+  tracing.forget_most();
+  model.begin_step();
+  task.evaluation_sums(batch);
+  model.reshard();
+  return tracing.most() - before;
+}
+
 }  // namespace
 
 c10::DeviceType device_of_trace(const TrainerConfig& config) {
@@ -155,6 +166,8 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   });
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
+
+  trace.evaluation = bytes_of_evaluation(tracing, task, model, batch);
 
   const int64_t before_step = tracing.now();
   // The second micro-batch adds to the gradients of the first. Later ones take no more.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that a task may be traced again, and the bytes that are kept free for what a trace does not know.
+// Checks that a task may be traced again, the bytes of evaluations, and the bytes that are kept free for what a trace
+// does not know.
 #include "trainer/trace/peak_memory.h"
 
 #include <gtest/gtest.h>
@@ -61,6 +62,51 @@ TEST(StepTrace, IsTheSameForATaskThatWasTracedBefore) {
       config_with({"model={type: transformer, family: llama, layers: 2, width: 8, heads: 2, key_value_heads: 1, "
                    "feed_forward: 12, sequence: 16, vocabulary: 37}",
                    "data={type: text, train: unused, validation: unused}"}));
+}
+
+int64_t bytes_of(const std::string& name, const StepTrace& step, const std::vector<std::string>& overrides) {
+  const TrainerConfig config = config_with(overrides);
+  for (const MemoryClass& part : peak_memory(config, declared_groups(config.model), step)) {
+    if (part.name == name) return part.bytes;
+  }
+  return 0;
+}
+
+// The memory of a captured step stays its own, so an evaluation needs more. Otherwise the larger of the two counts.
+TEST(PeakMemory, HasRoomForAnEvaluation) {
+  const std::string beside = "evaluations, beside the captured step", more = "more in evaluations";
+  const std::vector<std::string> on_gpu = whole_and("run.device=cuda");
+  std::vector<std::string> not_captured = on_gpu;
+  not_captured.push_back("cuda_graph=off");
+  StepTrace step;
+  step.peak = kMost;
+  step.evaluation = kMost / 2;
+  EXPECT_EQ(bytes_of(beside, step, on_gpu), kMost / 2);
+  EXPECT_EQ(bytes_of(beside, step, not_captured), 0);
+  EXPECT_EQ(bytes_of(more, step, not_captured), 0);
+  step.evaluation = 3 * kMost;
+  EXPECT_EQ(bytes_of(more, step, not_captured), 2 * kMost);
+  EXPECT_EQ(bytes_of(more, step, kWhole), 2 * kMost);
+  EXPECT_EQ(bytes_of(more, step, on_gpu), 0);
+}
+
+TEST(StepTrace, HasTheScoresOfAnEvaluation) {
+  const TrainerConfig config =
+      config_with({"model={type: transformer, family: llama, layers: 2, width: 8, heads: 2, key_value_heads: 1, "
+                   "feed_forward: 12, sequence: 16, vocabulary: 3700}",
+                   "data={type: text, train: unused, validation: unused}", "kernels.linear_cross_entropy=aten"});
+  const StepTrace step = trace_step(config).value();
+  const int64_t scores = config.micro_batch * 16 * 3700 * static_cast<int64_t>(sizeof(float));
+  EXPECT_GE(step.evaluation, scores);
+  EXPECT_LT(step.evaluation, step.peak);
+}
+
+// Each step samples neighbors, and an evaluation sees the whole graph.
+TEST(StepTrace, OfSampledNeighborsHasTheWholeGraphOfAnEvaluation) {
+  const TrainerConfig sampled = config_with({"data.neighbors=[1, 1]"}), whole = config_with(kWhole);
+  const int64_t evaluation = trace_step(sampled, *task_to_trace(sampled)).evaluation;
+  EXPECT_GT(evaluation, 0);
+  EXPECT_EQ(evaluation, trace_step(whole, *task_to_trace(whole)).evaluation);
 }
 
 TEST(Margin, IsNothingWhereATraceIsExact) { EXPECT_EQ(margin_with(kWhole), 0); }

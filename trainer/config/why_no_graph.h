@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Whether the steps of a run are captured as a CUDA graph.
+#pragma once
+
+#include <string>
+
+#include "trainer/config/trainer_config.h"
+
+namespace strata::trainer {
+
+// Returns the reason why steps are not captured; empty if they are. It is the same on all ranks.
+std::string why_no_graph(const TrainerConfig& config, bool on_gpu);
+
+}  // namespace strata::trainer
