@@ -92,7 +92,7 @@ def op_library(
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [
             ":" + name + "_cuda",
-            "//kernels/cuda:gradient_target",
+            "//kernels/cuda:gradient_output",
             "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
