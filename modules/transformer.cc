@@ -7,6 +7,7 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
 #include "modules/transformer_block.h"
+#include "modules/whole_rows.h"
 
 namespace strata::modules {
 namespace {
@@ -51,6 +52,11 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
 
 Tensor Transformer::logits(const Tensor& hidden) const {
   return kernels::linear(hidden, head_weight_, /*bias=*/{}, kernels::Activation::none, head_level_);
+}
+
+Tensor Transformer::logits_for_loss(const Tensor& hidden) const {
+  const int64_t more = classes_to_add(head_weight_);
+  return more == 0 ? logits(hidden) : logits_of_whole_rows(hidden, head_weight_, more, head_level_);
 }
 
 }  // namespace strata::modules

@@ -26,6 +26,8 @@ class Transformer {
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;
   // Hidden states [..., D] in the type of the head -> logits [..., V].
   Tensor logits(const Tensor& hidden) const;
+  // The same for a cross entropy without label smoothing: there may be more classes, whose probability is 0.
+  Tensor logits_for_loss(const Tensor& hidden) const;
 
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied
 

@@ -75,7 +75,7 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
                                          /*label_smoothing=*/0, loss_level_);
   }
-  return kernels::cross_entropy(model_->logits(hidden), targets, scale, kIgnoredLabel, /*label_smoothing=*/0,
+  return kernels::cross_entropy(model_->logits_for_loss(hidden), targets, scale, kIgnoredLabel, /*label_smoothing=*/0,
                                 loss_level_);
 }
 

@@ -72,6 +72,16 @@ TEST(UsedShapes, AreOfTheForwardOfAMicroBatchAndOfAnUpdate) {
   EXPECT_EQ(texts(gpt2({"gradient_checkpointing=full", "batch=8"})), with_updates(expected));
 }
 
+// On GPUs the rows of many classes are filled up to a multiple of 64.
+TEST(UsedShapes, RowsOfLogitsAreWholeOnGpus) {
+  std::set<std::string> on_gpu;
+  for (const UsedShape& used : used_shapes(gpt2({"model.vocabulary=5003"}), at::kCUDA)) {
+    on_gpu.insert(std::string(used.shape.op()) + " " + used.shape.text());
+  }
+  EXPECT_TRUE(on_gpu.contains("linear 8x8->5056"));
+  EXPECT_TRUE(on_gpu.contains("cross_entropy 8x5056"));
+}
+
 TEST(UsedShapes, HeadAndLossMayBeOneOp) {
   std::vector<std::string> expected = kTwoBlocks;
   expected.emplace_back("1 linear_cross_entropy 8x8->10");
