@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,33 @@ Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, 
   return last;
 }
 
+// Adds an error for each line that sets the level of an op which no module that the line means computes.
+void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+                      configs::ErrorList& errors) {
+  std::map<std::string, std::pair<std::string, bool>> lines;  // path -> op, and whether a module computes it
+  std::set<std::string> computed;
+  for (const modules::Module& module : modules) {
+    const std::set<std::string> ops(module.ops.begin(), module.ops.end());
+    computed.insert(ops.begin(), ops.end());
+    modules::for_each_line(loaded.config.kernels, module.name, [&](const std::string& prefix, modules::OpLevels set) {
+      set.each([&](const std::string& op, const std::optional<Level>& level) {
+        if (!level) return;
+        auto& [name, used] = lines[prefix + op];
+        name = op;
+        used = used || ops.contains(op);
+      });
+    });
+  }
+  std::string all;
+  for (const std::string& op : computed) all += (all.empty() ? "" : ", ") + op;
+  for (const auto& [path, line] : lines) {
+    const auto& [op, used] = line;
+    if (used) continue;
+    errors.add(configs::place_of(loaded.places, path), /*path=*/"",
+               path + ": no module that this line means computes " + op + "; the model computes " + all);
+  }
+}
+
 }  // namespace
 
 void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device) {
@@ -52,6 +80,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);
   }
+  add_unused_lines(loaded, modules, errors);
   errors.throw_if_any();
 }
 

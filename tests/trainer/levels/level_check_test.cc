@@ -39,6 +39,19 @@ std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels,
   }
 }
 
+TEST(LevelCheck, NamesALineWhoseOpNoModuleComputes) {
+  const std::string message = refusal({}, "{default: aten, neighbor_aggregate: torchscript}");
+  EXPECT_NE(message.find("run.yaml:11:26: kernels.neighbor_aggregate: no module that this line means computes "
+                         "neighbor_aggregate; the model computes "),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("attention"), std::string::npos) << message;
+  EXPECT_NE(refusal({}, "{default: aten, layers: [{only: 3, embedding: aten}]}").find("kernels.layers.0.embedding"),
+            std::string::npos);
+  EXPECT_EQ(refusal({}, "{default: aten, layers: [{only: 3, linear: aten}], attention: torchscript}"), "");
+  EXPECT_EQ(refusal(kGraph, "{default: aten, neighbor_aggregate: torchscript}"), "");
+}
+
 TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
   const std::string gpu_code = " on cpu (this level is GPU code); levels there: aten, torchscript";
   EXPECT_EQ(first_line(refusal({}, "{linear: cuda}")),
