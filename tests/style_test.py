@@ -57,6 +57,13 @@ class StyleTest(unittest.TestCase):
                 if os.access(os.path.join(root, path), os.X_OK):
                     self.assertTrue(shell.startswith("#!"), "an executable script without #!")
 
+    def test_pins_have_hashes(self):
+        with open(os.path.join(sources.root(), "tools/requirements.txt"), encoding="utf-8") as file:
+            pins = [line for line in file.read().replace("\\\n", " ").splitlines() if not line.startswith("#")]
+        self.assertGreater(len(pins), 50)
+        wanted = re.compile(r"[\w.-]+==[\w.]+( +--hash=sha256:[0-9a-f]{64}){1,4}")
+        self.assertEqual([pin for pin in pins if not wanted.fullmatch(pin)], [])
+
     def test_names_no_host_and_no_home(self):
         """Packages come from the default sources of apt and pip, and paths from the environment. Links of pages are
         relative."""

@@ -61,7 +61,7 @@ class FakeArchive:
         for name, text in (("check", CHECK), ("train", TRAIN), ("generate", '#!/bin/sh\necho "sample of $1 after $3"\n'), ("validate", VALIDATE)):
             self.write(f"bin/{name}", text, 0o755)
         version = next(line for line in open("tools/requirements.txt", encoding="utf-8") if line.startswith("torch=="))
-        self.write("site/torch/version.py", f"__version__ = '{version.strip()[7:]}+cu130'\ncuda: Optional[str] = '13.0'\n")
+        self.write("site/torch/version.py", f"__version__ = '{version.split()[0][7:]}+cu130'\ncuda: Optional[str] = '13.0'\n")
         self.write("site/torch/lib/libtorch_cpu.so", "")
         self.write("site/nvidia/cu13/lib/libcudart.so.13", "")
 

@@ -5,10 +5,12 @@ import os
 import resource
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import threading
 import time
 import unittest
+import zipfile
 
 TMP = os.environ["TEST_TMPDIR"]
 NOBODY = 65534
@@ -230,6 +232,26 @@ done""")
         self.write("tools/requirements.txt", "strata-no-such-package==1\n")
         self.assert_stops(70, "pip could not install", environment={"PIP_NO_INDEX": "1"})
         self.assertFalse(os.path.lexists(self.path(".venv")))
+
+    def test_installs_only_wheels_with_known_hashes(self):
+        os.makedirs(self.path("wheels"))
+        index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.path("wheels")}
+        source, about = self.path("wheels/nothing-1.tar.gz"), "nothing-1.dist-info"
+        self.write("setup.py", f"open({self.path('owned')!r}, 'w')\nimport setuptools\nsetuptools.setup(name='nothing', version='1')\n")
+        with tarfile.open(source, "w:gz") as file:
+            file.add(self.path("setup.py"), "nothing-1/setup.py")
+        with open(source, "rb") as file:
+            known = hashlib.sha256(file.read()).hexdigest()
+        self.write("tools/requirements.txt", f"# NAME==VERSION\nnothing==1 \\\n    --hash=sha256:{known}\n")
+        said = self.assert_stops(70, "pip could not install", environment=index)
+        self.assertIn("installing 1 Python packages", said)
+        self.assertFalse(os.path.exists(self.path("owned")), "code of a source package was run")
+        with zipfile.ZipFile(self.path("wheels/nothing-1-py3-none-any.whl"), "w") as file:
+            file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: nothing\nVersion: 1\n")
+            file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            file.writestr(f"{about}/RECORD", "")
+        self.write("tools/requirements.txt", "nothing==1\n")
+        self.assertIn("hash", self.assert_stops(70, "pip could not install", environment=index))
 
     def test_environment_of_somebody_else(self):
         os.makedirs(self.path(".venv"))

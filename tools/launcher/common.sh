@@ -106,7 +106,7 @@ find_libraries() {
   if [[ -z $torch ]]; then
     torch=$(python -c "$ONLY_INSTALLED"'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
   fi
-  wanted=$(sed -n 's/^torch==//p' "$ROOT/tools/requirements.txt")
+  wanted=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' "$ROOT/tools/requirements.txt")
   [[ -n $torch ]] || stop 70 "the Python package torch is not installed; get it with: pip install torch==$wanted (or name its folder in STRATA_TORCH, or the Python that has it in STRATA_PYTHON)"
   [[ -e $torch/lib/libtorch_cpu.so ]] || stop 70 "$torch is not the folder of the torch package: it has no lib/libtorch_cpu.so"
   found=$(sed -n "s/^__version__ = '\([^'+]*\).*/\1/p" "$torch/version.py")

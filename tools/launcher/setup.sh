@@ -5,7 +5,7 @@
 readonly NEEDED_GIB=12  # 5.5 GiB of wheels, as much again in pip's cache during installation, and the build
 
 command_setup() {
-  is_checkout || stop 2 "an unpacked archive needs no set-up, only Open MPI and: pip install -r $ROOT/tools/requirements.txt"
+  is_checkout || stop 2 "an unpacked archive needs no set-up, only Open MPI and: pip install --no-deps -r $ROOT/tools/requirements.txt"
   setup
   say "set up: Debian's packages are installed, the Python environment is $(readlink "$ROOT/.venv")"
 }
@@ -92,12 +92,15 @@ make_python_environment() {
 
 fill_python_environment() {
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
-  say "installing $(grep -c == "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
+  say "installing $(grep -c '^[^#]*==' "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
   rm -rf "$1"  # a half-made environment
   # Without -I both would import Python files of the current folder, which may have been downloaded.
   /usr/bin/python3 -I -m venv "$1" || stop 70 "python3 -m venv $1 failed; its words are above"
   # Files that are never imported are not compiled to bytecode: that would take 50 s for 12,000 files.
-  "$1/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile -r "$ROOT/tools/requirements.txt" ||
+  # Hashes make pip refuse other files under the same names, whatever index a machine names. Source packages would run
+  # code of theirs while they are built.
+  "$1/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile \
+    --require-hashes --only-binary :all: -r "$ROOT/tools/requirements.txt" ||
     stop 70 "pip could not install the packages of tools/requirements.txt (its words are above); see that PyPI can be reached and run this again"
   # Without it a power cut soon after could leave empty files in an environment that is trusted for ever.
   sync -f "$1" || stop 4 "$1 could not be written to its disk; see that the disk is sound and run this again"
