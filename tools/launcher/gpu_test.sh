@@ -11,8 +11,9 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test)
-# These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on all GPUs, up to 4; on one GPU.
-readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
+# These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
+readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_SEVERAL=(gpu_hosts_test)
+readonly RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
 # Parts of levels_agree_gpu_test, one process each. 7 divides no number of levels and types, so each part has all of them.
 readonly LEVELS_PARTS=7
@@ -105,7 +106,7 @@ runs_on_several_gpus() {
   local ranks file
   for ranks in 4 2; do
     most_at_once=$((3 * (gpus / ranks)))
-    for file in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus "$ranks" "$file"; done
+    for file in "${RUNS_ON_EACH[@]}" "${RUNS_ON_SEVERAL[@]}"; do unittest_on_gpus "$ranks" "$file"; done
     wait
   done
   most_at_once=3
