@@ -12,6 +12,7 @@
 #include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/device_memory.h"
+#include "trainer/report/evaluation_progress.h"
 #include "trainer/resume.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
@@ -26,6 +27,10 @@ namespace {
 constexpr int64_t kMostSkips = 100;
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
@@ -152,8 +157,7 @@ void Trainer::handle_result(const StepResult& result) {
       record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
     }
     metrics_->step(record);
-    const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, now.count())) {
+    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, seconds_now())) {
       metrics_->straggler(result.step, straggler);
     }
   }
@@ -181,9 +185,15 @@ void Trainer::evaluate_if_due() {
 std::optional<Evaluation> Trainer::evaluation_of(int64_t samples) {
   sharding::set_position(step_.number(), "evaluation");
   bootstrap_.heartbeat();
+  EvaluationProgress progress(samples, seconds_now());
+  const auto round_is_over = [&] {
+    bootstrap_.heartbeat();
+    const std::optional<std::string> line = progress.see(config_.micro_batch * ranks_.size, seconds_now());
+    if (line && metrics_) metrics_->note(*line);
+  };
   step_.optimizer().exchange_averages();
-  std::optional<Evaluation> result = evaluate(step_.task(), step_.model(), step_.world(), config_.micro_batch, samples,
-                                              [this] { bootstrap_.heartbeat(); });
+  std::optional<Evaluation> result =
+      evaluate(step_.task(), step_.model(), step_.world(), config_.micro_batch, samples, round_is_over);
   step_.optimizer().exchange_averages();
   return result;
 }
