@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "base/run_program.h"
+#include "tools/carried_files.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
@@ -128,13 +129,15 @@ std::string export_to_others(const Request& request, const Source& source) {
     throw Error(ExitCode::configuration, "--format " + request.format + " does not fit the model of " + request.run +
                                              ": hf is for language models, timm for vision transformers");
   }
-  const std::string text = config_for(*model, config.data);
+  const std::string& imported = config.checkpoint.initial_weights;
+  const std::string text = tools::with_special_tokens(config_for(*model, config.data), imported);
   const std::string written = write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes);
   replace_file(request.folder + "/config.json", text);
   const std::string tokenizer = request.run + "/tokenizer.json";  // exists if the data of the run had one
   if (std::filesystem::exists(tokenizer)) {
     replace_file(request.folder + "/tokenizer.json", read_text_file(tokenizer, kLargestTokenizer));
   }
+  if (!imported.empty()) tools::add_carried_files(imported, request.folder);
   return written;
 }
 

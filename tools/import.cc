@@ -16,6 +16,7 @@
 #include "base/errors.h"
 #include "base/printable.h"
 #include "base/run_program.h"
+#include "tools/carried_files.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
@@ -128,14 +129,18 @@ std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, 
 
 void import_weights(const Request& request) {
   const std::string config_path = request.from + "/config.json";
-  hf::ImportedModel model = hf::read_config(read_text_file(config_path, kLargestConfig), config_path);
+  const std::string config = read_text_file(config_path, kLargestConfig);
+  hf::ImportedModel model = hf::read_config(config, config_path);
+  const std::string pixels = hf::keys_of_pixels(config, config_path);
   const WeightsFolder folder(request.from);
   const auto write = [&](auto& type) {
     const std::string written = write_weights(request.to, weights_for(type, folder, request), request.file_bytes);
     const std::string section = hf::model_section(type);
     replace_file(request.to + "/model.yaml", section);
+    tools::keep_carried_files(request.from, request.to);
     std::printf("%s\nto train from them (%s/model.yaml has the first line):\n%scheckpoint: {initial_weights: %s}\n",
                 written.c_str(), request.to.c_str(), section.c_str(), request.to.c_str());
+    if (!pixels.empty()) std::printf("its images were normalized and cropped so: data: {%s}\n", pixels.c_str());
   };
   std::visit(write, model);
 }

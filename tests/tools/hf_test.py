@@ -133,6 +133,35 @@ class HuggingFaceTest(ImportedModels):
                 command(IMPORT, self.path("exported"), self.path("again"))
                 self.assert_same_bits("native", "again")
 
+    def test_what_training_does_not_read_comes_out_again(self):
+        self.name = "gpt2"
+        secret, theirs = self.path("secret"), self.path("theirs")
+        random_model("gpt2").save_pretrained(theirs)
+        files = {"generation_config.json": '{"top_k": 3}', "tokenizer_config.json": '{"model_max_length": 12}', "chat_template.jinja": "{{ text }}"}
+        for name, text in {**files, "special_tokens_map.json": "[1]"}.items():
+            with open(os.path.join(theirs, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("a key that no export may have")
+        for name in ("tokenizer.json", "merges.txt"):
+            os.symlink(secret, os.path.join(theirs, name))
+        with open(os.path.join(theirs, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        config.update(bos_token_id=5, eos_token_id=[6, 7], pad_token_id="none")
+        with open(os.path.join(theirs, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        command(IMPORT, theirs, self.path("start"))
+        command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")))
+        command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf")
+        for name, text in files.items():
+            with open(self.path("exported/" + name), encoding="utf-8") as file:
+                self.assertEqual(file.read(), text)
+        self.assertEqual(sorted(os.listdir(self.path("exported"))), sorted([*files, "config.json", "model.safetensors"]))
+        with open(self.path("exported/config.json"), encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertEqual((written["bos_token_id"], written["eos_token_id"]), (5, [6, 7]))
+        self.assertNotIn("pad_token_id", written)
+
     def test_names_without_a_prefix_half_floats_and_masks(self):
         self.name = "gpt2"
         model = random_model("gpt2").to(torch.bfloat16).float()

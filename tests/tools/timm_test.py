@@ -83,7 +83,10 @@ class TimmTest(ImportedModels):
                 self.setUp()
                 start = self.write_theirs(name)
                 self.write_data(arguments)
-                command(IMPORT, self.path("theirs"), self.path("start"))
+                said = command(IMPORT, self.path("theirs"), self.path("start"))
+                of_pixels = REFERENCE[name]["config"]["pretrained_cfg"]
+                if "mean" in of_pixels:
+                    self.assertRegex(said, r"data: \{mean: \[%s, .*\], deviation: \[%s, " % (of_pixels["mean"][0], of_pixels["std"][0]))
                 config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
                 command(TRAIN, config)
                 command(EXPORT, self.path("run"), self.path("native"))

@@ -41,6 +41,15 @@ double JsonSection::positive(const char* key) const {
   return value.get<double>();
 }
 
+std::vector<double> JsonSection::numbers(const char* key) const {
+  std::vector<double> all;
+  for (const Json& value : at(key)) {
+    if (!at(key).is_array() || !value.is_number()) throw refuse(key, "a list of numbers");
+    all.push_back(value.get<double>());
+  }
+  return all;
+}
+
 double JsonSection::share(const char* key) const {
   const Json& value = at(key);
   if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() >= 1) {

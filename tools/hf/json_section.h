@@ -25,6 +25,7 @@ class JsonSection {
   bool is_list(const char* key) const { return has(key) && json_[key].is_array(); }
   std::vector<int64_t> counts(const char* key, int64_t most = kMost) const;
   double positive(const char* key) const;
+  std::vector<double> numbers(const char* key) const;
   double share(const char* key) const;  // a number in [0, 1)
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key) const;

@@ -234,6 +234,24 @@ VisionTransformerConfig read_timm_config(const JsonSection& json) {
   return model;
 }
 
+std::string keys_of_pixels(const std::string& config, const std::string& path) {
+  const nlohmann::json json = nlohmann::json::parse(config);
+  const JsonSection whole(json, path);
+  if (!whole.has("pretrained_cfg")) return "";
+  const JsonSection section = whole.section("pretrained_cfg");
+  if (!section.has("mean") || !section.has("std")) return "";
+  std::string text;
+  for (const auto& [key, name] : {std::pair("mean", "mean"), std::pair("std", "deviation")}) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + ": [";
+    std::vector<double> numbers = section.numbers(key);
+    if (numbers.size() == 1) numbers.resize(3, numbers[0]);  // grey images use the first
+    for (size_t i = 0; i < numbers.size(); ++i) text += (i == 0 ? "" : ", ") + configs::text_of(numbers[i]);
+    text += "]";
+  }
+  if (section.has("crop_pct")) text += ", crop: " + configs::text_of(section.positive("crop_pct"));
+  return text;
+}
+
 std::string model_section(const VisionTransformerConfig& model) {
   std::ostringstream text;
   text << "model: {type: vision_transformer, layers: " << model.layers << ", width: " << model.width

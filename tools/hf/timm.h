@@ -24,6 +24,10 @@ std::string write_config(const modules::VisionTransformerConfig& model, const Pi
 // sizes of the architecture's name.
 modules::VisionTransformerConfig read_timm_config(const JsonSection& json);
 
+// Returns how the images of the model were normalized and cropped, as keys of `data:`. Empty if config.json is not of
+// timm or does not say it.
+std::string keys_of_pixels(const std::string& config, const std::string& path);
+
 // Returns the model as one line of YAML: model: {...}
 std::string model_section(const modules::VisionTransformerConfig& model);
 
