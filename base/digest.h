@@ -26,6 +26,10 @@ class Sha256 {
 
 std::string sha256(std::string_view bytes);
 
+// Returns a hash that finds changes by accident at about the speed of memory. Unlike SHA-256, it is no proof against
+// somebody who looks for other bytes with the same hash.
+uint64_t hash_bytes(const void* bytes, size_t count, uint64_t seed);
+
 // The sum over all elements of a 128-bit mix of (index, bits of the value), kept in two halves that add independently.
 // The sums of the shards of a tensor, added with wrap-around in any order (for example by an int64 all-reduce), give
 // the sum of the whole tensor.

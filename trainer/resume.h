@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Resumes from the newest good checkpoint, or reports why it cannot.
+// Brings a run to the state in which its next step begins: that of a checkpoint, or that of a new run.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/ranks.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/run_state.h"
+#include "trainer/step.h"
 
 namespace strata::trainer {
 
@@ -18,10 +20,15 @@ struct Resumed {
   std::vector<std::string> notes;  // a sentence for each of these steps
 };
 
-// Fills masters, compute copies and moments. Returns nothing if there is no checkpoint and checkpoint.resume allows
-// that. Throws Error (configuration) if the data or the configuration of the checkpoint differ. The keys that may
-// differ are listed in trainer/config/load_config.cc. Collective.
-std::optional<Resumed> resume(const TrainerConfig& config, const std::string& folder, ShardedModel& model,
-                              Optimizer& optimizer, const Ranks& ranks, const std::string& data_fingerprint);
+struct Beginning {
+  std::optional<Resumed> resumed;  // nothing: a new run
+  std::string weights_sha256;
+};
+
+// Fills masters, compute copies and moments from the checkpoint that `from` finds, or with the initial weights if there
+// is none and checkpoint.resume allows that. Throws Error (configuration) if the data or the configuration of the
+// checkpoint differ. The keys that may differ are listed in trainer/config/load_config.cc. Collective.
+Beginning begin_run(const TrainerConfig& config, const FindOptions& from, Step& step, const Ranks& ranks,
+                    const std::string& data_fingerprint);
 
 }  // namespace strata::trainer

@@ -17,6 +17,7 @@
 #include "trainer/config/trainer_config.h"
 #include "trainer/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
+#include "trainer/ledger/data_hash.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
@@ -52,6 +53,8 @@ class Step {
   int64_t number() const { return number_; }
   // See StepResults::next.
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
+  // Returns the hash of the data that this rank read for one of the last steps.
+  uint64_t data_hash(int64_t step) const { return data_hashes_.of(step); }
   // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
@@ -89,6 +92,7 @@ class Step {
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
 
+  DataHashes data_hashes_;  // before the feed, whose threads use it
   BatchFeed feed_;
   StepInputs inputs_;
   WorkTimes work_times_;

@@ -9,7 +9,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 5;  // without the work of ranks
+constexpr int64_t kValues = 7;  // without the work of ranks
 
 }  // namespace
 
@@ -43,6 +43,8 @@ std::optional<StepResult> StepResults::next(bool all) {
                     values[2],
                     values[3],
                     values[4],
+                    values[5],
+                    values[6],
                     std::vector<float>(values + kValues, values + values_.numel())};
 }
 

@@ -17,12 +17,14 @@ namespace strata::trainer {
 
 struct StepResult {
   int64_t step = 0;
-  float loss = 0;           // mean over the items of all ranks
-  float gradient_norm = 0;  // global, before clipping
-  float stop = 0;           // above 0: a rank was asked to stop
-  float unusable = 0;       // samples of the step that could not be used, over all ranks
-  float skipped = 0;        // 1: the loss or a gradient was not finite, and the update was skipped
-  std::vector<float> work;  // seconds: see WorkTimes::values
+  float loss = 0;             // mean over the items of all ranks
+  float gradient_norm = 0;    // global, before clipping
+  float stop = 0;             // above 0: a rank was asked to stop
+  float unusable = 0;         // samples of the step that could not be used, over all ranks
+  float skipped = 0;          // 1: the loss or a gradient was not finite, and the update was skipped
+  float loss_of_rank = 0;     // the part of this rank in the loss, before bad samples are left out of the mean
+  float squares_of_rank = 0;  // the part of this rank in the square of the gradient norm, as the loss of the rank
+  std::vector<float> work;    // seconds: see WorkTimes::values
 };
 
 class StepResults {
@@ -30,8 +32,8 @@ class StepResults {
   // `works` is the number of values of WorkTimes.
   StepResults(at::Device device, int64_t works);
 
-  // Each step writes loss, gradient norm, stop, unusable, skipped and the work of all ranks here: fp32 [5 + works] on
-  // the device.
+  // Each step writes loss, gradient norm, stop, unusable, skipped, the parts of this rank in loss and squares, and the
+  // work of all ranks here: fp32 [7 + works] on the device.
   const at::Tensor& values() const { return values_; }
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);

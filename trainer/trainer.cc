@@ -9,8 +9,8 @@
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "trainer/evaluation.h"
-#include "trainer/initial_weights.h"
 #include "trainer/learning_rate.h"
+#include "trainer/ledger/run_facts.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/report/evaluation_progress.h"
 #include "trainer/resume.h"
@@ -103,21 +103,16 @@ void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   data_fingerprint_ = step_.task().data_fingerprint();
   bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
-  const auto resumed = resume(config_, folder, step_.model(), step_.optimizer(), ranks_, data_fingerprint_);
-  if (resumed) {
-    step_.resume_after(resumed->state.step, resumed->state.updates);
-  } else if (!config_.checkpoint.initial_weights.empty()) {
-    load_initial_weights(config_.checkpoint.initial_weights, step_.model(), ranks_);
-  }
-  if (!resumed) step_.optimizer().start_averages();
+  const auto [resumed, hash] = begin_run(config_, {.folder = folder}, step_, ranks_, data_fingerprint_);
   checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_.number() : -1,
                                                  resumed ? resumed->rejected : std::vector<int64_t>{}},
                        ranks_);
-  const std::string hash = weights_sha256(step_.model(), *step_.mesh().shard);
-  if (resumed && hash != resumed->state.weights_sha256) {
-    throw Error(ExitCode::storage, "the weights of step " + std::to_string(step_.number()) + " have the hash " + hash +
-                                       ", and their checkpoint says " + resumed->state.weights_sha256);
-  }
+  ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
+                                        .rank = ranks_.rank,
+                                        .resumed_step = resumed ? step_.number() : -1,
+                                        .facts = run_facts(config_, bootstrap_.device())},
+                  [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
+  ledger_->weights(step_.number(), hash);
   if (ranks_.rank != 0) return;
   const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
   metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
@@ -138,6 +133,12 @@ void Trainer::read_results(bool all) {
 void Trainer::handle_result(const StepResult& result) {
   const at::Device device = bootstrap_.device();
   stop_ = stop_ || result.stop > 0;
+  ledger_->step({.step = result.step,
+                 .data = step_.data_hash(result.step),
+                 .loss = result.loss,
+                 .gradient_norm = result.gradient_norm,
+                 .loss_of_rank = result.loss_of_rank,
+                 .squares_of_rank = result.squares_of_rank});
   const bool skipped = result.skipped > 0;
   const PhaseTimer::Seconds seconds = step_.timer().take();
   if (metrics_) {
@@ -240,6 +241,7 @@ void Trainer::save() {
   const auto begin = std::chrono::steady_clock::now();
   const RunState state{step, step_.updates(), resolved_, data_fingerprint_,
                        weights_sha256(step_.model(), *step_.mesh().shard)};
+  ledger_->weights(step, state.weights_sha256);
   if (metrics_) metrics_->weights(step, state.weights_sha256);
   const bool replica = step_.mesh().replicate->rank() > 0;
   checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), to_text(state));

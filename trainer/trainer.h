@@ -13,6 +13,7 @@
 #include "trainer/config/trainer_config.h"
 #include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
+#include "trainer/ledger/ledger.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/straggler_watch.h"
 #include "trainer/step.h"
@@ -51,6 +52,7 @@ class Trainer {
   std::string data_fingerprint_;                 // set by start()
   std::optional<CheckpointWriter> checkpoints_;  // set by start()
   std::optional<Metrics> metrics_;               // on rank 0, set by start()
+  std::optional<LedgerWriter> ledger_;           // set by start()
   StragglerWatch stragglers_;                    // used on rank 0
   const int64_t last_step_;
   bool stop_ = false;

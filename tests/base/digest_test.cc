@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <random>
+#include <set>
+#include <string>
 
 namespace strata {
 namespace {
@@ -74,6 +76,31 @@ TEST(Digest, WeightsAreHashedByNameShapeAndSum) {
   EXPECT_NE(hash, weights_sha256({{"a", {2, 3}, b}, {"b", {6}, a}}));
   EXPECT_NE(hash, weights_sha256({{"c", {2, 3}, a}, {"b", {6}, b}}));
   EXPECT_EQ(hash, sha256("a 2 3 sum 1 2\nb 6 sum 3 4\n"));
+}
+
+TEST(Digest, BytesAreHashedByContentPlaceAndCount) {
+  std::string bytes;
+  for (int i = 0; i < 200; ++i) bytes += static_cast<char>(i * i + 3 * i);
+  const auto hash = [](const std::string& text, uint64_t seed = 7) {
+    return hash_bytes(text.data(), text.size(), seed);
+  };
+  for (size_t count = 0; count <= bytes.size(); ++count) {
+    const std::string part = bytes.substr(0, count);
+    std::set<uint64_t> hashes = {hash(part), hash(part, 8), hash(part + '\0')};
+    for (size_t i = 0; i < count; ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        std::string flipped = part;
+        flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+        hashes.insert(hash(flipped));
+      }
+    }
+    EXPECT_EQ(hashes.size(), 3 + 8 * count) << count;
+  }
+  std::set<uint64_t> swaps = {hash(bytes)};
+  for (size_t i = 0; i + 16 <= 128; i += 8)
+    swaps.insert(hash(bytes.substr(0, i) + bytes.substr(i + 8, 8) + bytes.substr(i, 8) + bytes.substr(i + 16)));
+  EXPECT_EQ(swaps.size(), 16u);
+  EXPECT_EQ(hash(bytes), hash(std::string(bytes)));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void make_folder(const std::string& path) {
     refuse_link(path);
     if (fs::exists(path) && !fs::is_directory(path)) refuse(path, "is not a folder");
     create_folders(path);
-    refuse_link(path + "/checkpoints");
+    for (const char* name : {"/checkpoints", "/ledger"}) refuse_link(path + name);
   } catch (const fs::filesystem_error& error) {
     refuse(path, "cannot be made or read: " + error.code().message());
   }

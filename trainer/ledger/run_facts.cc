@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/ledger/run_facts.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+
+#include <string>
+
+#include "kernels/runtime/device_name.h"
+#include "trainer/config/graph_data.h"
+
+namespace strata::trainer {
+
+Facts run_facts(const TrainerConfig& config, at::Device device) {
+  const sharding::ShardingConfig& sharding = config.sharding;
+  const auto word = [](auto value) { return std::string(names(value)[static_cast<size_t>(value)]); };
+  Facts facts = {
+      {kFactRanks, std::to_string(config.run.ranks)},
+      {kFactMicroBatch, std::to_string(config.micro_batch)},
+      {kFactSamples, shares_samples(config.model, config.data) ? "shared" : "split"},
+      {kFactRepeats, device.is_cpu() || config.run.deterministic ? "yes" : "no"},
+      {"sharding",
+       word(sharding.strategy) + " " + std::to_string(sharding.shard_ranks) + " " + word(sharding.accumulate)},
+      {"deterministic", config.run.deterministic ? "true" : "false"},
+      {"device", kernels::device_name(device)},
+      {"LibTorch", kernels::torch_version()},
+      {"kernels", kernels::kernel_version()},
+  };
+  if (device.is_cpu()) {
+    facts["instructions"] = at::get_cpu_capability();
+    facts["threads"] = std::to_string(at::get_num_threads());
+  }
+  return facts;
+}
+
+}  // namespace strata::trainer
