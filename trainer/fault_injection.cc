@@ -3,14 +3,17 @@
 
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/errors.h"
 
@@ -19,24 +22,59 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-}  // namespace
-
-FaultInjection::FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator)
-    : kind_(config.kind), communicator_(communicator) {
-  long long step = 0;
-  int struck = 0;
-  if (kind_ == Fault::none) return;
-  if (std::sscanf(config.at.c_str(), "step %lld rank %d", &step, &struck) != 2) {
-    throw Error(ExitCode::configuration, "fault.at: expected 'step 7 rank 1', got '" + config.at + "'");
+// Flips the highest bit of the fraction in the largest value: it changes by a quarter to a half of itself, so the change
+// is not lost in rounding. Neither autograd nor a trace of ops sees it, as if a bit of the memory had decayed.
+void flip_bit(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
+  const at::Tensor values = tensor.variable_data();
+  at::Tensor place = values;
+  auto index = values.abs().argmax().item<int64_t>();
+  for (int64_t dimension = values.dim() - 1; dimension >= 0; --dimension) {
+    place = place.select(dimension, index % values.size(dimension));
+    index /= values.size(dimension);
   }
-  armed_ = rank == struck;
-  step_ = step;
+  if (values.scalar_type() == at::kFloat) {
+    place.view(at::kInt).bitwise_xor_(1 << 22);
+  } else {
+    place.view(at::kShort).bitwise_xor_(values.scalar_type() == at::kBFloat16 ? 1 << 6 : 1 << 9);
+  }
 }
 
-void FaultInjection::begin_step(int64_t step) {
+}  // namespace
+
+FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::vector<modules::ParameterGroup>& groups,
+                               sharding::Communicator& communicator)
+    : kind_(config.kind), communicator_(communicator) {
+  if (kind_ == Fault::none) return;
+  const std::optional<FaultPlace> place = place_of_fault(config.at);
+  std::vector<std::string> layers;
+  for (const modules::ParameterGroup& group : groups) {
+    if (group.role == modules::Role::layer) layers.push_back(group.name);
+  }
+  if (!place || place->layer >= std::ssize(layers)) {
+    throw Error(ExitCode::configuration,
+                "fault.at: expected 'step 7 rank 1' or 'step 7 rank 1 layer 2' with a layer "
+                "below " +
+                    std::to_string(layers.size()) + ", got '" + config.at + "'");
+  }
+  armed_ = rank == place->rank;
+  step_ = place->step;
+  layer_ = place->layer;
+  group_ = layers[static_cast<size_t>(layer_)];
+}
+
+void FaultInjection::begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups) {
   const bool slow = kind_ == Fault::slow;
   now_ = armed_ && (slow ? step >= step_ : step == step_);
+  has_flipped_ = false;
   if (now_ && slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  if (!now_ || kind_ != Fault::flip_weight) return;
+  for (auto* group : groups) {
+    if (group->name() != group_) continue;
+    flip_bit(group->master());
+    if (group->compute_copy().defined()) group->compute_copy().copy_(group->master());
+  }
 }
 
 void FaultInjection::strike() {
@@ -56,15 +94,22 @@ void FaultInjection::strike() {
     case Fault::nan_loss:
     case Fault::nan_weights:
     case Fault::slow:
+    case Fault::flip_weight:
+    case Fault::flip_gradient:
+    case Fault::flip_activation:
     case Fault::none:
       return;
   }
 }
 
-modules::Layer FaultInjection::around(modules::Layer layer) {
-  return [this, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
+  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
     if (now_) strike();
-    return layer(stream, context);
+    modules::Stream output = layer(stream, context);
+    if (now_ && kind_ == Fault::flip_activation && index == layer_ && !std::exchange(has_flipped_, true)) {
+      flip_bit(output.branch.defined() ? output.branch : output.residual);
+    }
+    return output;
   };
 }
 
@@ -72,6 +117,9 @@ void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
   if (!now_) return;
   if (kind_ == Fault::nan) group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(kNan);
   if (kind_ == Fault::nan_weights) group.master().narrow(0, 0, 1).fill_(kNan);
+  if (kind_ == Fault::flip_gradient && group.name() == group_ && !std::exchange(has_flipped_, true)) {
+    flip_bit(group.full_gradients().front());
+  }
 }
 
 at::Tensor FaultInjection::change(const at::Tensor& loss) const {

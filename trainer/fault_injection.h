@@ -6,7 +6,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "modules/config/parameter_group.h"
 #include "modules/layer.h"
 #include "sharding/communication/communicator.h"
 #include "sharding/parameters/sharded_parameter_group.h"
@@ -16,16 +19,18 @@ namespace strata::trainer {
 
 class FaultInjection {
  public:
-  // `communicator` is the one on which an additional collective runs.
-  FaultInjection(const FaultConfig& config, int rank, sharding::Communicator& communicator);
+  // `groups` are those of the model, and `communicator` is the one on which an additional collective runs.
+  FaultInjection(const FaultConfig& config, int rank, const std::vector<modules::ParameterGroup>& groups,
+                 sharding::Communicator& communicator);
 
-  // Sleeps if this rank is to be slow.
-  void begin_step(int64_t step);
+  // Sleeps if this rank is to be slow, and flips a bit of a weight. Call it before parameters are gathered.
+  void begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
-  // collective.
-  modules::Layer around(modules::Layer layer);
+  // collective. Flips a bit of its output.
+  modules::Layer around(int64_t index, modules::Layer layer);
   // Writes a NaN into the first element of the group's first gradient, before it is reduced, or of this rank's weights.
+  // Flips a bit of that gradient.
   void before_reduce(sharding::ShardedParameterGroup& group);
   // Returns the loss of this rank, or a NaN.
   at::Tensor change(const at::Tensor& loss) const;
@@ -36,7 +41,9 @@ class FaultInjection {
   Fault kind_;
   sharding::Communicator& communicator_;
   bool armed_ = false, now_ = false;  // armed_: the fault is for this rank; now_: it is for this step
-  int64_t step_ = 0;
+  int64_t step_ = 0, layer_ = 0;
+  std::string group_;         // of the layer
+  bool has_flipped_ = false;  // in this step, which flips one bit only, also with several micro-batches
 };
 
 }  // namespace strata::trainer

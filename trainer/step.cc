@@ -48,7 +48,8 @@ Tensor joined(const Tensor& values, const Tensor& more) { return more.numel() > 
 
 using sharding::ShardedParameterGroup;
 
-Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note)
+Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
+           OpTrace* trace)
     : config_(config),
       bootstrap_(bootstrap),
       device_(bootstrap.device()),
@@ -56,13 +57,15 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       finds_bad_samples_(finder_of_bad_samples(*task_)),
-      fault_(config.fault, bootstrap.rank(), *mesh_.shard),
+      fault_(config.fault, bootstrap.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler(std::move(note))),
+      trace_(trace),
       model_(config, *task_, mesh_,
              {.device = device_,
               .around =
                   [this](int64_t index, modules::Layer layer) {
-                    layer = fault_.around(std::move(layer));
+                    layer = fault_.around(index, std::move(layer));
+                    if (trace_ != nullptr) layer = trace_->around(index, std::move(layer));
                     return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
@@ -85,7 +88,10 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
   } else if (device_.is_cuda() && bootstrap_.rank() == 0) {
     std::printf("cuda graph: none, because %s\n", no_graph.c_str());
   }
-  model_.set_before_reduce([this](ShardedParameterGroup& group) { fault_.before_reduce(group); });
+  model_.set_before_reduce([this](ShardedParameterGroup& group) {
+    fault_.before_reduce(group);
+    if (trace_ != nullptr) trace_->gradients(group);
+  });
 }
 
 std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const std::string&)> note) const {
@@ -129,7 +135,7 @@ void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   work_times_.exchange_last();
-  fault_.begin_step(number_);
+  fault_.begin_step(number_, model_.groups());
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
   inputs_.dropout_key.fill_(
@@ -172,8 +178,10 @@ void Step::run() {
     sharding::set_position(number_, kPhaseNames[static_cast<size_t>(phase)]);
     return PhaseTimer::Scope(timer_, phase);
   };
+  if (trace_ != nullptr) trace_->begin(model_.groups());
   const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,
                                                  inputs_.dropout_key, enter, /*after_backward=*/[] {});
+  if (trace_ != nullptr) trace_->end();
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);
   update(fault_.change(local_loss));

@@ -18,6 +18,7 @@
 #include "trainer/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
+#include "trainer/ledger/op_trace.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
@@ -40,8 +41,9 @@ struct StepInputs {
 
 class Step {
  public:
-  // `note` receives the tables of a profile, on rank 0.
-  Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note);
+  // `note` receives the tables of a profile, on rank 0. `trace` may be null. It must outlive this object.
+  Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
+       OpTrace* trace = nullptr);
 
   // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
   // memory of a captured step stays its own. Collective.
@@ -88,6 +90,7 @@ class Step {
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
+  OpTrace* const trace_;
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;

@@ -37,15 +37,9 @@ std::optional<StepResult> StepResults::next(bool all) {
   pending_.pop_front();
   if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  return StepResult{oldest.step,
-                    values[0],
-                    values[1],
-                    values[2],
-                    values[3],
-                    values[4],
-                    values[5],
-                    values[6],
-                    std::vector<float>(values + kValues, values + values_.numel())};
+  return StepResult{oldest.step, values[0], values[1],
+                    values[2],   values[3], values[4],
+                    values[5],   values[6], std::vector<float>(values + kValues, values + values_.numel())};
 }
 
 }  // namespace strata::trainer

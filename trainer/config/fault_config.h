@@ -3,16 +3,52 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace strata::trainer {
 
 // nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
-// it. slow: the host sleeps for 100 ms in this step and in all later ones.
-enum class Fault { none, nan, kill, hang, extra_collective, exception, nan_loss, nan_weights, slow };
-constexpr std::array<std::string_view, 9> names(Fault) {
-  return {"none", "nan", "kill", "hang", "extra_collective", "exception", "nan_loss", "nan_weights", "slow"};
+// it. slow: the host sleeps for 100 ms in this step and in all later ones. flip_weight, flip_gradient, flip_activation:
+// one bit of the largest value in the weights, the first gradient or the output of a layer.
+enum class Fault {
+  none,
+  nan,
+  kill,
+  hang,
+  extra_collective,
+  exception,
+  nan_loss,
+  nan_weights,
+  slow,
+  flip_weight,
+  flip_gradient,
+  flip_activation
+};
+constexpr std::array<std::string_view, 12> names(Fault) {
+  return {"none",     "nan",         "kill", "hang",        "extra_collective", "exception",
+          "nan_loss", "nan_weights", "slow", "flip_weight", "flip_gradient",    "flip_activation"};
+}
+
+struct FaultPlace {
+  int64_t step = 0;
+  int rank = 0;
+  int64_t layer = 0;  // where a bit flips
+};
+
+// Reads 'step 7 rank 1' or 'step 7 rank 1 layer 2'. Returns nothing if the text is no such place.
+inline std::optional<FaultPlace> place_of_fault(const std::string& at) {
+  long long step = 0, layer = 0;
+  int rank = 0, read = 0;
+  bool whole = std::sscanf(at.c_str(), "step %lld rank %d%n", &step, &rank, &read) == 2 && read == std::ssize(at);
+  whole = whole || (std::sscanf(at.c_str(), "step %lld rank %d layer %lld%n", &step, &rank, &layer, &read) == 3 &&
+                    read == std::ssize(at));
+  if (!whole || step <= 0 || rank < 0 || layer < 0) return std::nullopt;
+  return FaultPlace{step, rank, layer};
 }
 
 // A fault to inject in a test. It is refused unless STRATA_FAULTS=1 is in the environment.
@@ -22,7 +58,10 @@ struct FaultConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("at", at, "step and rank of the fault, such as 'step 7 rank 1'");
+    fields.add(
+        "at", at,
+        "step and rank of the fault, such as 'step 7 rank 1'; for a flipped bit also the layer, such as 'step 7 rank 1 "
+        "layer 2'");
     fields.add("do", kind, "the fault to inject there; none: no fault");
   }
 };

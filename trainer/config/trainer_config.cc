@@ -201,20 +201,13 @@ void check_task(const modules::ModelConfig& model, const DataConfig& data, confi
                                " is not trained on data of type " + DataConfig::kTypes.at(data.type.index()));
 }
 
-bool is_place(const std::string& at) {
-  long long step = 0;
-  int rank = 0, read = 0;
-  return std::sscanf(at.c_str(), "step %lld rank %d%n", &step, &rank, &read) == 2 && at.c_str()[read] == '\0' &&
-         step > 0 && rank >= 0;
-}
-
 void check_fault(const FaultConfig& fault, configs::Checks& checks) {
   if (!checks.can_check({"at", "do"})) return;
   if (fault.kind == Fault::none && fault.at.empty()) return;
   const char* allowed = std::getenv("STRATA_FAULTS");
   if (allowed == nullptr || std::string(allowed) != "1") {
     checks.fail("do", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
-  } else if (!is_place(fault.at)) {
+  } else if (!place_of_fault(fault.at)) {
     checks.fail("at", "expected a place such as 'step 7 rank 1', got '" + fault.at + "'");
   }
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/ledger/op_trace.h"
+
+#include <ATen/core/function_schema.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/digest.h"
+#include "sharding/parameters/run_in_backward.h"
+
+namespace strata::trainer {
+namespace {
+
+// The trace that records. The callbacks of LibTorch are plain functions.
+OpTrace* recording = nullptr;
+
+uint64_t hash_of(const at::Tensor& tensor) {
+  const bool has_values = tensor.defined() && tensor.has_storage() && tensor.storage().data() != nullptr;
+  if (!has_values) return 0;
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  return hash_bytes(values.const_data_ptr(), values.nbytes(), static_cast<uint64_t>(values.scalar_type()));
+}
+
+// Memory without values: what it holds differs from run to run.
+bool leaves_values_open(const std::string& name) {
+  for (const char* part : {"::empty", "::new_empty", "::resize", "::set_"}) {
+    if (name.find(part) != name.npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
+  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+    if (callback_ == at::INVALID_CALLBACK_HANDLE) return layer(stream, context);
+    const auto inputs = sharding::run_in_backward({stream.residual, stream.branch}, [this] { layer_.reset(); });
+    layer_ = index;
+    const modules::Stream output = layer({inputs[0], inputs[1]}, context);
+    for (const at::Tensor& tensor : {output.residual, output.branch}) add("output of the layer", tensor);
+    layer_.reset();
+    const auto outputs = sharding::run_in_backward({output.residual, output.branch}, [this, index] { layer_ = index; });
+    return modules::Stream{outputs[0], outputs[1]};
+  };
+}
+
+void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups) {
+  if (!armed_) return;
+  TORCH_CHECK(recording == nullptr, "a trace of ops records already");
+  for (auto* group : groups) {
+    const std::string name = "weights of group " + group->name() + ": ";
+    group->for_each_piece([&](const auto& entry, int64_t /*in_parameter*/, int64_t in_shard, int64_t count) {
+      entries_.push_back({name + entry.name, hash_of(group->master().narrow(0, in_shard, count))});
+    });
+    if (group->compute_copy().defined()) entries_.push_back({name + "compute copy", hash_of(group->compute_copy())});
+  }
+  recording = this;
+  callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(op_begins, op_ends)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+}
+
+void OpTrace::gradients(const sharding::ShardedParameterGroup& group) {
+  if (callback_ == at::INVALID_CALLBACK_HANDLE) return;
+  const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
+  for (size_t i = 0; i < group.full_gradients().size(); ++i) {
+    entries_.push_back({"gradients of group " + group.name() + ": " + group.layout().entries()[i].name,
+                        hash_of(group.full_gradients()[i])});
+  }
+}
+
+void OpTrace::end() {
+  if (callback_ == at::INVALID_CALLBACK_HANDLE) return;
+  at::removeCallback(callback_);
+  callback_ = at::INVALID_CALLBACK_HANDLE;
+  recording = nullptr;
+}
+
+std::unique_ptr<at::ObserverContext> OpTrace::op_begins(const at::RecordFunction& function) {
+  if (recording != nullptr && function.scope() == at::RecordScope::BACKWARD_FUNCTION) ++recording->backwards_;
+  return nullptr;
+}
+
+void OpTrace::op_ends(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
+  if (recording == nullptr) return;
+  if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    --recording->backwards_;
+    return;
+  }
+  if (!recording->computes(function)) return;
+  for (const c10::IValue& output : function.outputs()) {
+    if (output.isTensor()) recording->add(function.name(), output.toTensor());
+    if (!output.isTensorList()) continue;
+    for (const at::Tensor& tensor : output.toTensorVector()) recording->add(function.name(), tensor);
+  }
+}
+
+// False for views, because another thread may be receiving what they show, and for memory whose values are not set yet.
+bool OpTrace::computes(const at::RecordFunction& function) {
+  const std::optional<c10::OperatorName> name = function.operator_name();
+  if (!name) return false;
+  const std::string full = name->name + "." + name->overload_name;
+  const auto known = computes_.find(full);
+  if (known != computes_.end()) return known->second;
+  const std::optional<c10::FunctionSchema> schema = function.operator_schema();
+  const bool is_view = schema && std::ranges::any_of(schema->returns(), [](const c10::Argument& returned) {
+                         return returned.alias_info() != nullptr && !returned.alias_info()->isWrite();
+                       });
+  return computes_[full] = !is_view && !leaves_values_open(name->name);
+}
+
+void OpTrace::add(const std::string& what, const at::Tensor& tensor) {
+  const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
+  const at::NoGradGuard no_gradients;
+  entries_.push_back({place() + ": " + what, hash_of(tensor)});
+}
+
+std::string OpTrace::place() const {
+  return (layer_ ? "layer " + std::to_string(*layer_) : "outside of the layers") +
+         (backwards_ > 0 ? ", backward" : ", forward");
+}
+
+std::optional<size_t> first_difference(const std::vector<OpTrace::Entry>& one, const std::vector<OpTrace::Entry>& two) {
+  const size_t most = std::max(one.size(), two.size());
+  for (size_t i = 0; i < most; ++i) {
+    if (i >= one.size() || i >= two.size() || one[i].hash != two[i].hash || one[i].place != two[i].place) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace strata::trainer

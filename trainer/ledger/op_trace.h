@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Records hashes of all that one step computes: outputs of ops and layers, and gradients, in their order. Two runs of a
+// step from the same state then show the first op that differs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "modules/layer.h"
+#include "sharding/parameters/sharded_parameter_group.h"
+
+namespace strata::trainer {
+
+class OpTrace {
+ public:
+  struct Entry {
+    std::string place;  // "layer 2, forward: aten::mm"
+    uint64_t hash = 0;
+  };
+
+  OpTrace() = default;
+  ~OpTrace() { end(); }
+  OpTrace(const OpTrace&) = delete;
+  OpTrace& operator=(const OpTrace&) = delete;
+
+  // From now on steps are recorded. Before, begin() does nothing.
+  void arm() { armed_ = true; }
+
+  // Wraps a layer, so that ops of its forward and backward are attributed to it.
+  modules::Layer around(int64_t index, modules::Layer layer);
+  // Hashes the weights of this rank, and records ops of the calling thread and of autograd's threads that work for it,
+  // until end(). Only one trace may record at a time.
+  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups);
+  // Hashes the gradients of this rank in the group, before they are reduced.
+  void gradients(const sharding::ShardedParameterGroup& group);
+  void end();
+
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> op_begins(const at::RecordFunction& function);
+  static void op_ends(const at::RecordFunction& function, at::ObserverContext* context);
+  bool computes(const at::RecordFunction& function);
+  void add(const std::string& what, const at::Tensor& tensor);
+  std::string place() const;
+
+  bool armed_ = false;
+  at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;  // valid while ops are recorded
+  std::optional<int64_t> layer_;                               // the layer that computes
+  int backwards_ = 0;                                          // nodes of the backward that are running
+  std::unordered_map<std::string, bool> computes_;             // by the full name of an op
+  std::vector<Entry> entries_;
+};
+
+// Returns the index of the first entry that differs; nothing if all are equal.
+std::optional<size_t> first_difference(const std::vector<OpTrace::Entry>& one, const std::vector<OpTrace::Entry>& two);
+
+}  // namespace strata::trainer
