@@ -24,6 +24,13 @@ fi
 for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
 """
 
+# Prints its arguments, and ends with the exit code of the environment.
+REPLAY = r"""#!/bin/bash
+echo "$@"
+sleep 0.3  # mpirun ends all ranks after the first failure
+exit "$STRATA_ANSWER"
+"""
+
 # The plan's name depends on the micro-batch. Measuring takes half a second. `planned` holds the plan's packages.
 PLAN_KERNELS = r"""#!/bin/bash
 micro_batch=4
@@ -119,6 +126,19 @@ class LauncherBenchTest(unittest.TestCase):
         self.assertNotIn("checkpoint", errors)
         self.assertFalse(os.path.exists(temporary))
         self.assertFalse(os.path.exists(self.archive.path("run/error.json")))
+
+    def test_a_replay_runs_on_the_ranks_of_the_run_or_on_others(self):
+        self.archive.write("bin/replay", REPLAY, 0o755)
+        run = self.archive.path("a run")
+        os.makedirs(run, exist_ok=True)
+        os.replace(self.archive.config(ranks=2), os.path.join(run, "resolved.yaml"))
+        for more, ranks in (["--from", "0"], 2), (["--locate", "--ranks", "1"], 1):
+            self.archive.write("programs", "")
+            code, output, errors = self.archive.run("replay", run, "--step", "7", *more, environment={"STRATA_ANSWER": "3"})
+            self.assertEqual(code, 3, errors)
+            words = [word for word in more if word not in ("--ranks", "1")] + (["run.ranks=1"] if ranks == 1 else [])
+            self.assertEqual(output.splitlines(), [" ".join([run, "--step", "7", *words])] * ranks)
+            self.assertEqual(self.archive.programs(), ["check"])
 
 
 if __name__ == "__main__":
