@@ -175,9 +175,13 @@ std::optional<SaveOutcome> CheckpointWriter::try_finish() {
       result_ = kFailed + std::string(error.what());
     }
   }
-  const std::vector<std::string> results = ranks_.gather(result_);
-  if (std::any_of(results.begin(), results.end(), [](const auto& result) { return result.empty(); }))
+  // A poll exchanges one byte of each rank, because there may be one in every step. The results, which in the first
+  // phase are the reports of all files, are gathered once, when every rank has one.
+  const std::vector<std::string> ended = ranks_.gather(result_.substr(0, 1));
+  if (std::any_of(ended.begin(), ended.end(), [](const std::string& mark) { return mark.empty(); })) {
     return std::nullopt;
+  }
+  const std::vector<std::string> results = ranks_.gather(result_);
   if (phase_ == Phase::writing) {
     start_commit(results);
     return std::nullopt;

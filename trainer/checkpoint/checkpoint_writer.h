@@ -21,8 +21,8 @@ struct SaveOutcome {
 };
 
 // One save runs at a time, in three stages. start_save copies the pieces and starts a thread that writes them. At later
-// step boundaries, which are the same on all ranks, try_finish exchanges texts between ranks. When every rank has
-// written and synced its file, rank 0 commits the checkpoint in a thread. When the commit has finished, try_finish
+// step boundaries, which are the same on all ranks, try_finish asks all ranks whether they are done. When every rank
+// has written and synced its file, rank 0 commits the checkpoint in a thread. When the commit has finished, try_finish
 // returns the outcome. The calling thread sends all messages.
 class CheckpointWriter {
  public:
@@ -44,8 +44,9 @@ class CheckpointWriter {
 
   bool in_flight() const { return phase_ != Phase::idle; }  // the same value on all ranks
 
-  // This is a collective. Returns the outcome if the save has ended, otherwise nothing. A failed save leaves older
-  // checkpoints unchanged; the third failure in a row throws Error(storage) on all ranks.
+  // This is a collective. Returns the outcome if the save has ended, otherwise nothing. While a rank still works, a
+  // call exchanges one byte of each rank. A failed save leaves older checkpoints unchanged; the third failure in a row
+  // throws Error(storage) on all ranks.
   std::optional<SaveOutcome> try_finish();
   // This is a collective. Waits for the save as long as the disk needs, and calls `heartbeat` about every 100 ms.
   // Returns nothing if no save is in progress.
@@ -77,7 +78,7 @@ class CheckpointWriter {
   std::string state_;
   std::vector<TensorPiece> snapshot_;  // copies in host memory, reused by the next save
   std::future<std::string> task_;      // the work of this rank in this phase
-  std::string result_;                 // result of task_ as it is gathered; empty while the task runs
+  std::string result_;                 // a mark of how task_ ended, and its text; empty while the task runs
 };
 
 }  // namespace strata::trainer

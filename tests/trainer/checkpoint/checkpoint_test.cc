@@ -3,9 +3,12 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -190,6 +193,35 @@ TEST(Checkpoint, RanksPollUntilTheSlowestHasWritten) {
     EXPECT_GE(polls, 2);  // one for the files, one for the commit
     EXPECT_FALSE(writer.in_flight());
     EXPECT_FALSE(writer.try_finish().has_value());
+  });
+}
+
+// 64 ranks that gathered their reports in each poll would exchange megabytes in every step of a large model.
+TEST(Checkpoint, APollExchangesOneByteOfEachRankUntilAllHaveWritten) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](Ranks ranks) {
+    std::vector<size_t> sent;  // bytes of each text that this rank gives to a gather
+    ranks.gather = [&sent, gather = ranks.gather](const std::string& text) {
+      sent.push_back(text.size());
+      return gather(text);
+    };
+    CheckpointWriter writer({.folder = folder.path()}, ranks);
+    auto pieces = small_model(ranks.rank, ranks.size, 7);
+    // 100 MB take at least 0.05 s to hash and write. Rank 0 has its report long before.
+    if (ranks.rank == 1) pieces.push_back({"large/master", {25'000'000}, 0, at::zeros({25'000'000})});
+    sent.clear();
+    writer.start_save(7, pieces, "");
+    EXPECT_TRUE(sent.empty());
+    int polls = 0;
+    std::optional<SaveOutcome> outcome;
+    for (; !outcome; ++polls) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a step
+      outcome = writer.try_finish();
+    }
+    EXPECT_TRUE(outcome->committed) << outcome->message;
+    EXPECT_GT(polls, 3);
+    EXPECT_EQ(sent.size(), polls + 2);  // one more for the reports, and one for the outcome of the commit
+    EXPECT_EQ(std::count_if(sent.begin(), sent.end(), [](size_t bytes) { return bytes > 1; }), 1);  // the report
   });
 }
 
