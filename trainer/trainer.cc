@@ -104,8 +104,11 @@ void Trainer::start() {
   data_fingerprint_ = step_.task().data_fingerprint();
   bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const auto [resumed, hash] = begin_run(config_, {.folder = folder}, step_, ranks_, data_fingerprint_);
-  checkpoints_.emplace(CheckpointWriter::Options{folder, config_.checkpoint.keep, resumed ? step_.number() : -1,
-                                                 resumed ? resumed->rejected : std::vector<int64_t>{}},
+  checkpoints_.emplace(CheckpointWriter::Options{.folder = folder,
+                                                 .keep = config_.checkpoint.keep,
+                                                 .keep_every = config_.checkpoint.keep_every,
+                                                 .resumed_step = resumed ? step_.number() : -1,
+                                                 .rejected = resumed ? resumed->rejected : std::vector<int64_t>{}},
                        ranks_);
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,

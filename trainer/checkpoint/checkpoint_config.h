@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 3> names(Resume) { return {"auto", "requi
 struct CheckpointConfig {
   int64_t every = 0;
   int64_t keep = 2;
+  int64_t keep_every = 0;
   Resume resume = Resume::automatic;
   std::string initial_weights = {};
 
@@ -26,6 +27,10 @@ struct CheckpointConfig {
                "steps");
     fields.add("keep", keep, "number of newest checkpoints to keep; at least 2, because one may be damaged",
                configs::at_least(2));
+    fields.add("keep_every", keep_every,
+               "checkpoints of multiples of this step are never removed: milestones, beside the newest; a multiple of "
+               "checkpoint.every; 0: none",
+               configs::between(0, 1e12), "steps");
     fields.add("resume", resume,
                "auto: resume from the newest good checkpoint if there is one; require: resume or refuse to start; "
                "never: start anew");

@@ -301,12 +301,13 @@ void CheckpointWriter::set_rejected_aside() {
   }
 }
 
-// Keeps the newest checkpoints. Older ones are renamed before they are removed, so that a folder with a checkpoint's
-// name is always complete.
+// Keeps the newest checkpoints, among which milestones count, and older milestones. The others are renamed before they
+// are removed, so that a folder with a checkpoint's name is always complete.
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {
     if (is_rejected(step) || kept++ < options_.keep) continue;
+    if (options_.keep_every > 0 && step % options_.keep_every == 0) continue;
     const std::string name = path(checkpoint_folder_name(step));
     rename_path(name, name + ".tmp-" + run_);
     fs::remove_all(name + ".tmp-" + run_);

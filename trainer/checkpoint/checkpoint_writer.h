@@ -29,6 +29,7 @@ class CheckpointWriter {
   struct Options {
     std::string folder;                  // <run>/checkpoints; created if it does not exist
     int64_t keep = 2;                    // number of newest checkpoints that are kept, at least 2
+    int64_t keep_every = 0;              // multiples of this step are milestones, which stay; 0: there are none
     int64_t resumed_step = -1;           // step that is on the disk already
     std::vector<int64_t> rejected = {};  // steps found damaged while resuming: renamed after the next commit
   };

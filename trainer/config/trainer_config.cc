@@ -52,6 +52,21 @@ void check_restarts(const TrainerConfig& config, configs::Checks& checks) {
                                   "; restarts need checkpoint.resume auto or require");
 }
 
+// Milestones are among the steps that are saved.
+void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& checks) {
+  if (!checks.can_check({"every", "keep_every"}) || checkpoint.keep_every == 0) return;
+  const int64_t every = checkpoint.every, given = checkpoint.keep_every;
+  if (every == 0) {
+    checks.fail("keep_every",
+                "expected 0, because checkpoint.every is 0 and only the last step is saved, got " + text(given));
+  } else if (given % every != 0) {
+    const int64_t below = given / every * every;
+    checks.fail("keep_every", text(given) + " is not a multiple of checkpoint.every " + text(every) + "; " +
+                                  (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
+                                  text(below + every));
+  }
+}
+
 void check_steps(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"steps"})) return;
   const std::string steps = "steps " + text(config.steps);
@@ -236,6 +251,8 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_steps(config, checks);
   check_restarts(config, checks);
+  configs::Checks checkpoint = checks.within("checkpoint");
+  check_milestones(config.checkpoint, checkpoint);
   configs::Checks sharding = checks.within("sharding");
   check(config.sharding, config.run.ranks, sharding);
   check_device(config.run.device, config.cuda_graph, config.sharding, checks);

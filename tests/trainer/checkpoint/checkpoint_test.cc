@@ -119,6 +119,31 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_THROW(CheckpointWriter({.folder = folder.path(), .keep = 1}, {}), Error);
 }
 
+TEST(Checkpoint, KeepsMilestonesBesideTheNewest) {
+  const TemporaryFolder folder;
+  const auto steps_after = [&](const CheckpointWriter::Options& options, std::vector<int64_t> steps) {
+    CheckpointWriter writer(options, {});
+    for (const int64_t step : steps) {
+      writer.start_save(step, small_model(0, 1, step), "");
+      EXPECT_TRUE(writer.finish()->committed);
+    }
+    return list_checkpoints(folder.path());
+  };
+  using Steps = std::vector<int64_t>;
+  const CheckpointWriter::Options milestones = {.folder = folder.path(), .keep = 2, .keep_every = 20};
+  EXPECT_EQ(steps_after(milestones, {10, 20, 30}), (Steps{30, 20}));
+  EXPECT_EQ(steps_after(milestones, {40}), (Steps{40, 30, 20}));  // a milestone counts among the newest
+  EXPECT_EQ(steps_after(milestones, {50, 60, 70, 80, 90}), (Steps{90, 80, 60, 40, 20}));
+  // A step that was saved because the run was asked to stop is no milestone.
+  EXPECT_EQ(steps_after(milestones, {93, 100, 110}), (Steps{110, 100, 80, 60, 40, 20}));
+  for (const int64_t step : list_checkpoints(folder.path())) {
+    EXPECT_EQ(find_checkpoint({.folder = folder.path(), .step = step}, {})->manifest.step, step);
+  }
+  // Without the key, or with another value, the next save removes what is a milestone no more.
+  EXPECT_EQ(steps_after({.folder = folder.path(), .keep = 2, .keep_every = 40}, {120}), (Steps{120, 110, 80, 40}));
+  EXPECT_EQ(steps_after({.folder = folder.path(), .keep = 2}, {130}), (Steps{130, 120}));
+}
+
 TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
   const TemporaryFolder folder;
   for (const int64_t step : {10, 20, 30}) save_small_model(folder.path(), 1, step, /*keep=*/5);

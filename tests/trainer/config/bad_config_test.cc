@@ -309,6 +309,24 @@ TEST(BadConfig, RestartsOfARunThatIsNeverResumed) {
   }
 }
 
+TEST(BadConfig, MilestonesThatAreNeverSaved) {
+  const auto first = [](const std::string& checkpoint) {
+    return first_line(report_of(config_with(12, "checkpoint: {" + checkpoint + "}")));
+  };
+  EXPECT_EQ(first("every: 100, keep_every: 300"), "no error");
+  EXPECT_EQ(first("every: 100, keep_every: 0"), "no error");
+  EXPECT_EQ(first("every: 100, keep_every: 250"),
+            "run.yaml:12:26: checkpoint.keep_every: 250 is not a multiple of checkpoint.every 100; nearest that are: "
+            "200 and 300");
+  EXPECT_EQ(first("every: 100, keep_every: 50"),
+            "run.yaml:12:26: checkpoint.keep_every: 50 is not a multiple of checkpoint.every 100; the nearest is 100");
+  EXPECT_EQ(first("keep_every: 50"),
+            "run.yaml:12:14: checkpoint.keep_every: expected 0, because checkpoint.every is 0 and only the last step "
+            "is saved, got 50");
+  EXPECT_EQ(first("every: 100, keep_every: -1"),
+            "run.yaml:12:38: checkpoint.keep_every: expected an integer, at least 0, at most 1000000000000, got '-1'");
+}
+
 TEST(BadConfig, ElementPastTheEndOfAList) {
   const std::string text = config_with(7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9, 0.95]}");
   EXPECT_EQ(report_of(text, {"optimizer.betas.2=0.5"}),
