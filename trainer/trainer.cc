@@ -242,15 +242,16 @@ void Trainer::save() {
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
   bootstrap_.heartbeat();
   const auto begin = std::chrono::steady_clock::now();
-  const RunState state{step, step_.updates(), resolved_, data_fingerprint_,
-                       weights_sha256(step_.model(), *step_.mesh().shard)};
-  ledger_->weights(step, state.weights_sha256);
-  if (metrics_) metrics_->weights(step, state.weights_sha256);
+  const auto text_of_state = [state = RunState{step, step_.updates(), resolved_, data_fingerprint_, {}}](
+                                 const std::string& weights_sha256) mutable {
+    state.weights_sha256 = weights_sha256;
+    return to_text(state);
+  };
   const bool replica = step_.mesh().replicate->rank() > 0;
-  checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), to_text(state));
+  checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), text_of_state);
   const std::chrono::duration<double, std::milli> stalled = std::chrono::steady_clock::now() - begin;
   char text[96];
-  std::snprintf(text, sizeof(text), "checkpoint of step %lld: the step waited %.0f ms for hash and copy",
+  std::snprintf(text, sizeof(text), "checkpoint of step %lld: the step waited %.0f ms for a copy",
                 static_cast<long long>(step), stalled.count());
   if (metrics_) metrics_->note(text);
 }
@@ -262,7 +263,11 @@ void Trainer::finish_save(bool wait) {
       wait ? checkpoints_->finish([this] { bootstrap_.heartbeat(); }) : checkpoints_->try_finish();
   if (!outcome) return;
   if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
-  if (outcome->committed && metrics_) metrics_->saved(step_.number(), outcome->step);
+  if (outcome->committed && metrics_) {
+    ledger_->weights(outcome->step, outcome->weights_sha256);
+    metrics_->weights(outcome->step, outcome->weights_sha256);
+    metrics_->saved(step_.number(), outcome->step);
+  }
   // A failed save is only a warning while the run goes on, because there will be another one. The last one must
   // succeed.
   if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {

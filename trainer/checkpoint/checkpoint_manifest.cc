@@ -2,9 +2,11 @@
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -80,8 +82,13 @@ const Json& members(const Json& json, std::initializer_list<const char*> names) 
   return json;
 }
 
+uint64_t word_of(const Json& json) {
+  if (!json.is_number_unsigned()) refuse("expected a whole number, not negative");
+  return json.get<uint64_t>();
+}
+
 int64_t count_of(const Json& json) {
-  if (!json.is_number_unsigned() || json.get<uint64_t>() > INT64_MAX) refuse("expected a whole number, not negative");
+  if (word_of(json) > INT64_MAX) refuse("expected a whole number below 2^63");
   return json.get<int64_t>();
 }
 
@@ -127,6 +134,22 @@ std::map<std::string, StoredTensor> tensors_from(const Json& json) {
     }
   }
   return tensors;
+}
+
+Json to_json(const std::map<std::string, ContentSum>& sums) {
+  Json json = Json::object();  // the two halves of each sum
+  for (const auto& [name, sum] : sums) json[name] = {sum.low, sum.high};
+  return json;
+}
+
+std::map<std::string, ContentSum> sums_from(const Json& json) {
+  if (!json.is_object()) refuse("'sums' is no object");
+  std::map<std::string, ContentSum> sums;
+  for (const auto& [name, halves] : json.items()) {
+    if (list_of(halves).size() != 2) refuse("the sum of " + name + " is not [low, high]");
+    sums[name] = {word_of(halves[0]), word_of(halves[1])};
+  }
+  return sums;
 }
 
 // Returns the problem with the pieces, or an empty text.
@@ -212,13 +235,14 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
 }
 
 std::string to_text(const RankReport& report) {
-  return Json{{"file", to_json(report.file)}, {"tensors", to_json(report.tensors)}}.dump();
+  return Json{{"file", to_json(report.file)}, {"tensors", to_json(report.tensors)}, {"sums", to_json(report.sums)}}
+      .dump();
 }
 
 RankReport parse_rank_report(std::string_view text) {
   const Json json = parse_strictly(text);
-  members(json, {"file", "tensors"});
-  return {file_from(json["file"]), tensors_from(json["tensors"])};
+  members(json, {"file", "tensors", "sums"});
+  return {file_from(json["file"]), tensors_from(json["tensors"]), sums_from(json["sums"])};
 }
 
 Manifest merge_reports(const std::vector<RankReport>& reports) {
@@ -244,6 +268,20 @@ Manifest merge_reports(const std::vector<RankReport>& reports) {
   }
   if (const std::string problem = cover_problem(manifest); !problem.empty()) throw Error(ExitCode::internal, problem);
   return manifest;
+}
+
+std::string weights_sha256(const Manifest& manifest, const std::vector<RankReport>& reports) {
+  std::vector<ParameterContent> parameters;
+  for (const auto& [name, tensor] : manifest.tensors) {
+    if (!name.ends_with(kMaster)) continue;
+    ParameterContent parameter = {name.substr(0, name.size() - std::strlen(kMaster)), tensor.shape, {}};
+    for (const RankReport& report : reports) {
+      const auto sum = report.sums.find(name);
+      if (sum != report.sums.end()) parameter.sum += sum->second;
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  return strata::weights_sha256(std::move(parameters));
 }
 
 }  // namespace strata::trainer

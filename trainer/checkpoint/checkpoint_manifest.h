@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/errors.h"
 
 namespace strata::trainer {
@@ -69,6 +70,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path);
 struct RankReport {
   StoredFile file;
   std::map<std::string, StoredTensor> tensors;  // with the pieces of this rank
+  std::map<std::string, ContentSum> sums;       // of the pieces of master weights
 };
 std::string to_text(const RankReport& report);
 RankReport parse_rank_report(std::string_view text);
@@ -76,5 +78,8 @@ RankReport parse_rank_report(std::string_view text);
 // Merges the reports of all ranks, in rank order, into one manifest. Throws Error(internal) if the pieces do not cover
 // a tensor exactly once or if ranks disagree on shape or dtype.
 Manifest merge_reports(const std::vector<RankReport>& reports);
+
+// Returns the hash of the master weights in the reports that were merged into this manifest: strata::weights_sha256.
+std::string weights_sha256(const Manifest& manifest, const std::vector<RankReport>& reports);
 
 }  // namespace strata::trainer

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/checked_file.h"
+#include "base/digest.h"
 #include "base/errors.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -89,7 +90,7 @@ CheckpointWriter::~CheckpointWriter() = default;  // the future of std::async wa
 
 std::string CheckpointWriter::unfinished() const { return path(checkpoint_folder_name(step_) + ".tmp-" + run_); }
 
-void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& pieces, std::string state) {
+void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& pieces, StateText state) {
   if (in_flight()) throw Error(ExitCode::internal, "a save was started before the one before was finished");
   if (step == last_step_) return;
   std::vector<TensorPiece> previous = std::exchange(snapshot_, {});
@@ -150,7 +151,12 @@ std::string CheckpointWriter::write_rank_file() {
   const std::string name = rank_file_name(ranks_.rank);
   OutputFile file(unfinished() + "/" + name);
   file.write(place_safetensors(header));
-  for (const SafetensorsEntry& entry : header.entries) file.write(bytes_of(pieces.at(entry.name)->data));
+  for (const SafetensorsEntry& entry : header.entries) {
+    const TensorPiece& piece = *pieces.at(entry.name);
+    file.write(bytes_of(piece.data));
+    if (!entry.name.ends_with(kMaster) || piece.data.scalar_type() != at::kFloat) continue;
+    report.sums[entry.name] = sum_of_piece(piece.data.const_data_ptr<float>(), piece.data.numel(), piece.offset);
+  }
   file.close();
   report.file = {name, file.bytes(), file.sha256()};
   return to_text(report);
@@ -192,7 +198,8 @@ std::optional<SaveOutcome> CheckpointWriter::try_finish() {
   if (results[0][0] == kDone) {
     failures_in_a_row_ = 0;
     last_step_ = step_;
-    return SaveOutcome{step_, /*committed=*/true, said.empty() ? "" : name + " saved, but not tidied up: " + said};
+    return SaveOutcome{step_, /*committed=*/true, said.empty() ? "" : name + " saved, but not tidied up: " + said,
+                       weights_sha256_};
   }
   if (++failures_in_a_row_ == kMostFailures) {
     throw Error(ExitCode::storage,
@@ -238,7 +245,8 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   Manifest manifest = merge_reports(reports);
   manifest.run = run_;
   manifest.step = step_;
-  manifest.state = state_;
+  weights_sha256_ = weights_sha256(manifest, reports);
+  manifest.state = state_(weights_sha256_);
   const std::string text = to_text(manifest);
   if (text.size() > kLargestManifest) {
     throw Error(ExitCode::storage, "a manifest of " + std::to_string(text.size()) +

@@ -18,7 +18,11 @@ struct SaveOutcome {
   int64_t step = 0;
   bool committed = false;
   std::string message;  // a sentence: why the save failed, or what could not be removed after a commit; may be empty
+  std::string weights_sha256 = {};  // of the master weights that were committed; only on rank 0
 };
+
+// Returns the state of the run as a text, given the hash of the weights with which it is saved.
+using StateText = std::function<std::string(const std::string& weights_sha256)>;
 
 // One save runs at a time, in three stages. start_save copies the pieces and starts a thread that writes them. At later
 // step boundaries, which are the same on all ranks, try_finish asks all ranks whether they are done. When every rank
@@ -38,10 +42,10 @@ class CheckpointWriter {
   CheckpointWriter(Options options, Ranks ranks);
   ~CheckpointWriter();  // waits for the thread; a save that is not committed stays unfinished
 
-  // This does not communicate. Pieces may be modified after it returns. Only rank 0's `state` is used. The pieces of
-  // all ranks must cover each tensor once. Does nothing if `step` is the last one saved. The previous save must have
-  // finished.
-  void start_save(int64_t step, const std::vector<TensorPiece>& pieces, std::string state);
+  // This does not communicate. Pieces may be modified after it returns. Only rank 0's `state` is called, in another
+  // thread. The pieces of all ranks must cover each tensor once. Does nothing if `step` is the last one saved. The
+  // previous save must have finished.
+  void start_save(int64_t step, const std::vector<TensorPiece>& pieces, StateText state);
 
   bool in_flight() const { return phase_ != Phase::idle; }  // the same value on all ranks
 
@@ -76,9 +80,10 @@ class CheckpointWriter {
 
   Phase phase_ = Phase::idle;
   int64_t step_ = -1;
-  std::string state_;
+  StateText state_;
   std::vector<TensorPiece> snapshot_;  // copies in host memory, reused by the next save
   std::future<std::string> task_;      // the work of this rank in this phase
+  std::string weights_sha256_;         // set by commit
   std::string result_;                 // a mark of how task_ ended, and its text; empty while the task runs
 };
 

@@ -61,7 +61,7 @@ int save_disturbed(const std::string& folder, int64_t step, int size, const std:
         return gather(text);
       };
       CheckpointWriter writer({.folder = folder}, ranks);
-      writer.start_save(step, small_model(ranks.rank, ranks.size, step), small_state(step));
+      writer.start_save(step, small_model(ranks.rank, ranks.size, step), fixed_state(small_state(step)));
       const SaveOutcome outcome = *writer.finish();
       if (!outcome.committed && outcome.message.empty()) exit_code = 2;
       if (!outcome.committed && ranks.rank == 0) exit_code = std::max(exit_code, 1);
@@ -81,7 +81,7 @@ int save_timed(const std::string& folder, int64_t step, int64_t megabytes) {
   double copies[2], border = 0, total = 0;
   for (double& copy : copies) {
     const Clock::time_point begin = Clock::now();
-    writer.start_save(step++, {piece}, "");
+    writer.start_save(step++, {piece}, fixed_state(""));
     copy = milliseconds_since(begin);
     std::optional<SaveOutcome> outcome;
     while (!outcome) {

@@ -85,12 +85,34 @@ TEST(Checkpoint, TheWeightsStayTheSameThroughChangesOfTheNumberOfRanks) {
       load_checkpoint(*found, pieces, ranks);
       EXPECT_EQ(gathered_hash(pieces, ranks), first);
       CheckpointWriter writer({.folder = folder.path(), .resumed_step = step}, ranks);
-      writer.start_save(step + 1, pieces, "");
+      writer.start_save(step + 1, pieces, fixed_state(""));
       EXPECT_TRUE(writer.finish()->committed);
     });
     ++step;
   }
   EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.step, 5);
+}
+
+TEST(Checkpoint, AnyNumberOfRanksFindsTheSameHashOfTheWeights) {
+  std::vector<ParameterContent> weights;
+  for (const TensorPiece& piece : small_model(0, 1, 9)) {
+    if (!piece.tensor.ends_with("/master")) continue;
+    const ContentSum sum = sum_of_piece(piece.data.const_data_ptr<float>(), piece.data.numel(), 0);
+    weights.push_back({piece.tensor.substr(0, piece.tensor.size() - 7), piece.shape, sum});
+  }
+  ASSERT_EQ(weights.size(), 3);
+  const std::string expected = weights_sha256(weights);
+  for (const int size : {1, 2, 3, 4}) {
+    const TemporaryFolder folder;
+    run_ranks(size, [&](const Ranks& ranks) {
+      CheckpointWriter writer({.folder = folder.path()}, ranks);
+      writer.start_save(9, small_model(ranks.rank, ranks.size, 9),
+                        [](const std::string& weights_sha256) { return "weights " + weights_sha256; });
+      const SaveOutcome outcome = *writer.finish();
+      EXPECT_EQ(outcome.weights_sha256, ranks.rank == 0 ? expected : "") << size;
+    });
+    EXPECT_EQ(find_checkpoint({.folder = folder.path()}, {})->manifest.state, "weights " + expected) << size;
+  }
 }
 
 TEST(Checkpoint, NothingThereIsNothingUnlessRequired) {
@@ -107,7 +129,7 @@ TEST(Checkpoint, KeepsTheNewest) {
   const TemporaryFolder folder;
   CheckpointWriter writer({.folder = folder.path(), .keep = 3}, {});
   for (const int64_t step : {5, 10, 15, 20, 123456789}) {
-    writer.start_save(step, small_model(0, 1, step), "");
+    writer.start_save(step, small_model(0, 1, step), fixed_state(""));
     EXPECT_TRUE(writer.finish()->committed);
   }
   EXPECT_EQ(names_in(folder.path()),
@@ -124,7 +146,7 @@ TEST(Checkpoint, KeepsMilestonesBesideTheNewest) {
   const auto steps_after = [&](const CheckpointWriter::Options& options, std::vector<int64_t> steps) {
     CheckpointWriter writer(options, {});
     for (const int64_t step : steps) {
-      writer.start_save(step, small_model(0, 1, step), "");
+      writer.start_save(step, small_model(0, 1, step), fixed_state(""));
       EXPECT_TRUE(writer.finish()->committed);
     }
     return list_checkpoints(folder.path());
@@ -159,7 +181,7 @@ TEST(Checkpoint, DamagedOnesAreNotCountedAsKept) {
 
   // Training reaches step 20 again. The damaged checkpoints of steps 20 and 30 get other names, the good ones stay.
   CheckpointWriter writer({.folder = folder.path(), .keep = 2, .resumed_step = 10, .rejected = found->rejected}, {});
-  writer.start_save(20, small_model(0, 1, 20), "");
+  writer.start_save(20, small_model(0, 1, 20), fixed_state(""));
   EXPECT_TRUE(writer.finish()->committed);
   std::vector<std::string> names = names_in(folder.path());
   for (std::string& name : names) name = name.substr(0, name.find("rejected-"));  // an id follows, another in each run
@@ -184,7 +206,7 @@ TEST(Checkpoint, TheSnapshotIsOfTheMomentOfTheSave) {
   CheckpointWriter writer({.folder = folder.path()}, {});
   for (const int64_t step : {1, 2, 3}) {  // the buffers of the first one are reused
     const auto pieces = small_model(0, 1, step);
-    writer.start_save(step, pieces, "");
+    writer.start_save(step, pieces, fixed_state(""));
     for (const TensorPiece& piece : pieces) piece.data.fill_(0);  // training continues
     writer.finish();
     const auto loaded = small_model(0, 1, step, /*filled=*/false);
@@ -196,13 +218,13 @@ TEST(Checkpoint, TheSnapshotIsOfTheMomentOfTheSave) {
 TEST(Checkpoint, AStepIsSavedOnce) {
   const TemporaryFolder folder;
   CheckpointWriter writer({.folder = folder.path(), .resumed_step = 4}, {});
-  writer.start_save(4, small_model(0, 1, 4), "");
+  writer.start_save(4, small_model(0, 1, 4), fixed_state(""));
   EXPECT_FALSE(writer.in_flight());
   EXPECT_FALSE(writer.finish().has_value());
-  writer.start_save(5, small_model(0, 1, 5), "");
-  EXPECT_THROW(writer.start_save(6, small_model(0, 1, 6), ""), Error);  // only one save may be in flight
+  writer.start_save(5, small_model(0, 1, 5), fixed_state(""));
+  EXPECT_THROW(writer.start_save(6, small_model(0, 1, 6), fixed_state("")), Error);  // only one save may be in flight
   EXPECT_TRUE(writer.finish()->committed);
-  writer.start_save(5, small_model(0, 1, 5), "");
+  writer.start_save(5, small_model(0, 1, 5), fixed_state(""));
   EXPECT_FALSE(writer.in_flight());
 }
 
@@ -210,7 +232,7 @@ TEST(Checkpoint, RanksPollUntilTheSlowestHasWritten) {
   const TemporaryFolder folder;
   run_ranks(3, [&](const Ranks& ranks) {
     CheckpointWriter writer({.folder = folder.path()}, ranks);
-    writer.start_save(7, small_model(ranks.rank, ranks.size, 7), "");
+    writer.start_save(7, small_model(ranks.rank, ranks.size, 7), fixed_state(""));
     std::optional<SaveOutcome> outcome;
     int polls = 0;
     for (; !outcome; ++polls) outcome = writer.try_finish();
@@ -235,7 +257,7 @@ TEST(Checkpoint, APollExchangesOneByteOfEachRankUntilAllHaveWritten) {
     // 100 MB take at least 0.05 s to hash and write. Rank 0 has its report long before.
     if (ranks.rank == 1) pieces.push_back({"large/master", {25'000'000}, 0, at::zeros({25'000'000})});
     sent.clear();
-    writer.start_save(7, pieces, "");
+    writer.start_save(7, pieces, fixed_state(""));
     EXPECT_TRUE(sent.empty());
     int polls = 0;
     std::optional<SaveOutcome> outcome;
@@ -257,7 +279,7 @@ TEST(Checkpoint, WhoWaitsForASlowRankGivesSignsOfLife) {
     auto pieces = small_model(ranks.rank, ranks.size, 7);
     // 200 MB take at least 0.15 s to hash and write.
     if (ranks.rank == 1) pieces.push_back({"large/master", {50'000'000}, 0, at::zeros({50'000'000})});
-    writer.start_save(7, pieces, "");
+    writer.start_save(7, pieces, fixed_state(""));
     int signs = 0;
     EXPECT_TRUE(writer.finish([&] { ++signs; })->committed);
     EXPECT_GT(signs, 2);  // two signs come without any wait: for the files and for the commit

@@ -28,7 +28,7 @@ TEST(FailedSave, AFailureIsKnownToAllRanksAndTheThirdInARowStops) {
     const auto save = [&](int64_t step, bool spoiled) {
       auto pieces = small_model(ranks.rank, ranks.size, step);
       if (spoiled && ranks.rank == 1) pieces.push_back(pieces[0]);  // the same tensor twice is refused while writing
-      writer.start_save(step, pieces, "");
+      writer.start_save(step, pieces, fixed_state(""));
       return *writer.finish();
     };
     EXPECT_TRUE(save(1, false).committed);
@@ -68,7 +68,7 @@ TEST(FailedSave, FilesThatRankZeroDoesNotFindAreNotCommitted) {
         return gather(text);
       };
       CheckpointWriter writer({.folder = folder.path()}, ranks);
-      writer.start_save(2, small_model(ranks.rank, ranks.size, 2), "");
+      writer.start_save(2, small_model(ranks.rank, ranks.size, 2), fixed_state(""));
       const SaveOutcome outcome = *writer.finish();
       EXPECT_FALSE(outcome.committed);
       if (ranks.rank == 0) message = outcome.message;
@@ -87,7 +87,7 @@ TEST(FailedSave, AManifestThatCannotBeReadAgainIsNotCommitted) {
   const TemporaryFolder folder;
   save_small_model(folder.path(), 1, 1);
   CheckpointWriter writer({.folder = folder.path()}, {});
-  writer.start_save(2, small_model(0, 1, 2), std::string(64'000'000, 'x'));
+  writer.start_save(2, small_model(0, 1, 2), fixed_state(std::string(64'000'000, 'x')));
   const SaveOutcome outcome = *writer.finish();
   EXPECT_FALSE(outcome.committed);
   EXPECT_NE(outcome.message.find("at most 64000000 bytes"), std::string::npos) << outcome.message;
@@ -98,7 +98,7 @@ TEST(FailedSave, PiecesMustCoverEveryTensorOnce) {
   const TemporaryFolder folder;
   CheckpointWriter writer({.folder = folder.path()}, {});
   const auto message = [&](int64_t offset, int64_t count) {
-    writer.start_save(1, {{"a/master", {4, 2}, offset, at::zeros({count})}}, "");
+    writer.start_save(1, {{"a/master", {4, 2}, offset, at::zeros({count})}}, fixed_state(""));
     try {
       const SaveOutcome outcome = *writer.finish();
       return outcome.committed ? "committed" : outcome.message;
@@ -120,7 +120,7 @@ TEST(FailedSave, OldCheckpointsAreRemovedAlsoIfTheHintCannotBeWritten) {
   fs::create_directories(folder.path() + "/latest/of-a-copy");
   CheckpointWriter writer({.folder = folder.path(), .keep = 2}, {});
   for (const int64_t step : {1, 2, 3, 4}) {
-    writer.start_save(step, small_model(0, 1, step), "");
+    writer.start_save(step, small_model(0, 1, step), fixed_state(""));
     const SaveOutcome outcome = *writer.finish();
     EXPECT_TRUE(outcome.committed);
     EXPECT_NE(outcome.message.find("/latest failed: "), std::string::npos) << outcome.message;
@@ -135,7 +135,7 @@ TEST(FailedSaveDeathTest, ARankThatCannotStartAThreadFailsTheSave) {
   const auto run = [&] {
     CheckpointWriter writer({.folder = folder.path()}, {});
     refuse_threads();
-    writer.start_save(1, small_model(0, 1, 1), "");
+    writer.start_save(1, small_model(0, 1, 1), fixed_state(""));
     const SaveOutcome outcome = *writer.finish();
     std::fprintf(stderr, "%s\n", outcome.message.c_str());
     std::_Exit(outcome.committed || !names_in(folder.path()).empty() ? 1 : 0);
@@ -158,7 +158,7 @@ TEST(FailedSave, ACheckpointInThePlaceOfARejectedOneIsKept) {
   const std::string obstacle = folder.path() + "/step-00000030.rejected-" + id;
   fs::create_directories(obstacle + "/full");
   const auto save = [&](int64_t step) {
-    writer.start_save(step, small_model(0, 1, step), "");
+    writer.start_save(step, small_model(0, 1, step), fixed_state(""));
     const SaveOutcome outcome = *writer.finish();
     EXPECT_TRUE(outcome.committed) << outcome.message;
     return outcome.message;

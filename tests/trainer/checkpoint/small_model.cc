@@ -4,9 +4,9 @@
 #include <ATen/ops/empty.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "tests/trainer/checkpoint/virtual_ranks.h"
-#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {
 namespace {
@@ -59,10 +59,14 @@ std::string difference_from(const std::vector<TensorPiece>& pieces, int rank, in
 
 std::string small_state(int64_t step) { return "{\"step\": " + std::to_string(step) + "}\n\t\"grün\" \\ \x01"; }
 
+StateText fixed_state(std::string state) {
+  return [state = std::move(state)](const std::string&) { return state; };
+}
+
 void save_small_model(const std::string& folder, int size, int64_t step, int64_t keep) {
   run_ranks(size, [&](const Ranks& ranks) {
     CheckpointWriter writer({.folder = folder, .keep = keep}, ranks);
-    writer.start_save(step, small_model(ranks.rank, ranks.size, step), small_state(step));
+    writer.start_save(step, small_model(ranks.rank, ranks.size, step), fixed_state(small_state(step)));
     const auto outcome = writer.finish();
     if (!outcome || !outcome->committed || !outcome->message.empty()) {
       throw std::runtime_error("not saved: " + (outcome ? outcome->message : "no outcome"));

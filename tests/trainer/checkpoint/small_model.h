@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {
 
@@ -19,6 +20,9 @@ std::string difference_from(const std::vector<TensorPiece>& pieces, int rank, in
 
 // Returns the state for this model. It has characters outside of ASCII and characters that JSON escapes.
 std::string small_state(int64_t step);
+
+// Returns what start_save takes, for a state that does not name the hash of the weights.
+StateText fixed_state(std::string state);
 
 // Saves synchronously, as a run on `size` ranks does. Throws if it was not committed.
 void save_small_model(const std::string& folder, int size, int64_t step, int64_t keep = 2);
