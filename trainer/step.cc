@@ -70,6 +70,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      update_gate_(device_),
       feed_([this](int64_t step) { return data_hashes_.keep(step, read_batches(step)); }, device_,
             sees_new_graphs(config.data)),
       work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
@@ -223,6 +224,7 @@ void Step::update(const Tensor& local_loss) {
   const double clip = config_.optimizer.gradient_clip;
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (finds_bad_samples_ != nullptr) scale = scale * share;
+  update_gate_.pass();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   results_.values().copy_(joined(at::stack({loss, norm, sums.select(0, 2), unusable, skipped, local[0], local[1]}),
                                  sums.narrow(0, sums.numel() - work.numel(), work.numel())));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "sharding/bootstrap.h"
 #include "sharding/parameters/device_mesh.h"
 #include "trainer/captured_step.h"
+#include "trainer/checkpoint/update_gate.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
@@ -60,6 +62,9 @@ class Step {
   // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
+  // On GPUs, the next updates wait for what this stream has to do now: it copies the shards.
+  void hold_updates_for(const c10::cuda::CUDAStream& copies) { update_gate_.close_until_done(copies); }
+
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
   bool captured() const { return graph_ && graph_->captured(); }
   Task& task() const { return *task_; }
@@ -94,6 +99,7 @@ class Step {
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
+  UpdateGate update_gate_;
 
   DataHashes data_hashes_;  // before the feed, whose threads use it
   BatchFeed feed_;

@@ -110,6 +110,9 @@ void Trainer::start() {
                                                  .resumed_step = resumed ? step_.number() : -1,
                                                  .rejected = resumed ? resumed->rejected : std::vector<int64_t>{}},
                        ranks_);
+  // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end does it
+  // then.
+  if (config_.checkpoint.every > 0) checkpoints_->reserve(pieces_to_save());
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,
                                         .resumed_step = resumed ? step_.number() : -1,
@@ -235,25 +238,38 @@ void Trainer::report_bad_samples() {
   }
 }
 
+// Only the first replica writes.
+std::vector<TensorPiece> Trainer::pieces_to_save() {
+  return pieces_of(step_.model(), step_.optimizer(), /*empty=*/step_.mesh().replicate->rank() > 0);
+}
+
 void Trainer::save() {
-  finish_save(/*wait=*/true);
   const int64_t step = step_.number();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto milliseconds = [begin] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  SaveRecord record{.step = step};
+  if (checkpoints_->in_flight()) {
+    if (metrics_) {
+      metrics_->note("checkpoint of step " + std::to_string(step) +
+                     ": training waits, because the one before is not on the disk yet");
+    }
+    finish_save(/*wait=*/true);
+    record.waited = milliseconds();
+  }
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
   bootstrap_.heartbeat();
-  const auto begin = std::chrono::steady_clock::now();
   const auto text_of_state = [state = RunState{step, step_.updates(), resolved_, data_fingerprint_, {}}](
                                  const std::string& weights_sha256) mutable {
     state.weights_sha256 = weights_sha256;
     return to_text(state);
   };
-  const bool replica = step_.mesh().replicate->rank() > 0;
-  checkpoints_->start_save(step, pieces_of(step_.model(), step_.optimizer(), /*empty=*/replica), text_of_state);
-  const std::chrono::duration<double, std::milli> stalled = std::chrono::steady_clock::now() - begin;
-  char text[96];
-  std::snprintf(text, sizeof(text), "checkpoint of step %lld: the step waited %.0f ms for a copy",
-                static_cast<long long>(step), stalled.count());
-  if (metrics_) metrics_->note(text);
+  checkpoints_->start_save(step, pieces_to_save(), text_of_state);
+  if (checkpoints_->copies()) step_.hold_updates_for(*checkpoints_->copies());
+  record.milliseconds = milliseconds();
+  if (metrics_) metrics_->save(record);
 }
 
 void Trainer::finish_save(bool wait) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "sharding/bootstrap.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/evaluation.h"
@@ -39,6 +41,7 @@ class Trainer {
   bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
   bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();
+  std::vector<TensorPiece> pieces_to_save();
   void save();
   void finish_save(bool wait);
   void finish_last_save();  // before all ranks throw together; a save that fails is only a warning then

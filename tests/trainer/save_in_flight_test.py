@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A run fails while a checkpoint is being written to a slow disk: a save that all ranks can finish is committed, and
-the first cause is reported before the disk is waited for."""
+"""A checkpoint is being written to a slow disk. If the run fails, a save that all ranks can finish is committed, and the
+first cause is reported before the disk is waited for. The next save waits, and says so."""
 
 import os
 import shutil
@@ -25,6 +25,18 @@ class SaveInFlightTest(TrainingRuns):
 
     def checkpoints(self, run):
         return sorted(os.listdir(self.path(run, "checkpoints")))
+
+    def test_the_next_save_waits_and_says_so(self):
+        self.train("waits", "steps=10", "run.stop_after=10", "evaluation.every=0", under=slow_disk_of_rank_1(4))
+        said = "checkpoint of step 10: training waits, because the one before is not on the disk yet"
+        self.assertEqual(self.output.count("training waits"), 1, self.output)
+        self.assertIn(said, self.output)
+        self.assertRegex(self.output, r"(?m)^checkpoint of step 10: the step waited \d+ ms for the save before and \d+ ms for a copy$")
+        self.assertEqual(self.checkpoints("waits"), ["latest", "step-00000005", "step-00000010"])
+        first, second = (line["save"] for line in self.lines("waits") if "save" in line)
+        self.assertEqual(first["waited_milliseconds"], 0)
+        self.assertGreater(second["waited_milliseconds"], 0)
+        self.assertGreater(second["milliseconds"], second["waited_milliseconds"])
 
     def test_a_gradient_that_is_not_finite_does_not_drop_the_save(self):
         self.train("nan", "fault={at: step 6 rank 1, do: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)

@@ -126,6 +126,9 @@ class TrainingTest(TrainingRuns):
     def test_a_checkpoint_loads_on_any_number_of_ranks(self):
         self.train("saved", "run.stop_after=5", batch=96)
         self.assertRegex(self.output, r"(?m)^checkpoint of step 5: the step waited \d+ ms for a copy$")
+        save, = (line for line in self.lines("saved") if "save" in line)
+        self.assertEqual((save["step"], save["save"]["waited_milliseconds"]), (5, 0))
+        self.assertGreater(save["save"]["milliseconds"], 0)
         saved = self.hashes("saved")[5]
         for ranks in self.some_ranks(1, 3, 4):
             self.train("saved", "run.stop_after=%d" % (5 + ranks), ranks=ranks, batch=96)

@@ -5,12 +5,12 @@
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
   tests/trainer/step_data_test_ranks tests/trainer/memory/memory_choice_test_ranks
-  tests/trainer/memory/step_memory_test_ranks)
+  tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
-readonly KERNEL_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
+readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
-  tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test)
+  tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_SEVERAL=(gpu_hosts_test)
 readonly RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
@@ -27,7 +27,7 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train trainer/validate tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${KERNEL_TESTS[@]}"; do
+    for program in trainer/check trainer/train trainer/validate tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
@@ -90,7 +90,7 @@ tests_on_one_gpu() {
   done
   rank_tests 1
   for file in "${RUNS_ON_EACH[@]}"; do unittest_on_gpus 1 "$file"; done
-  for program in "${KERNEL_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
+  for program in "${ONE_GPU_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
   wait
 }
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/checkpoint/checkpoint_writer.h"
 
-#include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -93,29 +89,7 @@ std::string CheckpointWriter::unfinished() const { return path(checkpoint_folder
 void CheckpointWriter::start_save(int64_t step, const std::vector<TensorPiece>& pieces, StateText state) {
   if (in_flight()) throw Error(ExitCode::internal, "a save was started before the one before was finished");
   if (step == last_step_) return;
-  std::vector<TensorPiece> previous = std::exchange(snapshot_, {});
-  at::Device device = at::kCPU;
-  for (const TensorPiece& piece : pieces) {
-    if (piece.data.dim() != 1 || !piece.data.is_contiguous()) {
-      throw Error(ExitCode::internal, piece.tensor + ": a piece must be one-dimensional and contiguous");
-    }
-    TensorPiece copy = piece;
-    const size_t i = snapshot_.size();
-    const bool reusable = i < previous.size() && previous[i].data.sizes() == piece.data.sizes() &&
-                          previous[i].data.scalar_type() == piece.data.scalar_type();
-    const bool on_gpu = !piece.data.is_cpu();
-    const auto options = at::TensorOptions(piece.data.scalar_type()).pinned_memory(on_gpu);
-    copy.data = reusable ? previous[i].data : at::empty(piece.data.sizes(), options);
-    if (!on_gpu) {
-      // memcpy is used because copy_ wakes the thread pool, which costs more than the copy if ranks share cores.
-      std::memcpy(copy.data.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
-    } else {
-      copy.data.copy_(piece.data, /*non_blocking=*/true);
-      device = piece.data.device();
-    }
-    snapshot_.push_back(std::move(copy));
-  }
-  if (device.is_cuda()) c10::cuda::getCurrentCUDAStream(device.index()).synchronize();
+  snapshot_.take(pieces);
   step_ = step;
   state_ = std::move(state);
   phase_ = Phase::writing;
@@ -137,7 +111,7 @@ std::string CheckpointWriter::write_rank_file() {
   header.metadata = {
       {"step", std::to_string(step_)}, {"rank", std::to_string(ranks_.rank)}, {"ranks", std::to_string(ranks_.size)}};
   std::map<std::string, const TensorPiece*> pieces;
-  for (const TensorPiece& piece : snapshot_) {
+  for (const TensorPiece& piece : snapshot_.pieces()) {
     if (piece.data.numel() == 0) continue;
     if (!pieces.emplace(piece.tensor, &piece).second) {
       throw Error(ExitCode::internal, piece.tensor + ": two pieces on one rank");
@@ -151,6 +125,7 @@ std::string CheckpointWriter::write_rank_file() {
   const std::string name = rank_file_name(ranks_.rank);
   OutputFile file(unfinished() + "/" + name);
   file.write(place_safetensors(header));
+  snapshot_.wait();
   for (const SafetensorsEntry& entry : header.entries) {
     const TensorPiece& piece = *pieces.at(entry.name);
     file.write(bytes_of(piece.data));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Saves checkpoints in the background: a step waits only for a copy of its shards in host memory, never for the disk.
+// On GPUs it waits only until the copy is queued.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "base/ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/snapshot.h"
 
 namespace strata::trainer {
 
@@ -42,10 +44,16 @@ class CheckpointWriter {
   CheckpointWriter(Options options, Ranks ranks);
   ~CheckpointWriter();  // waits for the thread; a save that is not committed stays unfinished
 
-  // This does not communicate. Pieces may be modified after it returns. Only rank 0's `state` is called, in another
-  // thread. The pieces of all ranks must cover each tensor once. Does nothing if `step` is the last one saved. The
-  // previous save must have finished.
+  // Allocates the memory for copies of these pieces, which the first save would otherwise do.
+  void reserve(const std::vector<TensorPiece>& pieces) { snapshot_.reserve(pieces); }
+
+  // This does not communicate. Pieces on CPUs may be modified after it returns, and those on a GPU after the work that
+  // copies() has then. Only rank 0's `state` is called, in another thread. The pieces of all ranks must cover each
+  // tensor once. Does nothing if `step` is the last one saved. The previous save must have finished.
   void start_save(int64_t step, const std::vector<TensorPiece>& pieces, StateText state);
+
+  // The stream on which pieces are copied from a GPU; nothing if there were none.
+  const std::optional<c10::cuda::CUDAStream>& copies() const { return snapshot_.copies(); }
 
   bool in_flight() const { return phase_ != Phase::idle; }  // the same value on all ranks
 
@@ -81,10 +89,10 @@ class CheckpointWriter {
   Phase phase_ = Phase::idle;
   int64_t step_ = -1;
   StateText state_;
-  std::vector<TensorPiece> snapshot_;  // copies in host memory, reused by the next save
-  std::future<std::string> task_;      // the work of this rank in this phase
-  std::string weights_sha256_;         // set by commit
-  std::string result_;                 // a mark of how task_ ended, and its text; empty while the task runs
+  Snapshot snapshot_;
+  std::future<std::string> task_;  // the work of this rank in this phase
+  std::string weights_sha256_;     // set by commit
+  std::string result_;             // a mark of how task_ ended, and its text; empty while the task runs
 };
 
 }  // namespace strata::trainer

@@ -156,6 +156,16 @@ void Metrics::weights(int64_t step, std::string_view weights_sha256) {
   json_.append(json + "}\n");
 }
 
+void Metrics::save(const SaveRecord& record) {
+  std::string json = "{";
+  append_member(json, "step", json_number(record.step));
+  append_member(json, "save", object({{"milliseconds", record.milliseconds}, {"waited_milliseconds", record.waited}}));
+  json_.append(json + "}\n");
+  note("checkpoint of step " + std::to_string(record.step) + ": the step waited " +
+       (record.waited > 0 ? formatted("%.0f ms for the save before and ", record.waited) : "") +
+       formatted("%.0f ms for a copy", record.milliseconds - record.waited));
+}
+
 void Metrics::saved(int64_t step, int64_t checkpoint) {
   std::string json = "{";
   append_member(json, "step", json_number(step));

@@ -32,6 +32,13 @@ struct EvaluationRecord {
   Scalars values;  // validation_loss, bits_per_byte, validation_accuracy, test_accuracy, ...
 };
 
+// How long the training thread stood still for a save.
+struct SaveRecord {
+  int64_t step = 0;
+  double milliseconds = 0;  // in all
+  double waited = 0;        // milliseconds of these, for the save before
+};
+
 class Metrics {
  public:
   struct Options {
@@ -52,6 +59,8 @@ class Metrics {
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void weights(int64_t step, std::string_view weights_sha256);
+  // Reports that the save of a step has begun: the copy is made or, on GPUs, queued.
+  void save(const SaveRecord& record);
   // Writes, in step `step`, that the checkpoint of an earlier or this step is finished. The next start then knows that
   // a folder without checkpoints has lost them.
   void saved(int64_t step, int64_t checkpoint);

@@ -127,6 +127,23 @@ TEST(Metrics, NumbersReadBackToTheSameBits) {
   EXPECT_EQ(lines[3]["validation_loss"].get<double>(), 0.1 + 0.2);
 }
 
+TEST(Metrics, ASaveSaysHowLongTheStepWaited) {
+  const TemporaryFolder folder;
+  const Captured out;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
+  metrics.save({.step = 5, .milliseconds = 12.5});
+  metrics.save({.step = 10, .milliseconds = 1412.75, .waited = 1400});
+  const auto lines = json_lines(folder.path());
+  ASSERT_EQ(lines.size(), 2);
+  const nlohmann::json first = {{"milliseconds", 12.5}, {"waited_milliseconds", 0.0}};
+  const nlohmann::json second = {{"milliseconds", 1412.75}, {"waited_milliseconds", 1400.0}};
+  EXPECT_EQ(lines[0], nlohmann::json({{"step", 5}, {"save", first}}));
+  EXPECT_EQ(lines[1], nlohmann::json({{"step", 10}, {"save", second}}));
+  EXPECT_EQ(out.text(),
+            "checkpoint of step 5: the step waited 12 ms for a copy\n"
+            "checkpoint of step 10: the step waited 1400 ms for the save before and 13 ms for a copy\n");
+}
+
 TEST(Metrics, NothingIsLeftOfAStepThatItsPhasesFill) {
   const TemporaryFolder folder;
   const Captured out;
