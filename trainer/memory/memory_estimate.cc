@@ -49,4 +49,11 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   return classes;
 }
 
+int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+  const int64_t shards = buffer_rules(config).shards();
+  int64_t shard = 0;
+  for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
+  return (config.optimizer.moving_average > 0 ? 16 : 12) * shard;
+}
+
 }  // namespace strata::trainer

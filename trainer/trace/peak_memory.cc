@@ -66,7 +66,8 @@ std::string memory_table(const TrainerConfig& config, const std::vector<modules:
   const std::vector<MemoryClass> classes = step ? peak_memory(config, groups, *step) : memory_per_rank(config, groups);
   std::string text;
   for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
-  return text + row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
+  text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
+  return text + row("besides, in memory of the host: for saves", save_memory(config, groups));
 }
 
 }  // namespace strata::trainer

@@ -31,8 +31,8 @@ int64_t margin_of(const TrainerConfig& config, const std::vector<modules::Parame
 
 int64_t sum_of(const std::vector<MemoryClass>& classes);
 
-// A line for each class and one for the sum. Without a trace the classes are those of memory_per_rank, and the last
-// line says so.
+// A line for each class, one for the sum and one for save_memory, which is not in the sum. Without a trace the classes
+// are those of memory_per_rank, and the line of the sum says so.
 std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
                          const std::optional<StepTrace>& step);
 

@@ -57,5 +57,18 @@ TEST(MemoryEstimate, FollowsTheFormula) {
   EXPECT_EQ(bytes({"sharding.strategy=none"}).at("moments"), 8 * unpadded);
 }
 
+TEST(MemoryEstimate, ASaveCopiesMastersMomentsAndAverage) {
+  const int64_t unpadded = 4 * 41'088 + 16'448, all = unpadded + 64;  // as above
+  const auto bytes = [](const std::vector<std::string>& overrides) {
+    const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
+    return save_memory(config, declared_groups(config.model));
+  };
+  EXPECT_EQ(bytes({"run.ranks=1"}), 12 * unpadded);
+  EXPECT_EQ(bytes({"run.ranks=2"}), 6 * all);
+  EXPECT_EQ(bytes({"run.ranks=2", "optimizer.moving_average=0.9"}), 8 * all);
+  EXPECT_EQ(bytes({"run.ranks=4", "sharding={strategy: hybrid, shard_ranks: 2}"}), 6 * all);
+  EXPECT_EQ(bytes({"run.ranks=2", "sharding.strategy=none"}), 12 * unpadded);
+}
+
 }  // namespace
 }  // namespace strata::trainer

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The arena into which a save copies the shards of a model, against the prediction of it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sharding/parameters/device_mesh.h"
+#include "tests/sharding/mpi_main.h"
+#include "tests/trainer/memory/counted_step.h"
+#include "trainer/checkpoint/snapshot.h"
+#include "trainer/memory/memory_estimate.h"
+#include "trainer/model/sharded_model.h"
+#include "trainer/optimizer.h"
+#include "trainer/run_state.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::trainer {
+namespace {
+
+struct Bytes {
+  int64_t taken = 0, predicted = 0;
+  bool replica = false;
+};
+
+Bytes bytes_with(const std::vector<std::string>& overrides) {
+  const TrainerConfig config = config_for(overrides);
+  const sharding::DeviceMesh mesh = sharding::make_device_mesh(tests::world(), config.sharding);
+  const auto task = make_task(config);
+  ShardedModel model(config, *task, mesh, {.device = tests::device(), .initialized = false});
+  Optimizer optimizer(config.optimizer, kernels::Level::aten, model.groups());
+  Bytes bytes{.predicted = save_memory(config, declared_groups(config.model)), .replica = mesh.replicate->rank() > 0};
+  const std::vector<TensorPiece> pieces = pieces_of(model, optimizer, /*empty=*/bytes.replica);
+  Snapshot snapshot;
+  snapshot.reserve(pieces);
+  bytes.taken = snapshot.bytes();
+  snapshot.take(pieces);
+  snapshot.wait();
+  EXPECT_EQ(snapshot.bytes(), bytes.taken) << "the copy needed more than was reserved";
+  return bytes;
+}
+
+// The sizes of this model are multiples of 64 elements, so nothing is padded.
+TEST(SaveMemory, IsPredictedToTheByte) {
+  for (const std::string more : {"run.seed=3", "optimizer.moving_average=0.9", "precision.compute=bfloat16"}) {
+    const Bytes bytes = bytes_with({more});
+    EXPECT_EQ(bytes.taken, bytes.predicted) << more;
+  }
+}
+
+TEST(SaveMemory, IsAtMostWhatIsPredictedWhereParametersArePadded) {
+  const Bytes bytes = bytes_with(vision({}));
+  EXPECT_LE(bytes.taken, bytes.predicted);
+  EXPECT_GT(bytes.taken, 0.97 * static_cast<double>(bytes.predicted));
+}
+
+TEST(SaveMemory, IsTakenByTheFirstReplicaOnly) {
+  const Bytes bytes = bytes_with({"sharding.strategy=none"});
+  EXPECT_EQ(bytes.taken, bytes.replica ? 0 : bytes.predicted);
+}
+
+}  // namespace
+}  // namespace strata::trainer
