@@ -44,7 +44,8 @@ struct Request {
 };
 
 // Relative differences that are allowed for each step since the start where bits cannot be equal. In float32 another
-// number of ranks changes the first loss by less than 1e-6, and updates multiply that. 2^-8 is a last digit of bfloat16.
+// number of ranks changes the first loss by less than 1e-6, and updates multiply that. 2^-8 is a last digit of
+// bfloat16.
 constexpr double kRoundingFloat32 = 1.0 / (1 << 16), kRoundingBfloat16 = 1.0 / (1 << 8);
 
 double rounding_of(const trainer::PrecisionConfig& precision) {

@@ -22,8 +22,8 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Flips the highest bit of the fraction in the largest value: it changes by a quarter to a half of itself, so the change
-// is not lost in rounding. Neither autograd nor a trace of ops sees it, as if a bit of the memory had decayed.
+// Flips the highest bit of the fraction in the largest value: it changes by a quarter to a half of itself, so the
+// change is not lost in rounding. Neither autograd nor a trace of ops sees it, as if a bit of the memory had decayed.
 void flip_bit(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
