@@ -16,9 +16,9 @@
 #include "configs/range.h"
 #include "modules/config/model_config.h"
 #include "sharding/bootstrap.h"
+#include "tools/measure_steps.h"
 #include "tools/random_data.h"
 #include "trainer/config/load_config.h"
-#include "trainer/measure_steps.h"
 #include "trainer/memory_choice.h"
 #include "trainer/profile/peaks.h"
 #include "trainer/start_rank.h"
@@ -65,7 +65,7 @@ nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes
 
 template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
-                              const trainer::Task& task, const trainer::Measurement& measured, const Model& /*model*/) {
+                              const trainer::Task& task, const tools::Measurement& measured, const Model& /*model*/) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
   const double items = static_cast<double>(config.batch * task.items_per_sample()) / median * 1e3;
@@ -124,8 +124,8 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   loaded.config.run.folder = request.profile;
 
   trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
-  const trainer::Measurement measured =
-      measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps);
+  const tools::Measurement measured =
+      tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps);
   if (bootstrap.rank() > 0) return ExitCode::done;
   const nlohmann::ordered_json json =
       std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },

@@ -17,7 +17,6 @@
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/weights_hash.h"
 #include "trainer/work_times.h"
 
 namespace strata::trainer {
@@ -78,11 +77,11 @@ ExitCode Trainer::train_and_evaluate() {
     evaluate_if_due();
     const bool last = step == last_step_ || stop_;
     if (last || pauses || due(step, config_.log.every)) report_bad_samples();
-    finish_save(/*wait=*/false);
-    if (last || due(step, config_.checkpoint.every)) save();
+    saves_->finish(/*wait=*/false, last);
+    if (last || due(step, config_.checkpoint.every)) saves_->save();
     bootstrap_.end_step();
   }
-  finish_save(/*wait=*/true);
+  saves_->finish(/*wait=*/true, /*is_last=*/true);
   // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
   // left because of a stop request. The resumed run then repeats it.
   bool done = step_.number() >= last_step_;
@@ -104,32 +103,33 @@ void Trainer::start() {
   data_fingerprint_ = step_.task().data_fingerprint();
   bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const auto [resumed, hash] = begin_run(config_, {.folder = folder}, step_, ranks_, data_fingerprint_);
-  checkpoints_.emplace(CheckpointWriter::Options{.folder = folder,
-                                                 .keep = config_.checkpoint.keep,
-                                                 .keep_every = config_.checkpoint.keep_every,
-                                                 .resumed_step = resumed ? step_.number() : -1,
-                                                 .rejected = resumed ? resumed->rejected : std::vector<int64_t>{}},
-                       ranks_);
-  // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end does it
-  // then.
-  if (config_.checkpoint.every > 0) checkpoints_->reserve(pieces_to_save());
+  const int64_t resumed_step = resumed ? step_.number() : -1;
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,
-                                        .resumed_step = resumed ? step_.number() : -1,
+                                        .resumed_step = resumed_step,
                                         .facts = run_facts(config_, bootstrap_.device())},
                   [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
-  if (ranks_.rank != 0) return;
-  const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
-  metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
-                                    .resumed_step = resumed ? step_.number() : -1,
-                                    .last_step = last_step_,
-                                    .log_every = config_.log.every,
-                                    .item = step_.task().item_name(),
-                                    .flops_per_item = flops / ranks_.size,
-                                    .console = Console::options_from_environment()});
-  metrics_->weights(step_.number(), hash);
-  if (resumed) metrics_->resumed(resumed->notes);
+  if (ranks_.rank == 0) {
+    const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
+    metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
+                                      .resumed_step = resumed_step,
+                                      .last_step = last_step_,
+                                      .log_every = config_.log.every,
+                                      .item = step_.task().item_name(),
+                                      .flops_per_item = flops / ranks_.size,
+                                      .console = Console::options_from_environment()});
+    metrics_->weights(step_.number(), hash);
+    if (resumed) metrics_->resumed(resumed->notes);
+  }
+  saves_.emplace(RunSaves::Parts{config_, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
+                                 metrics_ ? &*metrics_ : nullptr},
+                 ranks_,
+                 CheckpointWriter::Options{.folder = folder,
+                                           .keep = config_.checkpoint.keep,
+                                           .keep_every = config_.checkpoint.keep_every,
+                                           .resumed_step = resumed_step,
+                                           .rejected = resumed ? resumed->rejected : std::vector<int64_t>{}});
 }
 
 void Trainer::read_results(bool all) {
@@ -172,7 +172,7 @@ void Trainer::handle_result(const StepResult& result) {
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
   const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
   if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;
-  finish_last_save();  // the weights that are being saved are those of an earlier step
+  saves_->finish_before_error();  // the weights that are being saved are those of an earlier step
   if (stops) step_.explain_skipped_update(result.step);
   throw Error(
       ExitCode::numerics,
@@ -233,71 +233,8 @@ void Trainer::report_bad_samples() {
     bad_samples_.report_new(
         [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
   } catch (const Error& error) {
-    if (error.code() == ExitCode::data) finish_last_save();  // all ranks throw it together
+    if (error.code() == ExitCode::data) saves_->finish_before_error();  // all ranks throw it together
     throw;
-  }
-}
-
-// Only the first replica writes.
-std::vector<TensorPiece> Trainer::pieces_to_save() {
-  return pieces_of(step_.model(), step_.optimizer(), /*empty=*/step_.mesh().replicate->rank() > 0);
-}
-
-void Trainer::save() {
-  const int64_t step = step_.number();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto milliseconds = [begin] {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  };
-  SaveRecord record{.step = step};
-  if (checkpoints_->in_flight()) {
-    if (metrics_) {
-      metrics_->note("checkpoint of step " + std::to_string(step) +
-                     ": training waits, because the one before is not on the disk yet");
-    }
-    finish_save(/*wait=*/true);
-    record.waited = milliseconds();
-  }
-  sharding::set_position(step, "checkpoint");
-  const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
-  bootstrap_.heartbeat();
-  const auto text_of_state = [state = RunState{step, step_.updates(), resolved_, data_fingerprint_, {}}](
-                                 const std::string& weights_sha256) mutable {
-    state.weights_sha256 = weights_sha256;
-    return to_text(state);
-  };
-  checkpoints_->start_save(step, pieces_to_save(), text_of_state);
-  if (checkpoints_->copies()) step_.hold_updates_for(*checkpoints_->copies());
-  record.milliseconds = milliseconds();
-  if (metrics_) metrics_->save(record);
-}
-
-void Trainer::finish_save(bool wait) {
-  if (!checkpoints_->in_flight()) return;
-  const PhaseTimer::Scope scope(step_.timer(), Phase::checkpoint);
-  const std::optional<SaveOutcome> outcome =
-      wait ? checkpoints_->finish([this] { bootstrap_.heartbeat(); }) : checkpoints_->try_finish();
-  if (!outcome) return;
-  if (!outcome->message.empty() && metrics_) metrics_->warn(outcome->message);
-  if (outcome->committed && metrics_) {
-    ledger_->weights(outcome->step, outcome->weights_sha256);
-    metrics_->weights(outcome->step, outcome->weights_sha256);
-    metrics_->saved(step_.number(), outcome->step);
-  }
-  // A failed save is only a warning while the run goes on, because there will be another one. The last one must
-  // succeed.
-  if (!outcome->committed && outcome->step == step_.number() && (step_.number() == last_step_ || stop_)) {
-    throw Error(ExitCode::storage, "the last checkpoint could not be saved: " + outcome->message);
-  }
-}
-
-void Trainer::finish_last_save() {
-  try {
-    finish_save(/*wait=*/true);
-  } catch (const Error& error) {
-    // All ranks throw it together. The cause for which the run ends matters more.
-    if (error.code() != ExitCode::storage) throw;
-    if (metrics_) metrics_->warn(error.what());
   }
 }
 

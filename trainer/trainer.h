@@ -5,19 +5,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "sharding/bootstrap.h"
-#include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
 #include "trainer/ledger/ledger.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/straggler_watch.h"
+#include "trainer/run_saves.h"
 #include "trainer/step.h"
 
 namespace strata::trainer {
@@ -41,10 +39,6 @@ class Trainer {
   bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
   bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();
-  std::vector<TensorPiece> pieces_to_save();
-  void save();
-  void finish_save(bool wait);
-  void finish_last_save();  // before all ranks throw together; a save that fails is only a warning then
 
   const TrainerConfig& config_;
   const std::string& resolved_;
@@ -52,11 +46,11 @@ class Trainer {
   const Ranks ranks_;
   Step step_;
   BadSamples bad_samples_;
-  std::string data_fingerprint_;                 // set by start()
-  std::optional<CheckpointWriter> checkpoints_;  // set by start()
-  std::optional<Metrics> metrics_;               // on rank 0, set by start()
-  std::optional<LedgerWriter> ledger_;           // set by start()
-  StragglerWatch stragglers_;                    // used on rank 0
+  std::string data_fingerprint_;        // set by start()
+  std::optional<LedgerWriter> ledger_;  // set by start(), as what follows
+  std::optional<Metrics> metrics_;      // on rank 0
+  std::optional<RunSaves> saves_;
+  StragglerWatch stragglers_;  // used on rank 0
   const int64_t last_step_;
   bool stop_ = false;
   int64_t skips_in_a_row_ = 0;  // steps without an update

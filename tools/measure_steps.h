@@ -10,13 +10,13 @@
 #include "trainer/profile/steps.h"
 #include "trainer/step.h"
 
-namespace strata::trainer {
+namespace strata::tools {
 
 // The results of a benchmark.
 struct Measurement {
-  std::vector<double> milliseconds = {};            // of each measured step
-  std::vector<double> profiled_milliseconds = {};   // of the profiled steps after them
-  std::optional<profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
+  std::vector<double> milliseconds = {};                     // of each measured step
+  std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
+  std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   bool captured = false;           // the steps were replays of a CUDA graph
@@ -25,7 +25,7 @@ struct Measurement {
 
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
 // `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty.
-Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
                           int64_t last_profiled);
 
-}  // namespace strata::trainer
+}  // namespace strata::tools

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/measure_steps.h"
+#include "tools/measure_steps.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "trainer/memory/device_memory.h"
 
-namespace strata::trainer {
+namespace strata::tools {
 
-Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
                           int64_t last_profiled) {
   using Clock = std::chrono::steady_clock;
   const at::Device device = bootstrap.device();
   Measurement measured;
   Clock::time_point last;
   const auto look = [&](bool all) {
-    while (const std::optional<StepResult> result = step.next_result(all)) {
+    while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
       const std::chrono::duration<double, std::milli> passed = now - last;
       if (result->step > warm_up + steps) {
@@ -29,18 +29,18 @@ Measurement measure_steps(Step& step, sharding::Bootstrap& bootstrap, int64_t wa
   };
   const int64_t last_step = std::max(warm_up + steps, last_profiled);
   while (step.number() < last_step) {
-    if (step.number() == warm_up) measured.device_allocations = -device_allocations(device);
+    if (step.number() == warm_up) measured.device_allocations = -trainer::device_allocations(device);
     step.take();
-    if (step.number() == warm_up + steps) measured.device_allocations += device_allocations(device);
+    if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
     look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     bootstrap.end_step();
   }
   look(/*all=*/true);
   bootstrap.pause_watchdog();
-  measured.peak_memory_bytes = memory_bytes(device);
+  measured.peak_memory_bytes = trainer::memory_bytes(device);
   measured.captured = step.captured();
   if (step.profiler()) measured.profiled = step.profiler()->mean_times();
   return measured;
 }
 
-}  // namespace strata::trainer
+}  // namespace strata::tools

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The saves of a run: what goes into a checkpoint, what the metrics and the ledger say of it, and what a failure means.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ranks.h"
+#include "sharding/bootstrap.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/ledger/ledger.h"
+#include "trainer/report/metrics.h"
+#include "trainer/step.h"
+
+namespace strata::trainer {
+
+class RunSaves {
+ public:
+  // What a save reads and reports to. All of it must outlive this object.
+  struct Parts {
+    const TrainerConfig& config;
+    const std::string& resolved;  // the configuration as the run's folder stores it
+    const std::string& data_fingerprint;
+    sharding::Bootstrap& bootstrap;
+    Step& step;
+    LedgerWriter& ledger;
+    Metrics* metrics;  // null on all ranks but rank 0
+  };
+  RunSaves(const Parts& parts, const Ranks& ranks, const CheckpointWriter::Options& options);
+
+  // All methods are collective.
+  // Starts a save of the present step. Waits for the save before, if that is not on the disk yet.
+  void save();
+  // Looks whether the save under way is on the disk, or waits for it. A failure is only a warning while the run goes
+  // on, because there will be another save. Of the last one it is thrown.
+  void finish(bool wait, bool is_last);
+  // Call it before all ranks throw together: a save that fails is only a warning then.
+  void finish_before_error();
+
+ private:
+  std::vector<TensorPiece> pieces() const;
+
+  const Parts parts_;
+  CheckpointWriter writer_;
+};
+
+}  // namespace strata::trainer
