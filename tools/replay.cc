@@ -74,7 +74,7 @@ class Replay {
     if (from_ > 0) from.step = from_;
     const trainer::Beginning beginning = begin_run(config, from, step, ranks_, data);
     std::string ledger =
-        records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, bootstrap_.device())}) +
+        records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, data, bootstrap_.device())}) +
         trainer::record_of_weights(from_, beginning.weights_sha256);
     while (step.number() < request_.step) {
       if (trace != nullptr && step.number() + 1 == request_.step) trace->arm();
@@ -97,6 +97,7 @@ class Replay {
   }
 
   ExitCode compare(const LoadedConfig& loaded) {
+    read_ledgers();
     say("replays step " + std::to_string(from_ + 1) + " to " + std::to_string(request_.step) +
         (from_ > 0 ? ", from the checkpoint of step " + std::to_string(from_) : ", from the initial weights"));
     const std::vector<std::string> own = bootstrap_.gather(train(loaded.config, nullptr));
@@ -106,7 +107,7 @@ class Replay {
       std::vector<trainer::Ledger> replayed;
       for (const std::string& ledger : own) replayed.push_back(trainer::parse_ledger(ledger));
       comparison =
-          trainer::compare(trainer::read_ledgers(request_.run), replayed,
+          trainer::compare(recorded_, replayed,
                            {.after = from_, .last = request_.step, .rounding = rounding_of(loaded.config.precision)});
       return std::to_string(static_cast<int>(code_of(comparison.verdict)));
     })[0];
@@ -140,6 +141,18 @@ class Replay {
   }
 
   std::string checkpoints() const { return request_.run + "/checkpoints"; }
+
+  // On rank 0. A step that was not recorded is an error before anything is trained.
+  void read_ledgers() {
+    gather_results(ranks_, [&] {
+      if (ranks_.rank != 0) return std::string();
+      recorded_ = trainer::read_ledgers(request_.run);
+      if (recorded_[0].steps.contains(request_.step)) return std::string();
+      const int64_t last = recorded_[0].steps.empty() ? 0 : recorded_[0].steps.rbegin()->first;
+      throw Error(ExitCode::storage, request_.run + "/ledger has no step " + std::to_string(request_.step) +
+                                         "; the last that was recorded is " + std::to_string(last));
+    });
+  }
 
   int64_t find_start() const {
     return std::stoll(gather_results(ranks_, [&] {
@@ -185,7 +198,8 @@ class Replay {
   const Request& request_;
   sharding::Bootstrap& bootstrap_;
   const Ranks ranks_;
-  const int64_t from_;  // the step after which the replay begins
+  const int64_t from_;                     // the step after which the replay begins
+  std::vector<trainer::Ledger> recorded_;  // on rank 0
 };
 
 ExitCode run(LoadedConfig loaded, const Request& request) {

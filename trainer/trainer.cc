@@ -107,7 +107,7 @@ void Trainer::start() {
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,
                                         .resumed_step = resumed_step,
-                                        .facts = run_facts(config_, bootstrap_.device())},
+                                        .facts = run_facts(config_, data_fingerprint_, bootstrap_.device())},
                   [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {

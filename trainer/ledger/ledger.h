@@ -26,10 +26,10 @@ struct LedgerStep {
 // What the bits of a step depend on besides the configuration: "device" to "NVIDIA H200", "ranks" to "2". See
 // run_facts.
 using Facts = std::map<std::string, std::string>;
-// The facts that a comparison reads. repeats: "yes" if equal facts give equal bits. samples: "shared" if each rank
-// computes a part of every sample, otherwise "split".
-inline constexpr char kFactRanks[] = "ranks", kFactMicroBatch[] = "micro_batch", kFactRepeats[] = "repeats",
-                      kFactSamples[] = "samples";
+// The facts that a comparison reads. data: the fingerprint of all data. repeats: "yes" if equal facts give equal bits.
+// samples: "shared" if each rank computes a part of every sample, otherwise "split".
+inline constexpr char kFactData[] = "data", kFactRanks[] = "ranks", kFactMicroBatch[] = "micro_batch",
+                      kFactRepeats[] = "repeats", kFactSamples[] = "samples";
 
 // A start of the run: its facts hold for the steps after `after`.
 struct LedgerStart {

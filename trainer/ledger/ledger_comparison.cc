@@ -102,7 +102,9 @@ class Comparer {
 
   std::optional<Comparison> compare_data(int64_t step, const Facts& was, const Facts& is) {
     std::string where;
-    if (fact(was, kFactMicroBatch) != fact(is, kFactMicroBatch)) {
+    if (fact(was, kFactData) != fact(is, kFactData)) {
+      where = "of all ranks";
+    } else if (fact(was, kFactMicroBatch) != fact(is, kFactMicroBatch)) {
       data_compared_ = false;
     } else if (fact(was, kFactRanks) == fact(is, kFactRanks)) {
       std::vector<size_t> ranks;

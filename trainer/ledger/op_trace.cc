@@ -40,7 +40,8 @@ modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
     const auto inputs = sharding::run_in_backward({stream.residual, stream.branch}, [this] { layer_.reset(); });
     layer_ = index;
     const modules::Stream output = layer({inputs[0], inputs[1]}, context);
-    for (const at::Tensor& tensor : {output.residual, output.branch}) add("output of the layer", tensor);
+    if (output.branch.defined()) add("branch that the layer returns", output.branch);
+    add("residual that the layer returns", output.residual);
     layer_.reset();
     const auto outputs = sharding::run_in_backward({output.residual, output.branch}, [this, index] { layer_ = index; });
     return modules::Stream{outputs[0], outputs[1]};

@@ -4,17 +4,16 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
-#include <string>
-
 #include "kernels/runtime/device_name.h"
 #include "trainer/config/graph_data.h"
 
 namespace strata::trainer {
 
-Facts run_facts(const TrainerConfig& config, at::Device device) {
+Facts run_facts(const TrainerConfig& config, const std::string& data_fingerprint, at::Device device) {
   const sharding::ShardingConfig& sharding = config.sharding;
   const auto word = [](auto value) { return std::string(names(value)[static_cast<size_t>(value)]); };
   Facts facts = {
+      {kFactData, data_fingerprint},
       {kFactRanks, std::to_string(config.run.ranks)},
       {kFactMicroBatch, std::to_string(config.micro_batch)},
       {kFactSamples, shares_samples(config.model, config.data) ? "shared" : "split"},
