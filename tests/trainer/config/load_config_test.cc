@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
+#include <tuple>
 
 #include "configs/config_errors.h"
 #include "tests/trainer/config/config_texts.h"
@@ -94,7 +97,13 @@ TEST(LoadConfig, FaultsNeedTheEnvironment) {
   const std::string text = config_with(14, "fault: {at: step 7 rank 1, do: kill}");
   ::setenv("STRATA_FAULTS", "1", 1);
   EXPECT_EQ(parsed(text).fault.kind, Fault::kill);
-  EXPECT_THROW(parsed(text, {"fault.at=tomorrow"}), configs::ConfigErrors);
+  for (const char* place :
+       {"tomorrow", "step 7", "step 7 rank 1 layer", "step 7 rank 1 layer 2 or so", "step 0 rank 1"}) {
+    EXPECT_THROW(parsed(text, {std::string("fault.at=") + place}), configs::ConfigErrors) << place;
+  }
+  const std::optional<FaultPlace> place = place_of_fault(parsed(text, {"fault.at=step 7 rank 1 layer 2"}).fault.at);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(std::tuple(place->step, place->rank, place->layer), std::tuple(7, 1, 2));
   ::setenv("STRATA_FAULTS", "0", 1);
   EXPECT_THROW(parsed(text), configs::ConfigErrors);
   ::unsetenv("STRATA_FAULTS");
