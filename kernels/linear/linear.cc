@@ -120,7 +120,7 @@ LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tens
   static const Functions activation_gradient("gelu_gradient", "gelu_tanh_gradient", "relu_gradient");
   static const AotFunction bias_gradient(LinearOp::kName, kFormula, "bias_gradient");
   static const AotFunction input_gradient(LinearOp::kName, kFormula, "input_gradient");
-  static const AotFunction weight_gradient(LinearOp::kName, kFormula, "gradient_destination");
+  static const AotFunction weight_gradient(LinearOp::kName, kFormula, "weight_gradient");
   const at::ScalarType dtype = x.scalar_type();
   const int64_t out = weight.size(0);
   Tensor grad_NO = as_rows(grad_y), grad_bias_O;
