@@ -51,8 +51,9 @@ class SaveCostTest(unittest.TestCase):
         self.assertIn("give a second run", self.run_on(run, expect=1))
         self.assertIn("110.00 ms on average, 100.00 without saves: they cost 10.00 %", self.run_on(run, self.write("quiet", 60, 0)))
 
-    def test_one_save_has_no_time_to_the_next(self):
+    def test_one_save_or_none_has_no_time_to_the_next(self):
         self.assertIn("fewer than two saves", self.run_on(self.write("one", 150, 100), expect=1))
+        self.assertIn("fewer than two saves", self.run_on(self.write("none", 150, 0), expect=1))
 
     def test_a_save_that_failed(self):
         run = self.write("failed", 90, 40, written_after=90)

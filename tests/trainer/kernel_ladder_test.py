@@ -93,16 +93,16 @@ class KernelLadderTest(unittest.TestCase):
                 precision = f"precision={{compute: {dtype}, reduce: float32}}"
                 reference = self.losses(f"{family}-{dtype}-aten", precision, *model)
                 self.assertLess(reference[-1], reference[0], "nothing was learnt")
+                of_model = set(self.table)  # a line for another op is refused
                 for level in self.existing:
-                    keys = self.existing_in(dtype)[level]
+                    keys = [key for key in self.existing_in(dtype)[level] if key in of_model]
                     if level == "aten" or not keys:
                         continue
                     with self.subTest(f"{level} in {dtype}, {family}: {', '.join(keys)}"):
                         found = self.losses(f"{family}-{dtype}-{level}", precision, selection(dict.fromkeys(keys, level)), *model)
                         self.expect_the_same(found, reference, dtype)
-                        computed = [key for key in keys if key in self.table]
-                        self.assertGreater(len(computed), 2)
-                        for key in computed:
+                        self.assertGreater(len(keys), 2)
+                        for key in keys:
                             self.assertEqual(set(self.table[key]) - {"-"}, {level})
 
     def test_head_and_loss_can_be_one_op(self):
@@ -119,7 +119,7 @@ class KernelLadderTest(unittest.TestCase):
         existing = self.existing_in("float32")
         levels = [level for level, keys in existing.items() if keys]
         by_op, inner = {}, {}
-        for i, key in enumerate(KEYS):
+        for i, key in enumerate(key for key in KEYS if key in self.table):
             there = [level for level in levels if key in existing[level]]
             by_op[key], inner[key] = there[i % len(there)], there[(i + 1) % len(there)]
         self.assertGreater(len(set(by_op.values())), 1)

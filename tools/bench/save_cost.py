@@ -38,6 +38,8 @@ class Run:
 
     def between_saves(self):
         """The milliseconds of the steps that follow a save, up to the last save."""
+        if not self.saves:
+            return []
         return [time for step, time in self.steps.items() if min(self.saves) < step <= max(self.saves)]
 
 
