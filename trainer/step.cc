@@ -136,6 +136,7 @@ void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   work_times_.exchange_last();
+  if (config_.fault.kind != Fault::none) update_gate_.pass();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
@@ -157,7 +158,7 @@ void Step::run_or_replay() {
     if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();
     } else {
-      if (captures) graph_->capture(rehearse_, [this] { run(); });
+      if (captures) graph_->capture([this] { rehearse(); }, [this] { run(); });
       sharding::set_position(number_, "captured step");
       graph_->replay();
     }
@@ -172,6 +173,12 @@ void Step::run_or_replay() {
   }
   work_times_.step_is_queued();
   results_.push(number_);
+}
+
+// An evaluation exchanges weights and averages, and a save of the step before may still copy both.
+void Step::rehearse() {
+  update_gate_.pass();
+  rehearse_();
 }
 
 void Step::run() {

@@ -80,6 +80,7 @@ class Step {
   std::vector<MicroBatch> read_batches(int64_t step) const;
   void fill_inputs();
   void run_or_replay();
+  void rehearse();
   void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
   Tensor usable_samples() const;      // of this rank in this step, fp32, 0-dim
