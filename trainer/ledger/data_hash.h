@@ -15,7 +15,7 @@ namespace strata::trainer {
 // of all ranks add up to the same number on any number of ranks, if micro_batch is the same.
 uint64_t data_hash(const std::vector<MicroBatch>& batches);
 
-// Keeps the hashes of the last steps. The threads that read batches compute them, so that no step waits.
+// Keeps the hashes of the last steps. The threads that read batches compute them, so that on GPUs no step waits.
 class DataHashes {
  public:
   // Keeps the hash of the batches of a step, and returns the batches. Several threads may call it at once.

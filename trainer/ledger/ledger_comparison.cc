@@ -63,9 +63,9 @@ std::string text_of(float value) {
 
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
-// The relative difference; 0 for equal bits, infinite if only one of them is finite.
+// The relative difference; 0 for equal numbers, infinite if only one of them is finite.
 double distance(float a, float b) {
-  if (same_bits(a, b) || (std::isnan(a) && std::isnan(b))) return 0;
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double largest = std::max(std::abs(static_cast<double>(a)), std::abs(static_cast<double>(b)));
   const double relative = std::abs(static_cast<double>(a) - b) / largest;
   return std::isfinite(relative) ? relative : HUGE_VAL;
@@ -81,6 +81,7 @@ class Comparer {
       const Facts &was = facts_of(recorded_, step), &is = facts_of(replayed_, step);
       std::string why = difference(was, is);
       if (why.empty() && fact(was, kFactRepeats) != "yes") why = "run.deterministic is off on a GPU";
+      if (why.empty()) why = reason_;  // after a step whose bits may differ, those of later steps may too
       if (const auto found = compare_data(step, was, is)) return *found;
       const auto found = why.empty() ? compare_bits(step) : compare_numbers(step, why);
       if (found) return *found;
