@@ -37,6 +37,7 @@ class SnapshotOnGpu : public testing::Test {
     stream_.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device_.index()));
     gate_.emplace(device_);
     shard_ = at::full({kElements}, 0.0f, at::TensorOptions(device_));
+    update(/*waits=*/false);  // the driver loads the kernel at its first call, and the host waits for that
   }
 
   // A step of which only the update is left.
