@@ -168,30 +168,36 @@ class Replay {
     if (ranks_.rank == 0) std::printf("%s\n", printable_lines(text).c_str());
   }
 
-  // Prints the first place on the rank that comes first. The ranks run the same ops, so their entries can be compared.
-  ExitCode report(const std::vector<OpTrace::Entry>& expected, const std::vector<OpTrace::Entry>& found, bool faulty) {
-    const std::optional<size_t> first = first_difference(expected, found);
+  // Returns the first place of all ranks as "rank 1, layer 2, forward: aten::mm (after ...)"; empty if no rank has one.
+  // The ranks run the same ops, so the numbers of their entries can be compared.
+  std::string first_place(const std::optional<size_t>& first, const std::vector<OpTrace::Entry>& entries) const {
     std::string own;
     if (first) {
-      const OpTrace::Entry& entry = *first < found.size() ? found[*first] : expected[*first];
-      own = std::to_string(*first) + ' ' + entry.place +
-            (*first > 0 ? " (after " + expected[*first - 1].place + ")" : "");
+      own = std::to_string(*first) + ' ' + (*first < entries.size() ? entries[*first].place : "the end of the step") +
+            (*first > 0 ? " (after " + entries[*first - 1].place + ")" : "");
     }
-    int rank = -1;
     int64_t least = 0;
+    std::string place;
     const std::vector<std::string> all = bootstrap_.gather(own);
-    for (int i = 0; i < ranks_.size; ++i) {
-      if (all[i].empty() || (rank >= 0 && std::stoll(all[i]) >= least)) continue;
-      rank = i;
-      least = std::stoll(all[i]);
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].empty() || (!place.empty() && std::stoll(all[rank]) >= least)) continue;
+      least = std::stoll(all[rank]);
+      place = "rank " + std::to_string(rank) + ", " + all[rank].substr(all[rank].find(' ') + 1);
     }
+    return place;
+  }
+
+  ExitCode report(const std::vector<OpTrace::Entry>& expected, const std::vector<OpTrace::Entry>& found, bool faulty) {
+    const std::string different = first_place(first_difference(expected, found), found);
+    const std::string nan = first_place(first_nan(found), found);
     const std::string step = "step " + std::to_string(request_.step);
-    if (rank < 0) {
-      say("equal: both runs of " + step + " agree in all " + std::to_string(expected.size()) + " outputs of rank 0" +
+    if (!nan.empty()) say("the first NaN: " + step + ", " + nan);
+    if (different.empty()) {
+      say("equal: both runs of " + step + " agree in all " + std::to_string(found.size()) + " outputs of rank 0" +
           (faulty ? "" : "; fault.do is none, so both were the same"));
       return ExitCode::done;
     }
-    say("different: " + step + ", rank " + std::to_string(rank) + ", " + all[rank].substr(all[rank].find(' ') + 1));
+    say("different: " + step + ", " + different);
     return ExitCode::numerics;
   }
 

@@ -54,8 +54,7 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
   }
   if (!place || place->layer >= std::ssize(layers)) {
     throw Error(ExitCode::configuration,
-                "fault.at: expected 'step 7 rank 1' or 'step 7 rank 1 layer 2' with a layer "
-                "below " +
+                "fault.at: expected 'step 7 rank 1' or 'step 7 rank 1 layer 2', with a layer below " +
                     std::to_string(layers.size()) + ", got '" + config.at + "'");
   }
   armed_ = rank == place->rank;

@@ -186,9 +186,12 @@ void Step::run() {
     sharding::set_position(number_, kPhaseNames[static_cast<size_t>(phase)]);
     return PhaseTimer::Scope(timer_, phase);
   };
+  const auto after_backward = [this] {
+    if (trace_ != nullptr) trace_->leave_layer();
+  };
   if (trace_ != nullptr) trace_->begin(model_.groups());
   const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,
-                                                 inputs_.dropout_key, enter, /*after_backward=*/[] {});
+                                                 inputs_.dropout_key, enter, after_backward);
   if (trace_ != nullptr) trace_->end();
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);

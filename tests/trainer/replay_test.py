@@ -107,6 +107,12 @@ class ReplayTest(TrainingRuns):
             self.train(run, "steps=6", *overrides, ranks=ranks)
             self.assertRegex(self.replay(run, "--step", "6", "--locate", ranks=ranks), r"^equal: both runs of step 6 agree in all [1-9]\d+ outputs of rank 0")
 
+    def test_the_first_nan_is_named(self):
+        self.train("spoilt", *SHORT, "fault={at: step 3 rank 1, do: nan}", environment=FAULTS, expect=5)
+        self.assertRegex(self.replay("spoilt", "--step", "3", "--locate", expect=5, environment=FAULTS), "^different: step 3, rank 1, ")
+        self.assertRegex(self.output, "(?m)^the first NaN: step 3, rank 1, ")
+        self.assertRegex(self.replay("spoilt", "--step", "3", expect=5), "^different: step 3, gradient norm, rank.* was -?nan ")
+
     def test_a_fault_of_another_step_is_refused(self):
         self.train("other", "steps=4", "evaluation.every=0", "fault={at: step 2 rank 0 layer 0, do: flip_gradient}", environment=FAULTS)
         self.replay("other", "--step", "4", "--locate", expect=2, environment=FAULTS)

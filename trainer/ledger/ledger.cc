@@ -154,7 +154,7 @@ std::vector<Ledger> read_ledgers(const std::string& folder) {
   std::vector<Ledger> ledgers = {parse_ledger(read_text_file(ledger_path(folder, 0), kLargestLedger))};
   int ranks = 1;
   for (const LedgerStart& start : ledgers[0].starts) {
-    const auto found = start.facts.find("ranks");
+    const auto found = start.facts.find(kFactRanks);
     if (found != start.facts.end()) ranks = std::max(ranks, std::atoi(found->second.c_str()));
   }
   for (int rank = 1; rank < ranks; ++rank) {

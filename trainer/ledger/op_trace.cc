@@ -3,10 +3,10 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/isnan.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/digest.h"
 #include "sharding/parameters/run_in_backward.h"
@@ -16,13 +16,6 @@ namespace {
 
 // The trace that records. The callbacks of LibTorch are plain functions.
 OpTrace* recording = nullptr;
-
-uint64_t hash_of(const at::Tensor& tensor) {
-  const bool has_values = tensor.defined() && tensor.has_storage() && tensor.storage().data() != nullptr;
-  if (!has_values) return 0;
-  const at::Tensor values = tensor.detach().cpu().contiguous();
-  return hash_bytes(values.const_data_ptr(), values.nbytes(), static_cast<uint64_t>(values.scalar_type()));
-}
 
 // Memory without values: what it holds differs from run to run.
 bool leaves_values_open(const std::string& name) {
@@ -40,8 +33,8 @@ modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
     const auto inputs = sharding::run_in_backward({stream.residual, stream.branch}, [this] { layer_.reset(); });
     layer_ = index;
     const modules::Stream output = layer({inputs[0], inputs[1]}, context);
-    if (output.branch.defined()) add("branch that the layer returns", output.branch);
-    add("residual that the layer returns", output.residual);
+    if (output.branch.defined()) add(here() + "branch that the layer returns", output.branch);
+    add(here() + "residual that the layer returns", output.residual);
     layer_.reset();
     const auto outputs = sharding::run_in_backward({output.residual, output.branch}, [this, index] { layer_ = index; });
     return modules::Stream{outputs[0], outputs[1]};
@@ -54,9 +47,9 @@ void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups)
   for (auto* group : groups) {
     const std::string name = "weights of group " + group->name() + ": ";
     group->for_each_piece([&](const auto& entry, int64_t /*in_parameter*/, int64_t in_shard, int64_t count) {
-      entries_.push_back({name + entry.name, hash_of(group->master().narrow(0, in_shard, count))});
+      add(name + entry.name, group->master().narrow(0, in_shard, count));
     });
-    if (group->compute_copy().defined()) entries_.push_back({name + "compute copy", hash_of(group->compute_copy())});
+    if (group->compute_copy().defined()) add(name + "compute copy", group->compute_copy());
   }
   recording = this;
   callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(op_begins, op_ends)
@@ -66,10 +59,8 @@ void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups)
 
 void OpTrace::gradients(const sharding::ShardedParameterGroup& group) {
   if (callback_ == at::INVALID_CALLBACK_HANDLE) return;
-  const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
   for (size_t i = 0; i < group.full_gradients().size(); ++i) {
-    entries_.push_back({"gradients of group " + group.name() + ": " + group.layout().entries()[i].name,
-                        hash_of(group.full_gradients()[i])});
+    add("gradients of group " + group.name() + ": " + group.layout().entries()[i].name, group.full_gradients()[i]);
   }
 }
 
@@ -93,9 +84,10 @@ void OpTrace::op_ends(const at::RecordFunction& function, at::ObserverContext* /
   }
   if (!recording->computes(function)) return;
   for (const c10::IValue& output : function.outputs()) {
-    if (output.isTensor()) recording->add(function.name(), output.toTensor());
+    const std::string place = recording->here() + function.name();
+    if (output.isTensor()) recording->add(place, output.toTensor());
     if (!output.isTensorList()) continue;
-    for (const at::Tensor& tensor : output.toTensorVector()) recording->add(function.name(), tensor);
+    for (const at::Tensor& tensor : output.toTensorVector()) recording->add(place, tensor);
   }
 }
 
@@ -113,15 +105,25 @@ bool OpTrace::computes(const at::RecordFunction& function) {
   return computes_[full] = !is_view && !leaves_values_open(name->name);
 }
 
-void OpTrace::add(const std::string& what, const at::Tensor& tensor) {
+void OpTrace::add(const std::string& place, const at::Tensor& tensor) {
   const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
   const at::NoGradGuard no_gradients;
-  entries_.push_back({place() + ": " + what, hash_of(tensor)});
+  Entry& entry = entries_.emplace_back();
+  entry.place = place;
+  if (!tensor.defined() || !tensor.has_storage() || tensor.storage().data() == nullptr) return;
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  entry.hash = hash_bytes(values.const_data_ptr(), values.nbytes(), static_cast<uint64_t>(values.scalar_type()));
+  entry.has_nan = values.is_floating_point() && at::isnan(values).any().item<bool>();
 }
 
-std::string OpTrace::place() const {
-  return (layer_ ? "layer " + std::to_string(*layer_) : "outside of the layers") +
-         (backwards_ > 0 ? ", backward" : ", forward");
+std::string OpTrace::here() const {
+  if (!layer_) return backwards_ > 0 ? "outside of the layers, backward: " : "outside of the layers: ";
+  return "layer " + std::to_string(*layer_) + (backwards_ > 0 ? ", backward: " : ", forward: ");
+}
+
+std::optional<size_t> first_nan(const std::vector<OpTrace::Entry>& entries) {
+  const auto found = std::ranges::find(entries, true, &OpTrace::Entry::has_nan);
+  return found == entries.end() ? std::nullopt : std::optional<size_t>(found - entries.begin());
 }
 
 std::optional<size_t> first_difference(const std::vector<OpTrace::Entry>& one, const std::vector<OpTrace::Entry>& two) {

@@ -7,6 +7,7 @@
 #include <ATen/record_function.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,7 @@ class OpTrace {
   struct Entry {
     std::string place;  // "layer 2, forward: aten::mm"
     uint64_t hash = 0;
+    bool has_nan = false;
   };
 
   OpTrace() = default;
@@ -39,6 +41,9 @@ class OpTrace {
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups);
   // Hashes the gradients of this rank in the group, before they are reduced.
   void gradients(const sharding::ShardedParameterGroup& group);
+  // Ops are outside of the layers from now on. Call it after a backward, because a layer whose inputs need no gradient
+  // does not notice the end of its own.
+  void leave_layer() { layer_.reset(); }
   void end();
 
   const std::vector<Entry>& entries() const { return entries_; }
@@ -47,8 +52,8 @@ class OpTrace {
   static std::unique_ptr<at::ObserverContext> op_begins(const at::RecordFunction& function);
   static void op_ends(const at::RecordFunction& function, at::ObserverContext* context);
   bool computes(const at::RecordFunction& function);
-  void add(const std::string& what, const at::Tensor& tensor);
-  std::string place() const;
+  void add(const std::string& place, const at::Tensor& tensor);
+  std::string here() const;
 
   bool armed_ = false;
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;  // valid while ops are recorded
@@ -58,6 +63,8 @@ class OpTrace {
   std::vector<Entry> entries_;
 };
 
+// Returns the index of the first entry that has a NaN. Infinite values do not count, because masks have them.
+std::optional<size_t> first_nan(const std::vector<OpTrace::Entry>& entries);
 // Returns the index of the first entry that differs; nothing if all are equal.
 std::optional<size_t> first_difference(const std::vector<OpTrace::Entry>& one, const std::vector<OpTrace::Entry>& two);
 

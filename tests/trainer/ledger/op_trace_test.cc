@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -65,7 +66,7 @@ std::string first_place(const Entries& one, const Entries& two) {
 TEST(OpTrace, TwoRunsOfTheSameWorkAgree) {
   const Entries entries = trace_of(true);
   EXPECT_EQ(first_place(entries, trace_of(true)), "none");
-  EXPECT_EQ(entries.at(0).place, "outside of the layers, forward: aten::tanh");
+  EXPECT_EQ(entries.at(0).place, "outside of the layers: aten::tanh");
   const auto has = [&](const std::string& place) {
     return std::ranges::any_of(entries, [&](const auto& entry) { return entry.place == place; });
   };
@@ -88,10 +89,20 @@ TEST(OpTrace, NamesTheFirstOpThatDiffers) {
 }
 
 TEST(OpTrace, AnotherNumberOfOpsIsADifference) {
-  const Entries one = {{"a", 1}, {"b", 2}};
-  EXPECT_EQ(first_difference(one, {{"a", 1}}), std::optional<size_t>(1));
-  EXPECT_EQ(first_difference(one, {{"a", 1}, {"c", 2}}), std::optional<size_t>(1));
+  const Entries one = {{"a", 1, false}, {"b", 2, false}};
+  EXPECT_EQ(first_difference(one, {{"a", 1, false}}), std::optional<size_t>(1));
+  EXPECT_EQ(first_difference(one, {{"a", 1, false}, {"c", 2, false}}), std::optional<size_t>(1));
   EXPECT_EQ(first_difference(one, one), std::nullopt);
+}
+
+TEST(OpTrace, NamesTheFirstNan) {
+  const auto spoil = [](const Tensor& tensor) { tensor.variable_data().mutable_data_ptr<float>()[0] = NAN; };
+  const auto overflow = [](const Tensor& tensor) { tensor.variable_data().mutable_data_ptr<float>()[0] = INFINITY; };
+  EXPECT_EQ(first_nan(trace_of(true)), std::nullopt);
+  EXPECT_EQ(first_nan(trace_of(true, change_nothing, overflow)), std::nullopt);  // the tanh of infinity is 1
+  const Entries entries = trace_of(true, change_nothing, spoil);
+  ASSERT_TRUE(first_nan(entries).has_value());
+  EXPECT_EQ(entries[*first_nan(entries)].place, "layer 1, forward: aten::tanh");
 }
 
 }  // namespace
