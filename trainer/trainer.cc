@@ -139,14 +139,17 @@ void Trainer::read_results(bool all) {
 void Trainer::handle_result(const StepResult& result) {
   const at::Device device = bootstrap_.device();
   stop_ = stop_ || result.stop > 0;
-  ledger_->step({.step = result.step,
-                 .data = step_.data_hash(result.step),
-                 .loss = result.loss,
-                 .gradient_norm = result.gradient_norm,
-                 .loss_of_rank = result.loss_of_rank,
-                 .squares_of_rank = result.squares_of_rank});
   const bool skipped = result.skipped > 0;
   const PhaseTimer::Seconds seconds = step_.timer().take();
+  {
+    const PhaseTimer::Scope scope(step_.timer(), Phase::report);
+    ledger_->step({.step = result.step,
+                   .data = step_.data_hash(result.step),
+                   .loss = result.loss,
+                   .gradient_norm = result.gradient_norm,
+                   .loss_of_rank = result.loss_of_rank,
+                   .squares_of_rank = result.squares_of_rank});
+  }
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);

@@ -13,7 +13,7 @@
 namespace strata::trainer {
 
 // communication is the time in which computation waited for it; this time is not counted in the phase in which it
-// occurred. report is the time in which rank 0 writes metrics.
+// occurred. report is the time in which ranks write their ledgers and rank 0 writes metrics.
 enum class Phase { data, forward, backward, communication, optimizer, evaluation, checkpoint, report };
 inline constexpr std::array<const char*, 8> kPhaseNames = {"data",      "forward",    "backward",   "communication",
                                                            "optimizer", "evaluation", "checkpoint", "report"};
