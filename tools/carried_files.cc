@@ -28,7 +28,7 @@ constexpr uint64_t kLargestFile = 100'000'000;  // a tokenizer with 260,000 word
 // Exports are published, and a link in a folder of somebody else may lead to any file of this user. So what a link
 // leads to is copied only if it is a JSON object.
 void copy(const std::string& from, const std::string& to) {
-  if (!fs::is_regular_file(from) || fs::exists(to)) return;
+  if (!fs::is_regular_file(from)) return;
   const std::string text = read_text_file(from, kLargestFile);
   const bool is_json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).is_object();
   if (is_json || (!from.ends_with(".json") && !fs::is_symlink(from))) replace_file(to, text);
@@ -50,7 +50,9 @@ void keep_carried_files(const std::string& hf_folder, const std::string& weights
 }
 
 void add_carried_files(const std::string& weights, const std::string& exported) {
-  for (const std::string name : kFiles) copy(weights + "/" + name, exported + "/" + name);
+  for (const std::string name : kFiles) {
+    if (!fs::exists(exported + "/" + name)) copy(weights + "/" + name, exported + "/" + name);
+  }
 }
 
 std::string with_special_tokens(const std::string& config, const std::string& weights) {

@@ -8,7 +8,7 @@
 namespace strata::tools {
 
 // Copies the tokenizer's files and generation_config.json from a Hugging Face folder beside imported weights, and its
-// config.json under another name.
+// config.json under another name. Replaces those of an earlier import, whose weights were removed.
 void keep_carried_files(const std::string& hf_folder, const std::string& weights);
 
 // Copies them from the weights that a run began with beside exported ones. Files that are there already stay.

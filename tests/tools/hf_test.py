@@ -161,6 +161,13 @@ class HuggingFaceTest(ImportedModels):
             written = json.load(file)
         self.assertEqual((written["bos_token_id"], written["eos_token_id"]), (5, [6, 7]))
         self.assertNotIn("pad_token_id", written)
+        # Another import into the folder, whose weights were removed, replaces what the first one left.
+        os.remove(self.path("start/model.safetensors"))
+        with open(os.path.join(theirs, "chat_template.jinja"), "w", encoding="utf-8") as file:
+            file.write("{{ other }}")
+        command(IMPORT, theirs, self.path("start"))
+        with open(self.path("start/chat_template.jinja"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "{{ other }}")
 
     def test_names_without_a_prefix_half_floats_and_masks(self):
         self.name = "gpt2"
