@@ -142,6 +142,7 @@ TEST(StepResults, GiveEveryStepOnceAndInOrder) {
       EXPECT_EQ(result->step, ++seen);
       EXPECT_EQ(result->loss, 0.5f * static_cast<float>(seen));
       EXPECT_EQ(result->skipped, result->loss);
+      EXPECT_EQ(result->squares_of_rank, result->loss);
       EXPECT_EQ(result->work, std::vector<float>(3, result->loss));
     }
     EXPECT_EQ(seen, step == 4 ? 4 : step - late);
