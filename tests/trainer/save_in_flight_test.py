@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A checkpoint is being written to a slow disk. If the run fails, a save that all ranks can finish is committed, and the
-first cause is reported before the disk is waited for. The next save waits, and says so."""
+"""A run fails or is killed while a checkpoint is being written to a slow disk: a save that all ranks can finish is committed,
+the first cause is reported before the disk is waited for, and a save that was killed leaves nothing. The next save waits, and says so."""
 
 import os
 import shutil
+import signal
 import unittest
 
-from training_runs import TrainingRuns
+from training_runs import TrainingRuns, rank_processes
 
 FAULTS = {"STRATA_FAULTS": "1"}
 
@@ -50,6 +51,21 @@ class SaveInFlightTest(TrainingRuns):
         report = self.error("thrown")
         self.assertEqual((report["code"], report["rank"], report["step"]), (70, 1, 6), output)
         self.assertIn("fault.do", report["message"])
+
+    def test_the_end_of_mpirun_and_of_all_ranks_by_sigkill_loses_only_the_save(self):
+        self.train("whole")
+        run = self.start("killed", under=slow_disk_of_rank_1(4))
+        saving = self.path("killed", "checkpoints")
+        self.wait_for(run, "killed", lambda: any(name.startswith("step-00000010.tmp-") for name in os.listdir(saving)))
+        for process in [run.pid, *rank_processes(run.pid).values()]:
+            os.kill(process, signal.SIGKILL)
+        run.communicate(timeout=60)
+        self.assertRegex(" ".join(self.checkpoints("killed")), r"^latest step-00000005 step-00000010\.tmp-\w+$")
+        self.train("killed")
+        self.assertIn("resumed from step 5", self.output)
+        self.assertEqual(self.losses("killed"), self.losses("whole"))
+        self.assertEqual(self.hashes("killed"), self.hashes("whole"))
+        self.assertEqual(self.checkpoints("killed"), ["latest", "step-00000015", "step-00000020"])
 
 
 if __name__ == "__main__":
