@@ -47,7 +47,7 @@ class Soak:
         config = self.runs.config(name, 16)
         overrides = [*SETTINGS, "steps=%d" % self.arguments.steps, *(text.format(data=self.runs.data) for text in FAMILIES[family])]
         run = SoakRun(self.launcher, self.environment, config, self.runs.path(name), "%d.%s" % (os.getpid(), name), self.arguments.steps, overrides)
-        run.named, run.strays, run.struck = self.named, set(), 0
+        run.named, run.strays, run.struck, run.struck_at = self.named, set(), 0, None
         return run
 
     # One fault.
@@ -56,6 +56,8 @@ class Soak:
         kind = KINDS[key]
         if key in ("bit", "truncated", "missing"):
             return len(run.checkpoints()) >= 2
+        if key == "stray" and run.newest() is None:
+            return False
         if key == "latest":
             return os.path.lexists(run.path("checkpoints", "latest"))
         room = ROOM_FOR_SKIP if key == "skip" else 30
@@ -93,8 +95,9 @@ class Soak:
             if kind.needs_start or self.random.random() < 0.7:  # otherwise the next fault may strike while ranks start
                 self.expect_a_step(run)
         restarts = len(RESTART.findall(run.output()))
+        run.struck_at = None
         moment = kind.strike(run, self.random)
-        begin = time.monotonic()
+        begin = run.struck_at or time.monotonic()
         run.wait(lambda: len(RESTART.findall(run.output())) > restarts) if kind.codes else None
         seconds = time.monotonic() - begin
         again = RESTART.findall(run.output())[restarts:]
@@ -222,10 +225,10 @@ class Soak:
         steps = [line[4] for line in self.lines if line[4] is not None]
         right = sum(1 for rank, _, _, report in self.named if report and report["code"] == 7 and "rank %d" % rank in report["message"])
         print("%d faults of %d kinds in %d runs of %d families, %s; to stop: median %.1f s, most %.1f s; to the first new step: median %.1f s, most %.1f s; "
-              "stopped ranks named: %d of %d; %d deviations" % (
+              "stopped ranks named: %d of %d, after at most %.1f s; %d deviations" % (
                   len(self.lines), len({line[0] for line in self.lines}), number, len(clean),
                   "weights and losses equal" if not self.deviations else "see the deviations", statistics.median(stops or [0]), max(stops or [0]),
-                  statistics.median(steps or [0]), max(steps or [0]), right, len(self.named), len(self.deviations)))
+                  statistics.median(steps or [0]), max(steps or [0]), right, len(self.named), max([seconds for _, _, seconds, _ in self.named] or [0]), len(self.deviations)))
         return 1 if self.deviations else 0
 
     def temporary(self):
@@ -255,7 +258,8 @@ def soak(arguments, environment):
     """Runs a soak, and returns its exit code."""
     if shutil.which("strace") is None:
         raise RuntimeError("the soak needs strace: apt-get install strace")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the soak in the background ignores it, and the launcher would inherit that
+    # A shell ignores SIGINT in what it starts in the background, and the launcher would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runs = TrainingRuns()
     runs.setUp()
     try:

@@ -57,7 +57,8 @@ def some_moment(run, random):
     return "step %d" % run.step()
 
 
-def send(process, number):
+def send(run, process, number):
+    run.struck_at = time.monotonic()
     try:
         os.kill(process, number)
     except ProcessLookupError:  # the run has ended by itself
@@ -69,7 +70,7 @@ def to_a_rank(number):
         moment = some_moment(run, random)
         rank = random.randrange(2)
         if rank in (ranks := run.ranks()):
-            send(ranks[rank], number)
+            send(run, ranks[rank], number)
         return "rank %d, %s" % (rank, moment)
     return strike
 
@@ -78,7 +79,7 @@ def to_the_launcher(*numbers):
     def strike(run, random):
         moment = some_moment(run, random)
         for number in numbers:
-            send(run.process.pid, number)
+            send(run, run.process.pid, number)
             time.sleep(random.uniform(0, 0.05))
         return moment
     return strike
@@ -98,14 +99,14 @@ kind("interrupt_twice", "SIGINT twice", 75, 130)(to_the_launcher(signal.SIGINT, 
 def kill_all(run, random):
     moment = some_moment(run, random)
     for process in [*run.mpirun(), *run.ranks().values()]:
-        send(process, signal.SIGKILL)
+        send(run, process, signal.SIGKILL)
     return moment
 
 
 @kind("kill_launcher", "SIGKILL of the launcher", -9)
 def kill_launcher(run, random):
     moment = some_moment(run, random)
-    send(run.process.pid, signal.SIGKILL)
+    send(run, run.process.pid, signal.SIGKILL)
     return moment
 
 
@@ -115,10 +116,9 @@ def hang(run, random):
     moment = some_moment(run, random)
     rank = random.randrange(2)
     if rank in (ranks := run.ranks()):
-        send(ranks[rank], signal.SIGSTOP)
-        begin = time.monotonic()
+        send(run, ranks[rank], signal.SIGSTOP)
         run.wait(lambda: glob.glob(run.path("error.json")))
-        run.named.append((rank, moment, time.monotonic() - begin, report(run)))
+        run.named.append((rank, moment, time.monotonic() - run.struck_at, report(run)))
     return "rank %d, %s" % (rank, moment)
 
 
@@ -154,7 +154,7 @@ def slow(run, random):
 def skip(run, random):
     """The weights now differ from those of the clean run. Nothing was saved since, so the next start has those of before."""
     run.wait(lambda: run.step() > run.struck)
-    send(run.ranks().get(random.randrange(2), run.process.pid), signal.SIGKILL)
+    send(run, run.ranks().get(random.randrange(2), run.process.pid), signal.SIGKILL)
     if {"step": run.struck, "skipped": True}.items() <= {**next(line for line in run.records() if line["step"] == run.struck and "loss" in line)}.items():
         return "step %d" % run.struck
     raise Deviation("step %d was not skipped" % run.struck)

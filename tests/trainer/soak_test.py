@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""A short soak ends as a run without faults does, and a soak says what deviates."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tarfile
+import unittest
+
+import soak
+from training_runs import TrainingRuns
+
+FOLDER = os.environ["TEST_TMPDIR"]
+KINDS = "kill_rank,terminate,bit"
+
+
+class SoakTest(unittest.TestCase):
+    def test_a_few_faults_change_nothing(self):
+        with tarfile.open("tools/strata.tar.gz") as archive:
+            archive.extractall(FOLDER)
+        arguments = soak.parse(["--families", "language", "--kinds", KINDS, "--faults", "3", "--steps", "150", "--long", "0", "--launcher", FOLDER + "/strata/tools/strata"])
+        words = io.StringIO()
+        with contextlib.redirect_stdout(words):
+            code = soak.soak(arguments, {**os.environ, "STRATA_PYTHON": sys.executable})
+        self.assertEqual(code, 0, words.getvalue())
+        self.assertRegex(words.getvalue(), r"(?m)^[3-5] faults of 3 kinds in 1 runs of 1 families, weights and losses equal, .* 0 deviations$")
+        self.assertRegex(words.getvalue(), r"(?m)^ +\d+ language-0  SIGKILL of a rank, rank [01], .*, exit code 137, .* s to stop")
+
+
+class ComparedRunsTest(TrainingRuns):
+    """Pairs of finished runs, of which one was changed by hand."""
+
+    def run_with(self, name, *records, files=()):
+        run = self.compared.run_of("language", name)
+        os.makedirs(run.folder)
+        for path, text in [("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in records)), *((path, "") for path in files)]:
+            with open(run.path(path), "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(run.folder + ".log", "w", encoding="utf-8"):
+            pass
+        return run
+
+    def deviations(self, *records, files=()):
+        self.compared = soak.Soak(soak.parse(["--steps", "2"]), self, "tools/strata", dict(os.environ))
+        steps = [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}, {"step": 2, "weights_sha256": "ab"}]
+        clean = self.run_with("clean%d" % self.made, *steps)
+        run = self.run_with("run%d" % self.made, *(records or steps), files=files)
+        self.made += 1
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.compared.compare(run, clean)
+        return self.compared.deviations
+
+    def test_what_differs_is_said(self):
+        self.made = 0
+        hashed = {"step": 2, "weights_sha256": "ab"}
+        self.assertEqual(self.deviations(), [])
+        self.assertIn("records differ", self.deviations({"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25000000000000006}, hashed)[0])
+        self.assertIn("records differ", self.deviations({"step": 1, "loss": 0.5}, hashed)[0])
+        self.assertIn("weights differ", self.deviations({"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}, {"step": 2, "weights_sha256": "ac"})[0])
+        self.assertIn("weights differ", self.deviations({"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25})[0])
+        self.assertIn("temporary files", self.deviations(files=["resolved.yaml.1.tmp"])[0])
+
+    def test_what_grows_is_said(self):
+        self.made = 0
+        self.deviations()
+        run = self.run_with("growing")
+        run.samples = {(0, 1): [(seconds, 100000 + 4000 * seconds, 12) for seconds in range(60)], (1, 2): [(seconds, 100000, 12 + seconds) for seconds in range(60)]}
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.compared.expect_flat(run, 0)
+        self.assertEqual([words.split(" grew")[0] for words in self.compared.deviations], ["resident KiB of 0", "open files of 1"])
+
+
+if __name__ == "__main__":
+    unittest.main()
