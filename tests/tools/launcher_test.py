@@ -16,9 +16,9 @@ class LauncherTest(unittest.TestCase):
     def setUpClass(cls):
         cls.archive = FakeArchive(os.path.join(TMP, "archive"))
 
-    def started(self, **config):
+    def started(self, environment=None, **config):
         """Starts a run of two ranks and waits until both have begun."""
-        process = self.archive.start("train", self.archive.config(**config))
+        process = self.archive.start("train", self.archive.config(**config), environment=environment)
         for rank in range(2):
             self.archive.wait_for(f"run/started.{rank}")
         return process
@@ -298,12 +298,16 @@ class LauncherTest(unittest.TestCase):
             self.assertIn("rank 1 was killed", errors)
 
     def test_ranks_end_with_a_launcher_that_was_killed(self):
+        os.makedirs(temporary := self.archive.path("temporary"))
         for kill in (lambda process: process.kill(), lambda process: os.killpg(process.pid, signal.SIGKILL)):
-            process = self.started(seconds=60)
+            process = self.started(seconds=60, environment={"TMPDIR": temporary})
             begin = time.monotonic()
             kill(process)
             process.communicate(timeout=50)  # the ranks hold the other ends of its pipes too
             self.assertLess(time.monotonic() - begin, 10)
+            while left := [name for name in os.listdir(temporary) if name.startswith("tmp.")]:
+                self.assertLess(time.monotonic() - begin, 30, f"{left} are left in the folder of temporary files")
+                time.sleep(0.05)
 
     def test_rank_that_leaves_without_a_word_is_reported(self):
         # Open MPI prints and does this when a rank that has called MPI_Init calls _exit(0).

@@ -74,8 +74,8 @@ pass_terminal_down() {
 }
 
 # This script waits until its standard input has no writer left. Then it ends process $1 with SIGTERM, and with SIGKILL
-# 3 s later.
-readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"'
+# 3 s later, and removes the file $2.
+readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"; rm -f "$2"'
 
 # watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms. mpirun forwards SIGUSR1 to all ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as
@@ -104,7 +104,7 @@ watch_over() {
   read -r MPIRUN <&"$ended"
   # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
   # because SIGKILL may be sent to the whole process group.
-  exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" >/dev/null 2>&1)
+  exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
   guard=$!
   # Forwards signals that came before mpirun was running.
   if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
