@@ -25,6 +25,7 @@ RESTARTS = 8
 ROOM_FOR_SKIP = 80  # steps: a run whose update was skipped must be killed before its last step, which it would save
 GROWTH = 1.1  # of resident memory, from the first third of a process's time to the last
 SLACK = 2048  # KiB, of a shell that counts its restarts
+MOST_SECONDS_OF_A_RUN = 3600
 WARM = 15  # seconds after which a process has allocated what it needs
 
 
@@ -32,7 +33,7 @@ class Soak:
     def __init__(self, arguments, runs, launcher, environment):
         self.arguments, self.runs, self.launcher, self.environment = arguments, runs, launcher, environment
         self.random = random.Random(arguments.seed)
-        self.bag, self.lines, self.deviations, self.named, self.finished, self.flat = [], [], [], [], [], []
+        self.bag, self.lines, self.deviations, self.named, self.flat = [], [], [], [], []
         self.end = time.monotonic() + arguments.seconds
         self.pending = []  # the faults whose lines are printed when the next step is there
 
@@ -41,7 +42,8 @@ class Soak:
 
     def deviates(self, run, words):
         self.deviations.append(words)
-        print("DEVIATION of %s: %s\n%s" % (os.path.basename(run.folder), words, "\n".join("    " + line for line in run.output().splitlines()[-15:])), flush=True)
+        said = "".join("\n    " + line for line in run.output().splitlines()[-15:])
+        print("DEVIATION of %s: %s%s" % (os.path.basename(run.folder), words, said), flush=True)
 
     def run_of(self, family, name):
         config = self.runs.config(name, 16)
@@ -98,7 +100,8 @@ class Soak:
         run.struck_at = None
         moment = kind.strike(run, self.random)
         begin = run.struck_at or time.monotonic()
-        run.wait(lambda: len(RESTART.findall(run.output())) > restarts) if kind.codes else None
+        if kind.codes:
+            run.wait(lambda: len(RESTART.findall(run.output())) > restarts)
         seconds = time.monotonic() - begin
         again = RESTART.findall(run.output())[restarts:]
         code = int(again[0]) if again else run.process.poll()
@@ -142,7 +145,8 @@ class Soak:
     def clean(self, family, name):
         run = self.run_of(family, name)
         run.start()
-        if not run.wait(lambda: False) and run.process.poll() != 0:
+        run.wait(lambda: False, MOST_SECONDS_OF_A_RUN)
+        if run.process.poll() != 0:
             raise Deviation("a run without faults failed: " + run.output())
         return run
 
@@ -164,7 +168,7 @@ class Soak:
             run.start()
         try:
             self.expect_a_step(run)
-            run.wait(lambda: False)
+            run.wait(lambda: False, MOST_SECONDS_OF_A_RUN)
             if run.process.poll() != 0:
                 raise Deviation("the last start ended with %s" % run.process.poll())
             run.expect_no_process()
@@ -186,7 +190,6 @@ class Soak:
         if gone := [path for path in run.strays if not os.path.exists(path)]:
             self.deviates(run, "files of somebody else are gone: %s" % gone)
         self.expect_flat(run, 0, ranks=False)
-        self.finished.append(hashes.get(run.steps))
 
     def expect_flat(self, run, warm, ranks=True):
         """Compares the memory and the open files of each process, once it is `warm` (seconds), with those of its last third."""
@@ -206,7 +209,7 @@ class Soak:
         run = self.run_of(family, family + "-long")
         run.overrides.append("steps=%d" % self.arguments.long)
         run.start()
-        run.wait(lambda: False, 3600)
+        run.wait(lambda: False, MOST_SECONDS_OF_A_RUN)
         self.expect_flat(run, WARM)
         print("%s, %d steps: %s" % (family, run.step(), "; ".join(self.flat[-6:])), flush=True)
 
@@ -221,15 +224,20 @@ class Soak:
         for family in families if self.arguments.long else []:
             self.long_run(family)
         self.temporary()
-        stops = [line[3] for line in self.lines if isinstance(line[2], int)]
-        steps = [line[4] for line in self.lines if line[4] is not None]
-        right = sum(1 for rank, _, _, report in self.named if report and report["code"] == 7 and "rank %d" % rank in report["message"])
-        print("%d faults of %d kinds in %d runs of %d families, %s; to stop: median %.1f s, most %.1f s; to the first new step: median %.1f s, most %.1f s; "
-              "stopped ranks named: %d of %d, after at most %.1f s; %d deviations" % (
-                  len(self.lines), len({line[0] for line in self.lines}), number, len(clean),
-                  "weights and losses equal" if not self.deviations else "see the deviations", statistics.median(stops or [0]), max(stops or [0]),
-                  statistics.median(steps or [0]), max(steps or [0]), right, len(self.named), max([seconds for _, _, seconds, _ in self.named] or [0]), len(self.deviations)))
+        print(self.summary(number, len(clean)))
         return 1 if self.deviations else 0
+
+    def summary(self, runs, families):
+        def seconds(values):
+            return "median %.1f s, most %.1f s" % (statistics.median(values), max(values)) if values else "none"
+        right = sum(1 for rank, _, _, report in self.named if report and report["code"] == 7 and "rank %d" % rank in report["message"])
+        return ", ".join([
+            "%d faults of %d kinds in %d runs of %d families" % (len(self.lines), len({line[0] for line in self.lines}), runs, families),
+            "see the deviations" if self.deviations else "weights and losses equal",
+            "to stop: " + seconds([line[3] for line in self.lines if isinstance(line[2], int)]),
+            "to the first new step: " + seconds([line[4] for line in self.lines if line[4] is not None]),
+            "stopped ranks named: %d of %d, %s" % (right, len(self.named), seconds([named[2] for named in self.named])),
+            "%d deviations" % len(self.deviations)])
 
     def temporary(self):
         """mpirun leaves a folder when it is killed; nothing else may be left."""
@@ -237,7 +245,6 @@ class Soak:
         if left:
             self.deviations.append("temporary files")
             print("DEVIATION: temporary files are left: %s" % left)
-
 
 
 

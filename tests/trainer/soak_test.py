@@ -20,7 +20,8 @@ class SoakTest(unittest.TestCase):
     def test_a_few_faults_change_nothing(self):
         with tarfile.open("tools/strata.tar.gz") as archive:
             archive.extractall(FOLDER)
-        arguments = soak.parse(["--families", "language", "--kinds", KINDS, "--faults", "3", "--steps", "150", "--long", "0", "--launcher", FOLDER + "/strata/tools/strata"])
+        arguments = soak.parse(["--families", "language", "--kinds", KINDS, "--faults", "3", "--steps", "150", "--long", "0",
+                                "--launcher", FOLDER + "/strata/tools/strata"])
         words = io.StringIO()
         with contextlib.redirect_stdout(words):
             code = soak.soak(arguments, {**os.environ, "STRATA_PYTHON": sys.executable})
@@ -66,7 +67,8 @@ class ComparedRunsTest(TrainingRuns):
         self.made = 0
         self.deviations()
         run = self.run_with("growing")
-        run.samples = {(0, 1): [(seconds, 100000 + 4000 * seconds, 12) for seconds in range(60)], (1, 2): [(seconds, 100000, 12 + seconds) for seconds in range(60)]}
+        run.samples = {(0, 1): [(seconds, 100000 + 4000 * seconds, 12) for seconds in range(60)],
+                       (1, 2): [(seconds, 100000, 12 + seconds) for seconds in range(60)]}
         with contextlib.redirect_stdout(io.StringIO()):
             self.compared.expect_flat(run, 0)
         self.assertEqual([words.split(" grew")[0] for words in self.compared.deviations], ["resident KiB of 0", "open files of 1"])

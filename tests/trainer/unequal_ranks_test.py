@@ -39,7 +39,8 @@ class UnequalRanksTest(TrainingRuns):
         for kind, (overrides, values) in OVERRIDES.items():
             with self.subTest(kind):
                 one, _, other = values.partition(".*")
-                self.assertRegex(self.refused(overrides), r"ranks differ in their configuration, line \d+: rank 0 has `.*%s.*`, rank 1 has `.*%s" % (one, other))
+                said = r"ranks differ in their configuration, line \d+: rank 0 has `.*%s.*`, rank 1 has `.*%s" % (one, other)
+                self.assertRegex(self.refused(overrides), said)
 
     def test_data(self):
         """One byte of a picture, or one token of a text, differs on one of two hosts."""
