@@ -28,6 +28,16 @@ class RefusedStartTest(TrainingRuns):
         self.assertIn("a smaller micro_batch and more ranks need less", errors)
         self.assertEqual(self.error("huge")["code"], 6)
 
+    def test_memory_beyond_a_limit_of_the_address_space(self):
+        # Programs and libraries take half of 5 GiB. The logits of 16 sequences take 7.7 GB, the weights 80 MB.
+        large = "model={type: transformer, family: gpt2, layers: 1, width: 2, heads: 1, sequence: 12, vocabulary: 10000000}"
+        for ranks in (1, 2):
+            run = "on-%d" % ranks
+            self.train(run, large, "micro_batch=16", "evaluation.every=0", ranks=ranks, batch=16 * ranks, device="cpu",
+                       under=["sh", "-c", 'ulimit -v %d; exec "$0" "$@"' % (5 << 20)], expect=6)
+            self.assertIn("the host has no memory left: you tried to allocate ", self.errors)
+            self.assertEqual((self.error(run)["code"], self.error(run)["step"]), (6, 1))
+
     def test_memory_that_torchscript_asks_for(self):
         sequence = 1 << 22  # the scores of 2 heads take 141 TB, all addresses of a process
         for part in ("train", "validation"):
