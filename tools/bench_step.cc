@@ -43,7 +43,9 @@ struct Request {
 };
 
 int64_t predicted_peak(const trainer::TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
-  return sum_of(peak_memory(config, groups, trace_step(config, *make_task(config))));
+  trainer::StepTrace step = trace_step(config, *make_task(config));
+  step.evaluation = 0;  // a benchmark has none
+  return sum_of(peak_memory(config, groups, step));
 }
 
 // Milliseconds of a profiled step on rank 0: the parts that add up to the step, and all communication, hidden or not.

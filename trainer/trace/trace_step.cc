@@ -167,8 +167,6 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
-  trace.evaluation = bytes_of_evaluation(tracing, task, model, batch);
-
   const int64_t before_step = tracing.now();
   // The second micro-batch adds to the gradients of the first. Later ones take no more.
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
@@ -193,7 +191,11 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   for (int64_t layer = 0; layer < static_cast<int64_t>(trace.kept_by_layer.size()); ++layer) {
     if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
   }
-  return trace;
+  // Evaluations come last, because TorchScript optimizes a function for its first call, which is one of a training step
+  // in a run. The meter writes into `trace` there too.
+  StepTrace result = trace;
+  result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
+  return result;
 }
 
 std::optional<StepTrace> trace_step(const TrainerConfig& config) {
