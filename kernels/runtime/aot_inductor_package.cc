@@ -45,6 +45,9 @@ std::string_view programs_of(std::string_view op) {
   return "none";
 }
 
+// A text that is no package's may be one line of megabytes.
+std::string shown(const std::string& text) { return text.size() > 100 ? text.substr(0, 100) + "..." : text; }
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -59,10 +62,10 @@ PackagedArgument argument_from(std::string text, std::string_view package_dtype)
   argument.on_host = text.starts_with(kHost);
   if (argument.on_host) text.erase(0, kHost.size());
   const size_t open = text.find('[');
-  TORCH_CHECK_VALUE(open != std::string::npos && text.ends_with(']'), "expected an argument, got ", text);
+  TORCH_CHECK_VALUE(open != std::string::npos && text.ends_with(']'), "expected an argument, got ", shown(text));
   const std::string dtype = text.substr(0, open);
   const auto known = dtype_from(dtype == "x" ? package_dtype : dtype);
-  TORCH_CHECK_VALUE(known.has_value(), "expected a known dtype, got ", text);
+  TORCH_CHECK_VALUE(known.has_value(), "expected a known dtype, got ", shown(text));
   argument.dtype = *known;
   argument.dimensions = split(text.substr(open + 1, text.size() - open - 2), ',');
   return argument;
@@ -79,14 +82,15 @@ std::vector<PackagedFunction> read_text(const fs::path& path) {
   TORCH_CHECK_VALUE(line("strata package ") == "1", "expected version 1");
   const std::string name = line("library ");
   TORCH_CHECK_VALUE(!name.empty() && fs::path(name).filename() == name,
-                    "expected the name of a library in the same folder, got '", name, "'");
+                    "expected the name of a library in the same folder, got '", shown(name), "'");
   const fs::path library = path.parent_path() / name;
   const size_t bytes = std::stoull(line("bytes "));
   const std::string hash = line("sha1 ");
   std::vector<PackagedFunction> functions;
   for (std::string text; std::getline(file, text);) {
     const std::vector<std::string> fields = split(text, '\t');
-    TORCH_CHECK_VALUE(fields.size() == 10 && fields[0] == "function", "expected a line of 10 fields, got '", text, "'");
+    TORCH_CHECK_VALUE(fields.size() == 10 && fields[0] == "function", "expected a line of 10 fields, got '",
+                      shown(text), "'");
     PackagedFunction function{.key = fields[1],
                               .op = fields[2],
                               .name = fields[3],

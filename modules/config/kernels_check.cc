@@ -49,7 +49,7 @@ std::vector<std::string> ops_in(const std::string& only, const std::vector<Modul
 
 void check_module(const KernelsConfig& kernels, size_t index, const std::vector<Module>& modules,
                   configs::Checks& checks) {
-  const auto& [only, chosen] = kernels.modules[index];
+  const std::string& only = kernels.modules[index].only;  // clang 14 captures no structured bindings
   const std::string line = "modules." + std::to_string(index) + ".";
   const bool is_one_with_loss = kernels.levels.linear_cross_entropy && means(only, "head");
   const std::string problem = is_one_with_loss ? "" : problem_of_module(only, modules);
@@ -59,7 +59,7 @@ void check_module(const KernelsConfig& kernels, size_t index, const std::vector<
   }
   const std::vector<std::string> computed = ops_in(only, modules);
   const std::string why = is_one_with_loss ? ", because kernels.linear_cross_entropy makes head and loss one op" : "";
-  OpLevels levels = chosen;
+  OpLevels levels = kernels.modules[index].levels;
   levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
     if (!level || contains(computed, op)) return;
     checks.fail(line + op, "is not computed by " + only + why + "; ops there: " + joined(computed));

@@ -147,7 +147,8 @@ ImportedModel read_config(const std::string& text, const std::string& path) {
   try {
     json = Json::parse(text);
   } catch (const Json::exception& error) {
-    throw Error(ExitCode::storage, path + ": not JSON: " + error.what());
+    // The message ends with the last word of the file, which may be all of it.
+    throw Error(ExitCode::storage, path + ": not JSON: " + std::string(error.what()).substr(0, 200));
   }
   const JsonSection section(json, path);
   if (section.has("architecture")) return read_timm_config(section);

@@ -22,9 +22,12 @@ check_machine() {
   command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || stop 70 "there is no apt-get here; set-up installs packages of Debian 12. Elsewhere build an archive with tools/strata dist on Debian and unpack it here"
 }
 
+# Files with names of packages. A command that needs more than a build does adds its own.
+package_lists=("$ROOT/tools/packages.txt")
+
 missing_packages() {
   local wanted
-  wanted=$(sed 's/#.*//' "$ROOT/tools/packages.txt" | tr -s ' ' '\n' | grep .)
+  wanted=$(sed 's/#.*//' "${package_lists[@]}" | tr -s ' ' '\n' | grep .)
   # shellcheck disable=SC2086
   grep -vxF -f <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p') <<<"$wanted" || true
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "base/errors.h"
@@ -74,13 +75,18 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   file_.read(8, json.data(), bytes);
   data_begin_ = 8 + bytes;
   header_ = parse_safetensors_header(json, file_.bytes() - data_begin_, path);
+  by_name_.resize(header_.entries.size());
+  std::iota(by_name_.begin(), by_name_.end(), size_t{0});
+  std::sort(by_name_.begin(), by_name_.end(),
+            [this](size_t a, size_t b) { return header_.entries[a].name < header_.entries[b].name; });
 }
 
 const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
   const auto& entries = header_.entries;
   const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
-  return found == entries.end() ? nullptr : &*found;
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](size_t entry, std::string_view wanted) { return entries[entry].name < wanted; });
+  return found == by_name_.end() || entries[*found].name != name ? nullptr : &entries[*found];
 }
 
 void SafetensorsFile::read(const SafetensorsEntry& entry, uint64_t first, void* into, uint64_t bytes) const {

@@ -54,6 +54,7 @@ class SafetensorsFile {
  private:
   InputFile file_;
   SafetensorsHeader header_;
+  std::vector<size_t> by_name_;  // indices of the entries, sorted by name: a file may have 100,000
   uint64_t data_begin_ = 0;
 };
 

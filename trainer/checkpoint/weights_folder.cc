@@ -31,7 +31,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   try {
     index = nlohmann::json::parse(read_text_file(path, kLargestIndex));
   } catch (const nlohmann::json::exception& error) {
-    throw refuse(std::string("not JSON: ") + error.what());
+    // The message ends with the last word of the file, which may be all of it.
+    throw refuse("not JSON: " + printable(std::string(error.what()).substr(0, 200)));
   }
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     throw refuse("expected an object with a weight_map of tensor names to file names");

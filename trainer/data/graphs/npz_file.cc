@@ -5,12 +5,14 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/errors.h"
+#include "base/printable.h"
 
 namespace strata::trainer {
 namespace {
@@ -101,10 +103,20 @@ class HeaderReader {
   std::string_view text_;
 };
 
+// A hostile header can have megabytes of sizes, or a dtype of megabytes.
+constexpr size_t kMostSizes = 8, kLongestDtype = 40;
+
 std::string text_of(const std::vector<int64_t>& shape) {
   std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  for (size_t i = 0; i < std::min(shape.size(), kMostSizes); ++i) {
+    text += (i == 0 ? "" : " x ") + std::to_string(shape[i]);
+  }
+  if (shape.size() > kMostSizes) text += " x ... (" + std::to_string(shape.size()) + " dimensions)";
   return text.empty() ? "a single value" : text;
+}
+
+std::string shown(const std::string& dtype) {
+  return printable(dtype.substr(0, kLongestDtype)) + (dtype.size() > kLongestDtype ? "..." : "");
 }
 
 template <class From, class To>
@@ -165,11 +177,11 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
   const std::optional<Header> header = HeaderReader(all.substr(begin, length)).read();
   if (!header) fail("has a header that is not one of a plain array of numbers");
   if (header->dtype.find('O') != std::string::npos) {
-    fail("holds objects of Python (dtype " + header->dtype + "), which are a pickle; no pickle is read");
+    fail("holds objects of Python (dtype " + shown(header->dtype) + "), which are a pickle; no pickle is read");
   }
   if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
     const bool is_mask = header->dtype == "|b1" && expected == "integers";
-    fail("holds values of dtype " + header->dtype + "; expected " + expected + " (" + kinds + ")" +
+    fail("holds values of dtype " + shown(header->dtype) + "; expected " + expected + " (" + kinds + ")" +
          (is_mask ? "; numpy.flatnonzero makes the numbers of nodes from a mask" : ""));
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {

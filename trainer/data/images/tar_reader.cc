@@ -22,6 +22,7 @@ namespace {
 
 constexpr int64_t kBlock = 512, kMostBytes = int64_t{1} << 30;
 constexpr size_t kReadAtOnce = 1 << 20;
+constexpr size_t kLongestName = 4096;  // what Linux allows
 
 bool leads_out(std::string_view name) {
   if (name.starts_with('/')) return true;
@@ -130,6 +131,10 @@ std::optional<TarMember> TarReader::next() {
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);  // if the locale cannot represent the name
     if (name == nullptr || *name == '\0') fail("holds a file without a name" + after);
     member_ = {name, archive_entry_size(entry)};
+    if (member_.name.size() > kLongestName) {
+      fail("holds a name of " + std::to_string(member_.name.size()) + " bytes, expected at most " +
+           std::to_string(kLongestName));
+    }
     if (printable(member_.name) != member_.name) fail("holds a name with control characters: " + printable(name));
     if (leads_out(member_.name)) fail("holds '" + member_.name + "', a name that leads out of its folder");
     if (const char* kind = kind_of(entry)) fail("holds '" + member_.name + "', which is " + kind);

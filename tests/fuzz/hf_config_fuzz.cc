@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Fuzzes config.json of Hugging Face's and timm's folders: the model of an accepted file is written as one line.
+#include <algorithm>
+#include <variant>
+
+#include "tests/fuzz/target.h"
+#include "tools/hf/config.h"
+#include "tools/hf/timm.h"
+
+namespace strata::fuzz {
+namespace {
+
+constexpr char kFile[] = "config.json";
+
+void parse(std::string_view bytes) {
+  const hf::ImportedModel model = hf::read_config(std::string(bytes), kFile);
+  const std::string section = std::visit([](const auto& type) { return hf::model_section(type); }, model);
+  require(std::count(section.begin(), section.end(), '\n') == 1, "the model is not one line");
+}
+
+}  // namespace
+
+const Target kTarget = {
+    .refusal = ExitCode::storage,
+    .file = kFile,
+    .parse = parse,
+    .plain_messages = false,
+    .words = {"true", "\"rope_scaling\":", "\"model_type\":", "\"architecture\":", "\"model_args\":", kDeep}};
+
+}  // namespace strata::fuzz

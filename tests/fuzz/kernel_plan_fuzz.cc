@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Fuzzes plans of kernels: an accepted plan is the same after it is written and read again.
+#include <algorithm>
+#include <cctype>
+
+#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/read_again.h"
+#include "trainer/levels/kernel_plan.h"
+
+namespace strata::fuzz {
+namespace {
+
+constexpr char kFile[] = "plan.yaml";
+
+void parse(std::string_view bytes) {
+  const trainer::KernelPlan plan = trainer::read_kernel_plan(write_input(kFile, bytes));
+  // Names of ops are written without quotes, because only names of real ops are ever written.
+  const bool has_names = std::all_of(plan.measured.begin(), plan.measured.end(), [](const trainer::PlanRow& row) {
+    return !row.op.empty() && std::all_of(row.op.begin(), row.op.end(), [](char c) { return std::islower(c) != 0; });
+  });
+  if (!has_names) return;
+  const std::string written = yaml(plan), path = write_input(kFile, written);
+  require(read_again([&] { return yaml(trainer::read_kernel_plan(path)); }) == written,
+          "a plan is read again as another");
+}
+
+}  // namespace
+
+const Target kTarget = {.refusal = ExitCode::configuration, .file = kFile, .parse = parse};
+
+}  // namespace strata::fuzz
