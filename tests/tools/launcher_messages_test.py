@@ -96,6 +96,12 @@ class LauncherMessagesTest(unittest.TestCase):
             if wanted:
                 self.assertEqual((self.archive.report()["code"], self.archive.report()["rank"]), (137, 3))
 
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "there is a GPU")
+    def test_gpu_test_says_that_there_is_no_gpu(self):
+        code, _, errors = self.archive.run("gpu-test")
+        self.assertEqual(code, 2)
+        self.assertIn("there is no GPU here", errors)
+
 
 if __name__ == "__main__":
     unittest.main()
