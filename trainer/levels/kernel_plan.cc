@@ -102,14 +102,16 @@ std::string yaml(const KernelPlan& plan) {
       "# of what is allowed. `levels` may be edited; another device, LibTorch, model or version of the kernels is "
       "refused.\n";
   text += "config: " + quoted(plan.config) + "\ndevice: " + quoted(plan.device) + "\ntorch: " + quoted(plan.torch) +
-          "\nkernels: " + quoted(plan.kernels) + "\nmodel: " + quoted(plan.model) + "\nlevels:\n";
+          "\nkernels: " + quoted(plan.kernels) + "\nmodel: " + quoted(plan.model) + "\nlevels:";
   modules::OpLevels levels = plan.levels;
+  std::string lines, rows;
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
-    if (level) text += std::string("  ") + op + ": " + std::string(name(*level)) + "\n";
+    if (level) lines += std::string("  ") + op + ": " + std::string(name(*level)) + "\n";
   });
-  text += "measured:\n";
-  for (const PlanRow& row : plan.measured) text += yaml(row);
-  return text;
+  for (const PlanRow& row : plan.measured) rows += yaml(row);
+  // A key without a value is refused.
+  text += lines.empty() ? " {}\n" : "\n" + lines;
+  return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
 std::string model_version(const TrainerConfig& config) {

@@ -68,6 +68,12 @@ TEST_F(Plans, AreReadAsTheyWereWritten) {
   EXPECT_FALSE(plan.measured.at(1).forward);
 }
 
+TEST_F(Plans, WithoutLevelsAreReadAsTheyWereWritten) {
+  const KernelPlan empty{"configs/run.yaml", "cpu", "2.11.0", "0123456789abcdef", "0123456789abcdef"};
+  write(empty);
+  EXPECT_EQ(yaml(read_kernel_plan(path_)), yaml(empty));
+}
+
 TEST_F(Plans, FillWhatNoLineNames) {
   write(good_plan());
   LoadedConfig loaded = config("{default: best, linear: triton, plan: " + path_ + "}");
