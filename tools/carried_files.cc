@@ -25,13 +25,13 @@ constexpr const char* kImportedConfig = "imported_config.json";
 constexpr std::array<const char*, 3> kSpecialTokens = {"bos_token_id", "eos_token_id", "pad_token_id"};
 constexpr uint64_t kLargestFile = 100'000'000;  // a tokenizer with 260,000 words has 33 MB
 
-// Exports are published, and a link in a folder of somebody else may lead to any file of this user. So what a link
-// leads to is copied only if it is a JSON object.
+// Exports are published, and a link in a folder of somebody else may lead to any file of this user. So no link is
+// followed, and what ends in .json must be a JSON object.
 void copy(const std::string& from, const std::string& to) {
-  if (!fs::is_regular_file(from)) return;
+  if (!fs::is_regular_file(fs::symlink_status(from))) return;
   const std::string text = read_text_file(from, kLargestFile);
   const bool is_json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).is_object();
-  if (is_json || (!from.ends_with(".json") && !fs::is_symlink(from))) replace_file(to, text);
+  if (is_json || !from.ends_with(".json")) replace_file(to, text);
 }
 
 bool is_special_token(const nlohmann::json& value) {
