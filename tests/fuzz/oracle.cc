@@ -27,7 +27,8 @@ std::string problem_of(std::string_view message) {
   for (std::string_view rest = message; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     if (end > kWidestLine) return "a line of " + std::to_string(end) + " bytes in a message";
-    const std::string line(rest.substr(0, end));
+    std::string line(rest.substr(0, end));
+    std::replace(line.begin(), line.end(), '\t', ' ');  // programs print them so
     if (printable(line) != line) return "a message with control characters";
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }

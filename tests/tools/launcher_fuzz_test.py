@@ -63,7 +63,8 @@ class LauncherFuzzTest(unittest.TestCase):
 
     def fuzz(self, *arguments):
         """Returns (exit code, output, errors)."""
-        environment = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home")}
+        environment = {"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home"),
+                       "GIT_CEILING_DIRECTORIES": TMP}  # the folder of tests may lie in a checkout
         result = subprocess.run([self.path("tools/strata"), "fuzz", *arguments], env=environment, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True, check=False, timeout=60)
         return result.returncode, result.stdout, result.stderr
