@@ -108,6 +108,7 @@ def fuzz_target(name, deps, mutations = 20000, size = "small"):
     native.cc_test(
         name = name + "_fuzz_test",
         size = size,
+        timeout = "long",  # with STRATA_TEST_ALL it takes 50 times as long
         srcs = [source],
         args = ["tests/fuzz/corpus/" + name, str(mutations)],
         data = seeds,
