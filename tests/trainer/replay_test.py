@@ -85,6 +85,8 @@ class ReplayTest(TrainingRuns):
 
     @for_families("language", "vision", "graph")
     def test_a_flipped_bit_is_found(self, family, *overrides):
+        # A branch that stochastic depth drops hides a flip in it.
+        overrides += ("model.stochastic_depth=0", "model.dropout=0") if family == "vision" else ()
         for ranks in (1, 2) if family == "language" else (2,):
             last = ranks - 1
             place = "different: step 7, rank %d, " % last
