@@ -26,9 +26,11 @@ void parse(std::string_view bytes) {
 
 }  // namespace
 
+// Messages name unknown keys as they stand in the file.
 const Target kTarget = {.refusal = ExitCode::configuration,
                         .file = kFile,
                         .parse = parse,
+                        .plain_messages = false,
                         .words = {"{", "}", "[", ": ", "&a ", "*a", "!!str ", "<<: ", "---\n", "\t", "|\n  ",
                                   "\xef\xbb\xbf", "# ", "model: {", ".inf", "0x10", "0-99999999999", "\n"}};
 

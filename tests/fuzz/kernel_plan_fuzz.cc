@@ -26,6 +26,7 @@ void parse(std::string_view bytes) {
 
 }  // namespace
 
-const Target kTarget = {.refusal = ExitCode::configuration, .file = kFile, .parse = parse};
+// Messages name unknown keys as they stand in the file.
+const Target kTarget = {.refusal = ExitCode::configuration, .file = kFile, .parse = parse, .plain_messages = false};
 
 }  // namespace strata::fuzz
