@@ -13,7 +13,6 @@ from typing import Callable
 
 from soak_run import MOST_SECONDS, Deviation
 
-TIMEOUT = 10  # run.timeout: the watchdog names a rank that hangs after so many seconds
 RESTARTED = (7, 70, 137, 139)
 
 

@@ -21,7 +21,7 @@ class SoakTest(unittest.TestCase):
         with tarfile.open("tools/strata.tar.gz") as archive:
             archive.extractall(FOLDER)
         arguments = soak.parse(["--families", "language", "--kinds", KINDS, "--faults", "3", "--steps", "150", "--long", "0",
-                                "--launcher", FOLDER + "/strata/tools/strata"])
+                                "--timeout", "60", "--launcher", FOLDER + "/strata/tools/strata"])
         words = io.StringIO()
         with contextlib.redirect_stdout(words):
             code = soak.soak(arguments, {**os.environ, "STRATA_PYTHON": sys.executable})
