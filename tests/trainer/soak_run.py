@@ -9,7 +9,8 @@ import subprocess
 import time
 
 RANKS = 2
-ENDS = 5  # seconds in which all processes of a run end after the launcher
+# Seconds in which all processes of a run end after the launcher. If it was killed, mpirun has 3 s before SIGKILL.
+ENDS = 10
 MOST_SECONDS = 240  # without a step or an end: the run hangs
 SAMPLES_EVERY = 0.25
 
@@ -140,6 +141,8 @@ class SoakRun:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        while self.processes():  # a rank that is ending still holds the folder
+            time.sleep(0.02)
         if self.process is not None:
             self.process.wait(timeout=60)
 
