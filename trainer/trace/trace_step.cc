@@ -194,7 +194,9 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   // Evaluations come last, because TorchScript optimizes a function for its first call, which is one of a training step
   // in a run. The meter writes into `trace` there too.
   StepTrace result = trace;
-  result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
+  // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
+  // have another shape.
+  if (!has_many_graphs(config.data)) result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
   return result;
 }
 
