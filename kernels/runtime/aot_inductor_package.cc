@@ -241,7 +241,7 @@ const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, con
                 function.library.string(), " ", what..., "; ", kRemedy);
   };
   // Checks size and hash before dlopen, because a truncated file would kill the process when it is mapped into memory.
-  // What was checked is what is loaded: all of it goes through one descriptor.
+  // The file is read and loaded through one file descriptor, so that nobody can replace it between check and load.
   void* handle = nullptr;
   try {
     OwnFile file(function.library);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs forward and backward of the micro-batches of one step. Every backward pass of training
-// starts here.
+// Runs forward and backward of the micro-batches of one step. Every backward pass of training starts here.
 #pragma once
 
 #include <ATen/TensorOperators.h>
