@@ -20,7 +20,6 @@ namespace {
 
 constexpr int64_t kMostMebibytes = 1;    // the largest shipped configuration has 2 kB
 constexpr int64_t kMostNodes = 100'000;  // counted with aliases expanded: ten lines can mean billions
-constexpr size_t kMostLevels = 64;       // far below the depth at which yaml-cpp fails
 
 struct Refused {
   Place place;

@@ -13,6 +13,8 @@
 
 namespace strata::configs {
 
+constexpr size_t kMostLevels = 64;  // of nesting, far below the depth at which yaml-cpp fails
+
 struct Node;
 using NodePtr = std::shared_ptr<const Node>;  // aliases share a node
 

@@ -81,6 +81,12 @@ NodePtr apply_override(const NodePtr& root, const std::string& override_text, Er
                    (dashes ? ", without dashes" : ", got '" + path + "'"));
     return root;
   }
+  if (parts.size() > kMostLevels) {
+    errors.add(
+        place, "",
+        "expected a key of at most " + std::to_string(kMostLevels) + " parts, got " + std::to_string(parts.size()));
+    return root;
+  }
   source->text = override_text.substr(equals + 1);
   if (source->text.find_first_not_of(" \t\r\n") == std::string::npos) {
     errors.add(place, path, "expected a value after '=', got none");

@@ -64,5 +64,15 @@ TEST(Override, MakesSectionsThatWereNotThere) {
   EXPECT_EQ(changed->find("x")->find("y")->entries[0].key_place.origin(), "override");
 }
 
+TEST(Override, HasAKeyOfFewParts) {
+  std::string path = "a";
+  for (size_t part = 1; part < kMostLevels; ++part) path += ".a";
+  ErrorList errors;
+  apply_override(parse("b: 1\n"), path + "=1", errors);
+  EXPECT_TRUE(errors.empty()) << errors.report();
+  apply_override(parse("b: 1\n"), path + ".a=1", errors);
+  EXPECT_NE(errors.report().find("expected a key of at most 64 parts, got 65"), std::string::npos) << errors.report();
+}
+
 }  // namespace
 }  // namespace strata::configs

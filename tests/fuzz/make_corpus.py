@@ -205,7 +205,8 @@ def seeds():
         tar([("a.jpg", b"jpeg"), ("a.cls", b"3")], tarfile.GNU_FORMAT, sparse=True), tar([("../a.jpg", b"jpeg")])]
     body = manifest()
     report = json.dumps({"file": {"name": "rank-00000.safetensors", "bytes": 20, "sha256": "0" * 64},
-                         "tensors": {"a": {"dtype": "F32", "shape": [4], "pieces": [[0, 0, 4]]}}})
+                         "tensors": {"a": {"dtype": "F32", "shape": [4], "pieces": [[0, 0, 4]]}},
+                         "sums": {"a": [1, 2]}})
     all_of["manifest"] = [body, body.replace("[[0, 0, 4]]", "[[0, 0, 1], [0, 1, 3]]"), body.replace("[2, 2]", "[0, 9]").replace("[[0, 0, 4]]", "[]")]
     all_of["rank_report"] = [report, report.replace("[4]", "[]"), "{}"]
     index = json.dumps({"metadata": {}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}).encode()

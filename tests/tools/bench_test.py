@@ -177,7 +177,7 @@ class BenchTest(unittest.TestCase):
             self.assertAlmostEqual(per_step, {"token": 32, "image": 2, "node": 40}[item], places=6)
             self.assertGreater(result["model_teraflops_per_rank"], 0)
             self.assertGreater(result["predicted_peak_memory_bytes"], 0)
-            self.assertGreater(result["profile_overhead"], -0.9)
+            self.assertAlmostEqual(result["profile_overhead"], result["profiled_milliseconds"] / result["milliseconds"] - 1, places=6)
             self.look_at_breakdown(result, 1)
 
     def look_at_breakdown(self, result, ranks):

@@ -43,13 +43,16 @@ std::string place_safetensors(SafetensorsHeader& header) {
     return width_a != width_b ? width_a > width_b : a.name < b.name;
   });
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!header.metadata.empty()) json["__metadata__"] = header.metadata;
+  auto& members = json.get_ref<nlohmann::ordered_json::object_t&>();  // json[name] would search through all names
+  if (!header.metadata.empty()) members.emplace_back("__metadata__", header.metadata);
   uint64_t end = 0;
   for (SafetensorsEntry& entry : header.entries) {
     entry.begin = end;
     entry.bytes = bytes_of(entry);
     end += entry.bytes;
-    json[entry.name] = {{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, end}}};
+    members.emplace_back(
+        entry.name,
+        nlohmann::ordered_json{{"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {entry.begin, end}}});
   }
   std::string text = json.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
