@@ -3,6 +3,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
 
@@ -39,6 +41,11 @@ void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) 
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
   at::set_num_threads(std::max(1, threads));
 }
+
+// MKL chooses the code of its vector functions at the first call of one. If several threads are in that call, one of
+// them may run other code, and the last digits of the first step differ in about one of fifty runs. A call for one
+// element is made by one thread.
+void choose_vector_code() { at::exp(at::zeros({1})); }
 
 // By default malloc returns the memory of large tensors to the system as soon as they are freed. Faulting the pages in
 // again took a third of the processor time of a step on a graph of 82,115 nodes.
@@ -84,6 +91,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   }
   bootstrap.require_equal("configuration", loaded.resolved());
   set_threads(run, bootstrap);
+  choose_vector_code();
   prepare_determinism(run);
   decide_device(loaded, bootstrap);
   require_equal_builds(bootstrap, loaded.config.sharding.gather);
