@@ -27,7 +27,9 @@ std::string_view line_of(std::string_view text, int line) {
 
 std::string Place::text() const {
   if (!source) return "default";
-  if (source->is_override) return "override '" + source->name + "'";
+  constexpr size_t kShown = 200;  // bytes of an override
+  const std::string& name = source->name;
+  if (source->is_override) return "override '" + (name.size() > kShown ? name.substr(0, kShown) + "..." : name) + "'";
   return source->name + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 

@@ -17,7 +17,7 @@ struct Place {
   std::shared_ptr<const Source> source;  // null for a default
   int line = 0, column = 0;              // from 1; columns count characters
 
-  // "file:12:3", or "override 'a.b=c'".
+  // "file:12:3", or "override 'a.b=c'" with at most the first 200 bytes of the override.
   std::string text() const;
   // "file:12", "override" or "default"; the name of the source alone if there is no line. What is not printable in the
   // name is shown as '?'.

@@ -155,7 +155,7 @@ BOMBS = [
     ("tar", "holes", lambda n: tar_with({"GNU.sparse.map": ",".join(f"{2 * i},1" for i in range(n)), "GNU.sparse.size": str(2 * n)}), 30_000, 64),
     ("jpeg", "scans", lambda n: jpeg_of(2048, n), 240, 64),
     ("jpeg", "more scans than are read", lambda n: jpeg_of(2048, n), 5_000, 64),
-    ("jpeg", "pixels", lambda n: jpeg_of(8 * n, 1), 256, IMAGE),
+    ("jpeg", "pixels", lambda n: jpeg_of(8 * int(n ** 0.5), 1), 65_536, IMAGE),
     ("png", "texts", lambda n: png_with(chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(7_900_000), 9)) * n), 50, 64),
     ("png", "pixels", lambda n: png_of(int(n ** 0.5)), 8 * MIB, IMAGE),
     ("png", "empty parts of pixels", lambda n: png_with(chunk(b"IDAT", b"") * n), 50_000, 64),
