@@ -39,7 +39,7 @@ class PowerCutTest(unittest.TestCase):
         self.folder = os.path.realpath(tempfile.mkdtemp(dir=MEMORY))
         self.root = self.folder + "/root"
         os.mkdir(self.root)
-        self.damaged = None
+        self.damaged = lambda checkpoint: False  # what of step 30 has to be rejected
 
     def tearDown(self):
         shutil.rmtree(self.folder)
@@ -67,11 +67,10 @@ class PowerCutTest(unittest.TestCase):
         folders = {os.path.dirname(operation.path) or "." for operation in self.operations}
         synced = self.operations + [Operation("sync", folder, len(self.operations)) for folder in folders if os.path.isdir(os.path.join(self.root, folder))]
         self.assertEqual(states(self.before, synced, len(synced)), [read_tree(self.root)])
-        if end == "exit 0":
-            self.step = f"step {step}"
-            self.renamed = self.index("rename", "data", f"{NAME}/step-{step:08}")
-            self.promised = self.index("sync", "path", NAME, first)
-            self.assertLess(self.renamed, self.promised)
+        self.step = f"step {step}"
+        self.renamed = self.index("rename", "data", f"{NAME}/step-{step:08}")
+        self.promised = self.index("sync", "path", NAME, first) if end == "exit 0" else len(self.operations)
+        self.assertLess(self.renamed, self.promised)
 
     def index(self, call, member, value, first=0):
         found = [index for index, operation in enumerate(self.operations) if index >= first and operation.call == call and getattr(operation, member) == value]
@@ -85,7 +84,7 @@ class PowerCutTest(unittest.TestCase):
         """Returns the step that the next start loads from this tree, "nothing" if there is no checkpoint, or what is wrong."""
         shutil.rmtree(self.root)
         write_tree(self.root, tree)
-        if self.damaged is not None and committed(tree).get("step-00000030") == self.damaged:
+        if self.damaged(committed(tree).get("step-00000030")):
             said = self.ask("check")
             if not said.startswith("error checkpoint of step 30 rejected: "):
                 return "loads the damaged one: " + said
@@ -174,7 +173,8 @@ class PowerCutTest(unittest.TestCase):
         with open(f"{self.root}/{NEW}/manifest.json", "r+b") as file:
             file.truncate(100)
         self.before = read_tree(self.root)
-        self.damaged = committed(self.before)["step-00000030"]
+        damaged = committed(self.before)["step-00000030"]
+        self.damaged = lambda checkpoint: checkpoint == damaged
         self.trace_save(30)
         self.expect_survived("step 20")
 
@@ -184,6 +184,14 @@ class PowerCutTest(unittest.TestCase):
         self.assertEqual(self.ask("check"), "step 30")  # the next start resumes from it
         self.trace_save(40)
         self.expect_survived("step 20", "step 30")
+
+    def test_a_save_whose_name_could_not_be_synced(self):
+        """The new name is taken back, and its files are removed. A cut may leave the name and some of the files."""
+        self.save_steps(10, 20)
+        self.damaged = lambda checkpoint: checkpoint is not None and len(checkpoint) < self.ranks + 1
+        self.trace_save(30, "-e", "inject=fsync:error=EIO:when=2", end="exit 1")
+        self.assertEqual([*committed(read_tree(self.root))], ["step-00000010", "step-00000020"])
+        self.expect_survived("step 20")
 
 
 if __name__ == "__main__":
