@@ -23,17 +23,16 @@ class StorageFaultsTest(TrainingRuns):
         """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all others run at full speed."""
         return ["strace", "-f", "-y", "--seccomp-bpf", "-o", self.path("trace"), "-e", "trace=" + calls]
 
-    def checkpoints(self, run):
-        return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
-
     def checkpoint_files(self, run):
         """Returns the bytes of all files below the folder of checkpoints, and the targets of symbolic links."""
         found = {}
-        for folder, _, names in os.walk(self.path(run, "checkpoints")):
-            for path in (os.path.join(folder, name) for name in names):
-                with open(path, "rb") as file:
-                    found[path] = file.read()
-            found.update((path, os.readlink(path)) for path in (entry.path for entry in os.scandir(folder)) if os.path.islink(path))
+        for folder, folders, files in os.walk(self.path(run, "checkpoints")):
+            for path in (os.path.join(folder, name) for name in folders + files):
+                if os.path.islink(path):
+                    found[path] = os.readlink(path)
+                elif os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[path] = file.read()
         return found
 
     def test_a_checkpoint_that_could_not_be_read_is_not_given_up(self):

@@ -15,7 +15,7 @@ from saving_process import SavingProcess
 NAME = "checkpoints"
 NEW = NAME + "/step-00000030"
 
-# The states need no disk. With 10 ms for each sync, as in /tmp, the test takes ten times as long.
+# The states need no disk, and the next start and save after each of them have seven syncs, of 10 ms and more on a disk.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

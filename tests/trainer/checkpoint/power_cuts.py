@@ -4,7 +4,7 @@
 Nothing is durable before a sync returns, and then only what was called before the sync began:
 - fsync and fdatasync of a file keep its bytes, and not its name. fsync of a folder keeps its entries, and not their bytes.
 - Of the changes of a folder that are not synced, any subset is on the disk. Each is atomic, a rename too.
-- Bytes that are not synced are missing, are there up to some point, are zeros in some blocks, or are all there.
+- Bytes that are not synced are all there, half of them, or none, or zeros in one block or in all.
 
 A tree is bytes for a file, a text for a symbolic link, and a tuple of pairs (name, tree) for a folder."""
 

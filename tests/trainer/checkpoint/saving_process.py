@@ -27,7 +27,10 @@ class SavingProcess:
         self.process.stdin.flush()
 
     def answer(self):
-        return self.process.stdout.readline().rstrip("\n")
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("checkpoint_process has ended")
+        return line.rstrip("\n")
 
     def close(self):
         self.process.stdin.close()
