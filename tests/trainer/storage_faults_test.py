@@ -23,19 +23,50 @@ class StorageFaultsTest(TrainingRuns):
         """Returns the command that writes these calls to the file `trace`. With --seccomp-bpf all others run at full speed."""
         return ["strace", "-f", "-y", "--seccomp-bpf", "-o", self.path("trace"), "-e", "trace=" + calls]
 
-    def checkpoints(self, run):
-        return sorted(name for name in os.listdir(self.path(run, "checkpoints")) if name.startswith("step-"))
+    def checkpoint_files(self, run):
+        """Returns the bytes of all files below the folder of checkpoints, and the targets of symbolic links."""
+        found = {}
+        for folder, folders, files in os.walk(self.path(run, "checkpoints")):
+            for path in (os.path.join(folder, name) for name in folders + files):
+                if os.path.islink(path):
+                    found[path] = os.readlink(path)
+                elif os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        found[path] = file.read()
+        return found
 
     def test_a_checkpoint_that_could_not_be_read_is_not_given_up(self):
+        self.train("whole", "run.stop_after=15", device="cpu")
         self.train("run", "run.stop_after=10", device="cpu")
-        newest = self.path("run", "checkpoints/step-00000010/rank-00001.safetensors")
-        for when, of in ("1", "while verified"), ("2", "while loaded"):
-            with self.subTest(of):
-                self.train("run", "run.stop_after=15", expect=4, device="cpu", under=self.disturbed(newest, "pread64:error=EIO:when=" + when))
-                self.assertIn("rank-00001.safetensors: Input/output error", self.errors)
-                self.assertEqual(self.checkpoints("run"), ["step-00000005", "step-00000010"])
+        before = self.checkpoint_files("run")
+        self.assertEqual(len(before), 7)  # two checkpoints of three files, and `latest`
+        folder = self.path("run", "checkpoints/step-00000010")
+        checkpoints, manifest, other = os.path.dirname(folder), folder + "/manifest.json", folder + "/rank-00001.safetensors"
+        unread = "checkpoint of step 10 could not be read, which does not show that it is damaged: "
+        for path, injection, said in (
+                (manifest, "openat:error=EIO", f"{unread}open for reading failed: {manifest}: Input/output error"),
+                (manifest, "openat:error=ESTALE", f"{unread}open for reading failed: {manifest}: Stale file handle"),
+                (manifest, "openat:error=EMFILE", f"{unread}open for reading failed: {manifest}: Too many open files"),
+                (manifest, "pread64:error=EIO", f"{unread}read failed: {manifest}: Input/output error"),
+                (manifest, "pread64:error=ESTALE", f"{unread}read failed: {manifest}: Stale file handle"),
+                (other, "openat:error=EIO", f"{unread}open for reading failed: {other}: Input/output error"),
+                (other, "openat:error=ESTALE", f"{unread}open for reading failed: {other}: Stale file handle"),
+                (other, "openat:error=EMFILE", f"{unread}open for reading failed: {other}: Too many open files"),
+                (other, "pread64:error=EIO:when=1", f"{unread}read failed: {other}: Input/output error"),
+                (other, "pread64:error=ESTALE:when=1", f"{unread}read failed: {other}: Stale file handle"),
+                (other, "pread64:error=EIO:when=2", f"start: read failed: {other}: Input/output error"),  # of the thread that loads
+                (other, "pread64:error=ESTALE:when=2", f"start: read failed: {other}: Stale file handle"),
+                (folder, "openat:error=EMFILE", f"Too many open files [{folder}]"),
+                (folder, "getdents64:error=EIO", f"Input/output error [{folder}]"),
+                (checkpoints, "openat:error=EIO:when=2", checkpoints + ": cannot be listed: Input/output error")):  # the first is a look at run.folder
+            with self.subTest(path=os.path.basename(path), injection=injection):
+                self.train("run", "run.stop_after=15", expect=4, device="cpu", under=self.disturbed(path, injection))
+                self.assertIn(said, self.errors)
+                self.assertEqual(self.checkpoint_files("run"), before)
         self.train("run", "run.stop_after=15", device="cpu")
         self.assertIn("resumed from step 10", self.output)
+        self.assertEqual(self.losses("run"), self.losses("whole"))
+        self.assertEqual(self.hashes("run"), self.hashes("whole"))
 
     def test_a_checkpoint_that_must_be_there(self):
         self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1)

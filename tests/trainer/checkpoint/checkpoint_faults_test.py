@@ -4,11 +4,11 @@ mixture."""
 
 import os
 import shutil
-import subprocess
 import tempfile
 import unittest
 
-PROCESS = "tests/trainer/checkpoint/checkpoint_process"
+from saving_process import SavingProcess
+
 ALL = "STRATA_TEST_ALL" in os.environ
 
 # All calls by which a save changes the disk or may learn that it could not. strace counts each kind of call and each
@@ -16,53 +16,12 @@ ALL = "STRATA_TEST_ALL" in os.environ
 CALLS = "openat write fdatasync fsync close rename mkdir symlink unlink unlinkat rmdir".split()
 
 
-class Process:
-    """The program checkpoint_process. It answers each line with one line."""
-
-    def __init__(self):
-        self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def answer(self):
-        return self.process.stdout.readline().rstrip("\n")
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def disturbed(self, command, injection, trace):
-        """Returns the answers of the child under this injection of strace. The calls are written to the file
-        `trace`."""
-        child = self.ask(command)
-        pid = child.removeprefix("child ")
-        strace = subprocess.Popen(
-            ["strace", "-f", "-p", pid, "-e", "trace=" + ",".join(CALLS), "-o", trace, "-e", "inject=" + injection],
-            stderr=subprocess.PIPE, text=True)
-        attached = strace.stderr.readline()
-        if "attached" not in attached:
-            subprocess.run(["kill", "-KILL", pid], check=True)
-            strace.wait()
-            raise RuntimeError("strace could not attach: " + attached)
-        subprocess.run(["kill", "-CONT", pid], check=True)
-        answers = [self.answer()]
-        while not answers[-1].startswith(("exit", "signal")):
-            answers.append(self.answer())
-        strace.stderr.close()
-        strace.wait()
-        return answers
-
-
 class CheckpointFaultsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if shutil.which("strace") is None:
             raise RuntimeError("this test needs strace: apt-get install strace")
-        cls.process = Process()
+        cls.process = SavingProcess()
         cls.template = tempfile.mkdtemp()
         for step in (10, 20):
             assert cls.process.ask(f"save {cls.template}/checkpoints {step} 2") == "committed"
@@ -79,13 +38,15 @@ class CheckpointFaultsTest(unittest.TestCase):
     def tearDown(self):
         shutil.rmtree(self.folder)
 
+    def disturbed(self, command, injection):
+        return self.process.traced(command, CALLS, self.folder + "/trace", "-e", "inject=" + injection)
+
     def disturb(self, when, injection, ranks=2):
         """Saves step 30 next to steps 10 and 20. Returns how it ended, and if there was such a call at all."""
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         shutil.copytree(self.template + "/checkpoints", self.checkpoints, symlinks=True)
-        trace = self.folder + "/trace"
-        end = self.process.disturbed(f"disturb {self.checkpoints} 30 {ranks} {when}", injection, trace)[-1]
-        with open(trace) as file:
+        end = self.disturbed(f"disturb {self.checkpoints} 30 {ranks} {when}", injection)[-1]
+        with open(self.folder + "/trace") as file:
             return end, end.startswith("signal") or "(INJECTED)" in file.read()
 
     def at_every_call(self, injection, expect, ranks=2):
@@ -167,18 +128,15 @@ class CheckpointFaultsTest(unittest.TestCase):
                     self.assertEqual(self.leftovers(), [])
 
     def test_the_name_of_a_new_folder_is_put_on_the_disk(self):
-        trace = self.folder + "/trace"
-        answers = self.process.disturbed(f"disturb {self.checkpoints} 30 1 start", "mkdir:error=EIO:when=99", trace)
+        answers = self.disturbed(f"disturb {self.checkpoints} 30 1 start", "mkdir:error=EIO:when=99")
         self.assertEqual(answers[-1], "exit 0")
-        with open(trace) as file:
+        with open(self.folder + "/trace") as file:
             calls = file.read()
         made = calls.index(f'mkdir("{self.checkpoints}"')
         self.assertRegex(calls[made:], rf'openat\(AT_FDCWD, "{self.folder}", [A-Z_|]*O_DIRECTORY[A-Z_|]*\) = (\d+)\n\d+ +fsync\(\1\b')
 
     def test_a_slow_disk_does_not_stall_steps(self):
-        answers = self.process.disturbed(
-            f"time {self.checkpoints} 1 10", "fdatasync,fsync:delay_enter=500000",  # microseconds
-            self.folder + "/trace")
+        answers = self.disturbed(f"time {self.checkpoints} 1 10", "fdatasync,fsync:delay_enter=500000")  # microseconds
         self.assertEqual(answers[-1], "exit 0")
         words = answers[0].split()
         times = dict(zip(words[0::2], map(float, words[1::2])))
