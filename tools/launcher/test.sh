@@ -2,14 +2,26 @@
 # test: runs all tests and prints one line at the end with the number of cases.
 
 command_test() {
-  local flags=() events code=0 report
+  local flags=() sanitizer='' tests='//...' code=0 report
   while (($#)); do
     case $1 in
       --all) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
-      *) stop 2 "test has only the option --all" ;;
+      --sanitize)
+        (($# > 1)) || stop 2 "--sanitize wants address or thread"
+        sanitizer=$2
+        shift
+        ;;
+      --sanitize=*) sanitizer=${1#*=} ;;
+      *) stop 2 "test has the options --all and --sanitize, got '$1'" ;;
     esac
     shift
   done
+  case $sanitizer in
+    '') ;;
+    address) flags+=(--config=asan --config=ubsan) tests='//... except attr(tags, "\bno-asan\b", //...)' ;;
+    thread) flags+=(--config=tsan) tests='attr(tags, "\bthreads\b", tests(//...))' ;;
+    *) stop 2 "--sanitize: expected address or thread, got '$sanitizer'" ;;
+  esac
   is_checkout || stop 2 "this is an unpacked archive; tools/strata test works in a checkout"
   setup
   make_temporary_folder
@@ -18,13 +30,16 @@ command_test() {
   [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
   # The pattern is not //..., because Bazel compiles a library that is named directly a second time, for a shared object
   # that nobody loads. Targets named in a file are built even if they are manual, and the fuzz programs need clang.
-  bazel query --noshow_progress '//... except kind("cc_library|filegroup|alias", //...) except attr(tags, "\bmanual\b", //...)' >"$report/targets" ||
+  bazel query --noshow_progress "$tests"' except kind("cc_library|filegroup|alias", //...) except attr(tags, "\bmanual\b", //...)' >"$report/targets" ||
     stop 70 "Bazel does not understand the BUILD files, its words are above"
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
   has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests(//...))' >"$report/gpu" 2>/dev/null || true
   touch "$report/gpu"
+  : >"$report/more"
   # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.
-  if ((code == 0 || code == 3)); then  # 3: everything was built, some tests failed
+  if [[ -n $sanitizer ]]; then
+    say "the quick start is not tried: its programs are not for the $sanitizer sanitizer"
+  elif ((code == 0 || code == 3)); then  # 3: everything was built, some tests failed
     try_quick_start "$report" && echo "passed quick start" >"$report/more" || echo "failed quick start" >"$report/more"
   else
     echo "skipped quick start: not everything could be built" >"$report/more"
