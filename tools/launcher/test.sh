@@ -18,7 +18,7 @@ command_test() {
   done
   case $sanitizer in
     '') ;;
-    address) flags+=(--config=asan --config=ubsan) tests='//... except attr(tags, "\bno-asan\b", //...)' ;;
+    address) flags+=(--config=asan --config=ubsan) ;;
     thread) flags+=(--config=tsan) tests='attr(tags, "\bthreads\b", tests(//...))' ;;
     *) stop 2 "--sanitize: expected address or thread, got '$sanitizer'" ;;
   esac
@@ -33,7 +33,7 @@ command_test() {
   bazel query --noshow_progress "$tests"' except kind("cc_library|filegroup|alias", //...) except attr(tags, "\bmanual\b", //...)' >"$report/targets" ||
     stop 70 "Bazel does not understand the BUILD files, its words are above"
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
-  has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests(//...))' >"$report/gpu" 2>/dev/null || true
+  has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests('"$tests"'))' >"$report/gpu" 2>/dev/null || true
   touch "$report/gpu"
   : >"$report/more"
   # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.

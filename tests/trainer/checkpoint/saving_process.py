@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The program checkpoint_process, and strace around a save of it."""
 
+import shutil
 import subprocess
 
 PROCESS = "tests/trainer/checkpoint/checkpoint_process"
@@ -10,6 +11,8 @@ class SavingProcess:
     """The program checkpoint_process. It answers each line with one line, and errors with one or more."""
 
     def __init__(self):
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
         self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, line):
