@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/fault_injection.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
@@ -24,20 +26,18 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Flips the highest bit of the fraction in the largest value: it changes by a quarter to a half of itself, so the
 // change is not lost in rounding. Neither autograd nor a trace of ops sees it, as if a bit of the memory had decayed.
+// The place stays on the device, so that no step waits for a GPU.
 void flip_bit(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   const at::RecordFunctionGuard unrecorded(/*is_enabled=*/false);
   const at::Tensor values = tensor.variable_data();
-  at::Tensor place = values;
-  auto index = values.abs().argmax().item<int64_t>();
-  for (int64_t dimension = values.dim() - 1; dimension >= 0; --dimension) {
-    place = place.select(dimension, index % values.size(dimension));
-    index /= values.size(dimension);
-  }
+  const at::Tensor largest = values.abs().argmax();
+  const at::Tensor is_largest = at::arange(values.numel(), largest.options()).eq(largest).view(values.sizes());
   if (values.scalar_type() == at::kFloat) {
-    place.view(at::kInt).bitwise_xor_(1 << 22);
+    values.view(at::kInt).bitwise_xor_(is_largest.to(at::kInt) * (1 << 22));
   } else {
-    place.view(at::kShort).bitwise_xor_(values.scalar_type() == at::kBFloat16 ? 1 << 6 : 1 << 9);
+    const int bit = values.scalar_type() == at::kBFloat16 ? 1 << 6 : 1 << 9;
+    values.view(at::kShort).bitwise_xor_(is_largest.to(at::kShort) * bit);
   }
 }
 

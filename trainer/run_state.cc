@@ -2,11 +2,25 @@
 #include "trainer/run_state.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/errors.h"
+#include "base/json_count.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
 namespace strata::trainer {
+namespace {
+
+constexpr char kNoState[] = "the state in the checkpoint is not one of a run: ";
+
+int64_t count_at(const nlohmann::json& json, const char* key) {
+  const auto& value = json.at(key);
+  if (const std::optional<int64_t> count = json_count(value)) return *count;
+  throw Error(ExitCode::storage,
+              std::string(kNoState) + key + " is " + value.dump() + ", expected a whole number from 0 to 2^63 - 1");
+}
+
+}  // namespace
 
 std::string to_text(const RunState& state) {
   return nlohmann::json{{"step", state.step},
@@ -20,11 +34,10 @@ std::string to_text(const RunState& state) {
 RunState parse_run_state(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {json.at("step").get<int64_t>(), json.at("updates").get<int64_t>(),
-            json.at("configuration").get<std::string>(), json.at("data").get<std::string>(),
-            json.at("weights_sha256").get<std::string>()};
+    return {count_at(json, "step"), count_at(json, "updates"), json.at("configuration").get<std::string>(),
+            json.at("data").get<std::string>(), json.at("weights_sha256").get<std::string>()};
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::storage, std::string("the state in the checkpoint is not one of a run: ") + error.what());
+    throw Error(ExitCode::storage, kNoState + std::string(error.what()));
   }
 }
 

@@ -22,7 +22,7 @@ struct RunState {
   std::string weights_sha256;
 };
 std::string to_text(const RunState& state);
-// Throws Error (storage) if to_text did not write this text.
+// Throws Error (storage) if to_text did not write this text, also if a count is negative, a fraction or too large.
 RunState parse_run_state(const std::string& text);
 
 // Returns views of the tensors of this rank: `<parameter>/master`, `/first_moment`, `/second_moment` and, if averages

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/json_count.h"
 #include "base/printable.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -88,8 +90,9 @@ uint64_t word_of(const Json& json) {
 }
 
 int64_t count_of(const Json& json) {
-  if (word_of(json) > INT64_MAX) refuse("expected a whole number below 2^63");
-  return json.get<int64_t>();
+  const std::optional<int64_t> count = json_count(json);
+  if (!count) refuse("expected a whole number from 0 to 2^63 - 1");
+  return *count;
 }
 
 std::string text_of(const Json& json) {

@@ -3,6 +3,7 @@
 #include "trainer/ledger/op_trace.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
@@ -93,6 +94,17 @@ TEST(OpTrace, AnotherNumberOfOpsIsADifference) {
   EXPECT_EQ(first_difference(one, {{"a", 1, false}}), std::optional<size_t>(1));
   EXPECT_EQ(first_difference(one, {{"a", 1, false}, {"c", 2, false}}), std::optional<size_t>(1));
   EXPECT_EQ(first_difference(one, one), std::nullopt);
+}
+
+TEST(OpTrace, WhatAttentionSavesForItsBackwardIsNotCompared) {
+  const Tensor rows = at::arange(16).view({1, 1, 4, 4}).to(at::kFloat);
+  OpTrace trace;
+  trace.arm();
+  trace.begin({});
+  at::_scaled_dot_product_flash_attention_for_cpu(rows, rows, rows);
+  trace.end();
+  const std::string place = "outside of the layers: aten::_scaled_dot_product_flash_attention_for_cpu";
+  EXPECT_EQ(std::ranges::count(trace.entries(), place, &OpTrace::Entry::place), 1);
 }
 
 TEST(OpTrace, NamesTheFirstNan) {
