@@ -27,7 +27,7 @@ TEST(RunState, ComesBackFromItsText) {
 
 TEST(RunState, RefusesCountsThatAreNone) {
   EXPECT_EQ(parse_with_step("7").step, 7);
-  for (const std::string step : {"-1", "1.5", "7.0", "18446744073709551615", "18446744073709551616", "null", "\"7\""}) {
+  for (const char* step : {"-1", "1.5", "7.0", "18446744073709551615", "18446744073709551616", "null", "\"7\""}) {
     try {
       parse_with_step(step);
       ADD_FAILURE() << step << " was taken";
