@@ -88,8 +88,12 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   }
   if (file_ < 0) throw_storage_error("open for reading", path);
   struct stat status;
-  if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+  const bool known = ::fstat(file_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    const int reason = errno;
     ::close(file_);
+    errno = reason;
+    if (!known) throw_storage_error("stat", path);
     throw Error(ExitCode::storage, path + ": expected a regular file");
   }
   bytes_ = status.st_size;

@@ -12,6 +12,10 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(20);  // each look costs one query of the oldest event
 
+// A rank that dies closes its connections. mpirun then ends the other ranks within this time, with the exit code of the
+// rank that died. A rank that ended at once with an error of its own would hide the cause.
+constexpr auto kBeforeLostConnectionsCount = std::chrono::seconds(3);
+
 }  // namespace
 
 GpuWatch::GpuWatch(Watchdog& watchdog)
@@ -95,7 +99,9 @@ void GpuWatch::look_once() {
   }
   for (const auto& [id, check] : checks_) {
     const std::string wrong = check();
-    if (!wrong.empty()) watchdog_.fail(wrong, "NCCL_DEBUG=WARN says more");
+    if (wrong.empty()) continue;
+    std::this_thread::sleep_for(kBeforeLostConnectionsCount);
+    watchdog_.fail(wrong, "NCCL_DEBUG=WARN says more");
   }
 }
 

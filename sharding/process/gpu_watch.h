@@ -33,7 +33,7 @@ class GpuWatch {
   // ahead and the GPU does one after another.
   void end_at(int64_t name, std::shared_ptr<GpuEvent> event);
 
-  // A check is called every 20 ms until it is removed. If it returns a text, the run ends with this message.
+  // A check is called every 20 ms until it is removed. If it returns a text, the run ends with this message 3 s later.
   using Check = std::function<std::string()>;
   int64_t add_check(Check check);
   void remove_check(int64_t id);

@@ -47,6 +47,7 @@ class StorageFaultsTest(TrainingRuns):
                 (manifest, "openat:error=EIO", f"{unread}open for reading failed: {manifest}: Input/output error"),
                 (manifest, "openat:error=ESTALE", f"{unread}open for reading failed: {manifest}: Stale file handle"),
                 (manifest, "openat:error=EMFILE", f"{unread}open for reading failed: {manifest}: Too many open files"),
+                (manifest, "newfstatat:error=EIO", f"{unread}stat failed: {manifest}: Input/output error"),
                 (manifest, "pread64:error=EIO", f"{unread}read failed: {manifest}: Input/output error"),
                 (manifest, "pread64:error=ESTALE", f"{unread}read failed: {manifest}: Stale file handle"),
                 (other, "openat:error=EIO", f"{unread}open for reading failed: {other}: Input/output error"),

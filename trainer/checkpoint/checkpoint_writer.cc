@@ -285,7 +285,8 @@ void CheckpointWriter::set_rejected_aside() {
 }
 
 // Keeps the newest checkpoints, among which milestones count, and older milestones. The others are renamed before they
-// are removed, so that a folder with a checkpoint's name is always complete.
+// are removed, so that after a kill a folder with a checkpoint's name is complete. A power cut may undo the rename and
+// keep what was removed; such a folder is refused when it is read.
 void CheckpointWriter::purge() {
   int64_t kept = 0;
   for (const int64_t step : list_checkpoints(options_.folder)) {
