@@ -25,9 +25,9 @@ class InterruptedRunTest(unittest.TestCase):
     def command(name):
         return ["train", "configs/quickstart.yaml", *SMALL, f"steps={STEPS}", "checkpoint.every=10", f"run.folder=runs/{name}", "--ranks", "2"]
 
-    def interrupt(self, name, words_before):
+    def interrupt(self, name, words_before, **options):
         """Starts the run and sends a Ctrl-C when each of these words has been printed. Returns (output, exit code, seconds since the last one)."""
-        process, words, waiting = self.archive.start(*self.command(name)), "", list(words_before)
+        process, words, waiting = self.archive.start(*self.command(name), **options), "", list(words_before)
         for line in process.stdout:
             words += line
             if waiting and re.search(waiting[0], line):
@@ -49,13 +49,19 @@ class InterruptedRunTest(unittest.TestCase):
         self.assertEqual(self.archive.losses(f"runs/{name}"), self.archive.losses("runs/unbroken"))
         return int(re.search(r"resumed from step (\d+)", words)[1])
 
-    def test_once(self):
-        words, code, _ = self.interrupt("once", [r"^step: 13 "])
+    def expect_no_lost_step(self, name, **options):
+        words, code, _ = self.interrupt(name, [r"^step: 13 "], **options)
         self.assertEqual(code, 75, words)
         self.assertIn("asked to stop: saving after the next step", words)
-        done = self.last_step("once")
+        done = self.last_step(name)
         self.assertLess(done, STEPS)
-        self.assertEqual(self.expect_that_it_goes_on("once"), done, "a step is lost")
+        self.assertEqual(self.expect_that_it_goes_on(name), done, "a step is lost")
+
+    def test_once(self):
+        self.expect_no_lost_step("once")
+
+    def test_once_if_mpirun_forwards_no_signal(self):
+        self.expect_no_lost_step("unforwarded", environment={"OMPI_MCA_ess_base_forward_signals": "none"})
 
     def test_twice(self):
         words, code, seconds = self.interrupt("twice", [r"^step: 25 ", "Ctrl-C once more stops without saving"])

@@ -7,6 +7,8 @@
 run_ranks() {
   local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted='' asked=''
   shift 3
+  local program=${1##*/}
+  program=${program::15}  # the kernel keeps so many bytes of a name
   why=''
   command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
   cores=$(env -u OMP_NUM_THREADS nproc)
@@ -78,8 +80,8 @@ pass_terminal_down() {
 readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"; rm -f "$2"'
 
 # watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
-# 10 ms. mpirun forwards SIGUSR1 to all ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as
-# does the first signal if nothing is saved. `interrupted` is then the exit code. `trap_after` is the trap from then on.
+# 10 ms. SIGUSR1 asks the ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as does the first
+# signal if nothing is saved. `interrupted` is then the exit code. `trap_after` is the trap from then on.
 watch_over() {
   local code=0 ended output errors reader alive guard
   WORDS_OF_MPIRUN=$(mktemp) || stop 4 "no temporary file can be made in ${TMPDIR:-/tmp}; name another folder in TMPDIR"
@@ -107,7 +109,7 @@ watch_over() {
   exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
   guard=$!
   # Forwards signals that came before mpirun was running.
-  if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then kill -USR1 "$MPIRUN"; fi 2>/dev/null
+  if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then ask_ranks; fi 2>/dev/null
   read -r code <&"$ended" || code=137
   kill -KILL "$guard" 2>/dev/null || true
   exec {ended}<&- {alive}>&-
@@ -130,8 +132,12 @@ ask_to_stop() {
   [[ -n $asked ]] && return 0  # a bare return in a trap returns the status from before it
   asked=1
   say "asked to stop: saving after the next step"
-  [[ -z $MPIRUN ]] || kill -USR1 "$MPIRUN" 2>/dev/null || true
+  [[ -z $MPIRUN ]] || ask_ranks
 }
+
+# Asks the ranks of this host. All ranks stop if one of them is asked. mpirun forwards the signal to ranks elsewhere, but
+# not every build of it does: Open MPI 4.1.6 was seen to drop it.
+ask_ranks() { pkill -USR1 -P "$MPIRUN" -x "$program" 2>/dev/null || kill -USR1 "$MPIRUN" 2>/dev/null || true; }
 
 interrupt() {
   if [[ -z $asked ]]; then
