@@ -19,16 +19,18 @@ AttentionShape shape_of(const Sizes& sizes, bool causal) {
 
 OpCase attention_case(const std::string& name, const Sizes& sizes, const AttentionMask& mask) {
   const AttentionShape s = shape_of(sizes, mask.causal);
-  return {s,
-          name,
-          {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
-          0,
-          [s, mask](const Leaves& leaves, Level level) -> Leaves {
-            AttentionMask here = mask;
-            if (mask.document_offsets.defined())
-              here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
-            return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
-          }};
+  OpCase result{s,
+                name,
+                {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
+                0,
+                [s, mask](const Leaves& leaves, Level level) -> Leaves {
+                  AttentionMask here = mask;
+                  if (mask.document_offsets.defined())
+                    here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
+                  return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
+                }};
+  result.row_width = s.head_width;
+  return result;
 }
 
 std::vector<OpCase> cases() {
@@ -65,6 +67,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;
   Workload w{shape};
   w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
+  w.row_width = s.head_width;
   w.deterministic = s.deterministic;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
   w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in, Level level) -> Leaves {
@@ -77,8 +80,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof attention_proof() {
   OpProof proof = {
-      // LibTorch's attention in fp32 on GPUs is off by 10.1 roundings.
-      .tolerances = {{"attention", 4, 12}},
+      .tolerances = {{"attention"}},
       .cases = cases,
       .workload = workload,
       .small_shapes = {AttentionShape{

@@ -48,7 +48,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof dropout_proof() {
   return {
-      .tolerances = {{"dropout", 2, 2}},
+      .tolerances = {{"dropout"}},
       .cases = cases,
       .workload = workload,
       .small_shapes = {DropoutShape{.rows = 40, .width = 33}},

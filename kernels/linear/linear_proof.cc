@@ -59,7 +59,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 OpProof linear_proof() {
   constexpr Activation kGelu = Activation::gelu_tanh;
   return {
-      .tolerances = {{"linear", 4, 4}},
+      .tolerances = {{"linear"}},
       .cases = cases,
       .workload = workload,
       .small_shapes = {LinearShape{.rows = 40, .inputs = 33, .outputs = 24, .activation = kGelu, .bias = true}},

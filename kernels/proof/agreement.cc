@@ -1,44 +1,137 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/proof/agreement.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <sstream>
 
 namespace strata::kernels {
 namespace {
 
-// exp, the sum of the row, its logarithm, the subtractions and autograd's products round once each. Level torchscript
-// needed 3.5 roundings on an Intel Xeon with AVX-512, and other processors round differently.
-constexpr double kRoundingsOfOperands = 8;
+// A block has at most so many rows, and fewer if they have enough elements for a root mean square.
+constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
+
+// Two honest results with as many roundings differ in their root mean square by a few percent.
+constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15;
+// A block of few elements may have a formula that is exact by luck.
+constexpr double kElementsOfLuck = 8;
+// The largest of many errors varies more than their mean square.
+constexpr double kMoreInAnElement = 3;
+
+// A tensor as [groups, rows, width].
+Tensor in_rows(const Tensor& tensor, int64_t row_width) {
+  if (tensor.dim() == 0) return tensor.reshape({1, 1, 1});
+  const int64_t last = tensor.size(-1), width = row_width == 0 || last % row_width != 0 ? last : row_width;
+  return tensor.reshape({-1, last / width, width}).transpose(0, 1);
+}
+
+// Numbers of each block, from numbers of each row: [groups, rows] becomes [groups, blocks, rows of a block].
+Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
+  const int64_t missing = (rows - of_rows.size(1) % rows) % rows;
+  const Tensor padded = missing == 0 ? of_rows : at::constant_pad_nd(of_rows, {0, missing}, 0.0);
+  return padded.reshape({of_rows.size(0), -1, rows});
+}
+
+struct Blocks {
+  Tensor mean_square, largest;  // [groups, blocks]
+  double of_all = 0;            // mean square of the whole tensor
+};
+
+Blocks blocks_of(const Tensor& rows, int64_t rows_of_block, const Tensor& elements) {
+  const Tensor sums = in_blocks((rows * rows).sum(2), rows_of_block).sum(2);
+  return {sums / elements, in_blocks(rows.abs().amax(2), rows_of_block).amax(2),
+          sums.sum().item<double>() / static_cast<double>(rows.numel())};
+}
+
+// Returns the largest share, and writes where it is if it is more than 1.
+double largest_share(const Tensor& found, const Tensor& allowed, const char* of_what, int64_t rows_of_block,
+                     std::ostream& words) {
+  const Tensor shares = at::where(found == 0, at::zeros({}, found.options()), found / allowed).flatten();
+  const int64_t at = shares.argmax().item<int64_t>();
+  const double share = shares[at].item<double>();
+  if (share > 1) {
+    const int64_t blocks = found.size(1), first = at % blocks * rows_of_block;
+    words << of_what << " in rows " << first << " to " << first + rows_of_block - 1;
+    if (found.size(0) > 1) words << " of group " << at / blocks;
+    words << " is " << found.flatten()[at].item<double>() << ", allowed are " << allowed.flatten()[at].item<double>()
+          << "; ";
+  }
+  return share;
+}
 
 }  // namespace
 
-double epsilon(at::ScalarType dtype) {
+double unit_roundoff(at::ScalarType dtype) {
   switch (dtype) {
     case at::kDouble:
-      return std::numeric_limits<double>::epsilon();
+      return 0x1p-53;
     case at::kFloat:
-      return std::numeric_limits<float>::epsilon();
+      return 0x1p-24;
     case at::kHalf:
-      return 0x1p-10;
+      return 0x1p-11;
     case at::kBFloat16:
-      return 0x1p-7;
+      return 0x1p-8;
     default:
-      TORCH_CHECK(false, "no epsilon of ", dtype);
+      TORCH_CHECK(false, "no unit roundoff of ", dtype);
   }
 }
 
-double largest(const at::Tensor& tensor) { return tensor.numel() == 0 ? 0.0 : tensor.abs().max().item<double>(); }
+double largest(const Tensor& tensor) { return tensor.numel() == 0 ? 0.0 : tensor.abs().max().item<double>(); }
 
-double allowed_error(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured) {
-  // The difference 0.98 - 1 has the absolute error of 0.98, which is larger than a rounding of 0.02. Processors round
-  // 0.98 differently, so a multiple of the error of aten, which may be small by luck, is no bound. All levels compute
-  // such differences in fp32 or wider.
-  const double in_operands = epsilon(dtype == at::kDouble ? at::kDouble : at::kFloat) * measured.operands;
-  return std::max({tolerance.c * measured.aten_error, tolerance.k_of(dtype) * epsilon(dtype) * measured.scale,
-                   kRoundingsOfOperands * in_operands});
+Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds) {
+  TORCH_CHECK(value.sizes() == expected.exact.sizes(), "a result of sizes ", value.sizes(), ", expected were ",
+              expected.exact.sizes());
+  if (value.numel() == 0) return {};
+  const Tensor wide = value.to(at::kDouble),
+               finite = expected.exact.isfinite().logical_and(expected.rounded.isfinite());
+  const int64_t wrong = wide.isfinite().ne(finite).sum().item<int64_t>();
+  if (wrong > 0) {
+    return {std::numeric_limits<double>::infinity(),
+            std::to_string(wrong) + " numbers are finite where the formula's are not, or the other way round"};
+  }
+  const auto rows_of = [&](const Tensor& tensor) {
+    return in_rows(at::where(finite, tensor, at::zeros({}, tensor.options())), bounds.row_width);
+  };
+  const Tensor exact = rows_of(expected.exact);
+  const int64_t width = exact.size(2),
+                rows = std::clamp((kElementsOfBlock + width - 1) / width, int64_t{1}, kRowsOfBlock);
+  const Tensor elements = in_blocks(at::zeros({1, exact.size(1)}, exact.options()) + double(width), rows).sum(2);
+  const Blocks error = blocks_of(rows_of(wide) - exact, rows, elements);
+  const Blocks rounding = blocks_of(rows_of(expected.rounded) - exact, rows, elements);
+  const Blocks size = blocks_of(exact, rows, elements);
+
+  const double unit = unit_roundoff(bounds.dtype);
+  const double floor = bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact));
+  const auto allowed = [&](const auto& mean_square, const auto& mean_square_of_size, const auto& count) {
+    return mean_square + kElementsOfLuck / count * unit * unit * mean_square_of_size;
+  };
+  std::ostringstream words;
+  Agreement result;
+  const double of_blocks =
+      largest_share(error.mean_square.sqrt(),
+                    allowed(rounding.mean_square, size.mean_square, elements).sqrt() * kMoreInABlock + floor,
+                    "root mean square error", rows, words);
+  const double of_elements = largest_share(
+      error.largest, rounding.largest * kMoreInAnElement + size.largest * unit + floor, "largest error", rows, words);
+  const double found_in_all = std::sqrt(error.of_all);
+  const double allowed_in_all =
+      std::sqrt(allowed(rounding.of_all, size.of_all, static_cast<double>(exact.numel()))) * kMoreInAll + floor;
+  const double of_all = found_in_all == 0 ? 0 : found_in_all / allowed_in_all;
+  if (of_all > 1) {
+    words << "root mean square error is " << found_in_all << ", allowed are " << allowed_in_all << "; ";
+  }
+  result.share = std::max({of_blocks, of_elements, of_all});
+  result.words = words.str();
+  if (result.words.size() > 2) result.words.resize(result.words.size() - 2);
+  return result;
 }
 
 }  // namespace strata::kernels

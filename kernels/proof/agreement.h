@@ -1,41 +1,58 @@
 // SPDX-License-Identifier: MIT
-// The rule that decides if a level agrees with the formula: the allowed error per op and dtype.
+// The rule that decides if a result agrees with the formula. Three bounds are checked: the root mean square of the
+// error in each block of rows, the same over the whole tensor, and the largest error in each block.
+//
+// What is allowed is the error that the formula itself has in the same dtype. It rounds where a kernel stores a tensor,
+// and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is refused.
+// The sums of a kernel have another order than those of the formula. All of them are fp32, so a few roundings of fp32
+// are allowed, measured by the largest number of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <string_view>
 
 namespace strata::kernels {
 
-// The tolerance of one op: c covers another order of the same sums; k is a handful of roundings, more for long sums.
-// The allowed error is the largest of three bounds: c * error of aten in the same dtype, and k * eps * largest value of
-// the reference. The third bound is a few roundings of the operands if the result is a difference.
+using at::Tensor;
+
+// How much more than the error of the formula an op is allowed.
 struct Tolerance {
   std::string_view op;
-  double c = 0, k = 0;
-  double k_of_16_bits = k;  // for types that are summed in a wider type, for sums of any length
-  // True if errors are compared with the largest value of all results, because differences may cancel to 0.
-  bool of_all_results = false;
-
-  double k_of(at::ScalarType dtype) const { return at::elementSize(dtype) == 2 ? k_of_16_bits : k; }
+  double roundings = 64;  // roundings of fp32, each 2^-24 of the largest number
 };
 
-// Returns the distance from 1 to the next number of a floating point type.
-double epsilon(at::ScalarType dtype);
+// Returns the largest relative error of rounding to a floating point type: half of the distance from 1 to the next.
+double unit_roundoff(at::ScalarType dtype);
 
 // Returns the largest absolute value, 0 for an empty tensor, and NaN if the tensor has one.
-double largest(const at::Tensor& tensor);
+double largest(const Tensor& tensor);
 
-// The measured values of one result, before it is judged. All are absolute.
-struct Measured {
-  double error;       // error of the level: largest |value - reference|
-  double aten_error;  // error of aten in the same dtype; 0 for aten itself
-  double scale;       // largest |reference|
-  // Largest operand of the difference that the result is, if it may cancel; 0 if nothing cancels.
-  double operands = 0.0;
+// One result of the formula. Both tensors are fp64, on one device.
+struct Expected {
+  Tensor exact;    // computed in fp64
+  Tensor rounded;  // computed in the dtype of the kernel
 };
 
-double allowed_error(const Tolerance& tolerance, at::ScalarType dtype, const Measured& measured);
+struct Bounds {
+  at::ScalarType dtype = at::kFloat;  // type of the result
+  double roundings = 64;              // Tolerance::roundings, or more for long sums
+  double largest = 0;                 // largest number that was rounded: a result's, or the operand of a difference
+  // Width of a row of the result, a divisor of its last dimension. Packed tensors have several kinds of rows side by
+  // side, such as queries, keys and values. 0 is the last dimension.
+  int64_t row_width = 0;
+};
+
+struct Agreement {
+  double share = 0;   // error as a share of the allowed one, the largest of the three; infinity for NaN
+  std::string words;  // where and by how much, if share > 1
+
+  bool agreed() const { return share <= 1; }
+};
+
+// `value` has the sizes of the expected tensors and their device. Where the formula is not finite, the value must not
+// be finite either.
+Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds);
 
 }  // namespace strata::kernels

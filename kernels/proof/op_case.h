@@ -25,6 +25,8 @@ struct OpCase {
   std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, Level level)> run;
   bool differentiable = true;
   size_t outputs = 1;
+  // Width of the rows whose errors are compared, see Bounds; 0 is the last dimension.
+  int64_t row_width = 0;
   // The largest operand of the difference that a result is: for each output, then for the gradient of each leaf.
   // Empty if no difference may cancel.
   std::vector<double> operands = {};

@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/proof/agreement.h"
 #include "kernels/proof/workload.h"
 
 namespace strata::kernels {
 
-// The distance of one result or gradient from the formula.
+// How one result or gradient agrees with the formula. If the formula is computed in parts, this is the worst part.
 struct Deviation {
   std::string name;  // "result 0", "gradient of leaf 1"
-  at::ScalarType dtype;
-  double error, scale;  // largest |value - formula|, largest |formula|
-  int64_t terms;        // number of terms if it is a sum over all rows, otherwise 1
+  Agreement agreement;
 };
 
 // fp64 elements of the largest tensor of a part: 1 GiB. The formula holds about ten such tensors at a time.
@@ -30,8 +29,7 @@ struct Verdict {
   std::string words;  // what did not agree, or the message of the refusal; empty if it agreed
 };
 
-// `aten` is deviations(workload, Level::aten), computed once for all levels. It may be empty for Level::aten itself.
-Verdict verdict(const Workload& workload, Level level, const std::vector<Deviation>& aten);
+Verdict verdict(const Workload& workload, Level level);
 
 // Returns the message of an exception; for errors of LibTorch, without the stack. TorchScript throws other types too.
 std::string sentence_of(const std::exception& error);

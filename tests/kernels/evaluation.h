@@ -35,7 +35,10 @@ struct Value {
   Tensor value;          // fp64 on the CPU
   at::ScalarType dtype;  // type in which it was computed
   double operands;       // largest operand if it is a difference; 0 if nothing cancels
+  int64_t row_width;     // Bounds::row_width
 };
+
+inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added
 
 std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& setting);
 

@@ -21,11 +21,9 @@ std::vector<Level> levels_of(std::string_view op, at::Device device) {
 void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device device, const std::vector<Level>& levels,
              const std::function<void(const Measurement&)>& done) {
   std::optional<kernels::Workload> workload;
-  std::vector<kernels::Deviation> aten;
   std::string failure;
   try {
     workload = kernels::make_workload(shape, dtype, device);
-    aten = kernels::deviations(*workload, Level::aten);
   } catch (const std::exception& error) {
     failure = "not checked: " + kernels::sentence_of(error);
   }
@@ -34,7 +32,7 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
     if (!failure.empty()) {
       measurement.verdict.words = failure;
     } else {
-      measurement.verdict = kernels::verdict(*workload, level, aten);
+      measurement.verdict = kernels::verdict(*workload, level);
     }
     if (measurement.verdict.agreed) {
       try {
