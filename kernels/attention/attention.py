@@ -34,7 +34,5 @@ def attention(
         document = torch.bucketize(places, ends, right=True).reshape(batch, positions)
         foreign = document.unsqueeze(2) != document.unsqueeze(1)
         scores = scores.masked_fill(foreign.unsqueeze(1), -float("inf"))
-    # Kernels multiply the probabilities in the dtype of qkv.
-    probabilities = torch.softmax(scores, dim=-1).to(qkv.dtype)
-    y = torch.matmul(probabilities, value.to(qkv.dtype))
-    return y.transpose(1, 2).reshape(batch, positions, heads * head_width)
+    y = torch.matmul(torch.softmax(scores, dim=-1), value)
+    return y.transpose(1, 2).reshape(batch, positions, heads * head_width).to(qkv.dtype)

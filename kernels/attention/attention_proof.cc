@@ -12,6 +12,10 @@
 namespace strata::kernels {
 namespace {
 
+// Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
+// the gradient of the scores.
+const std::vector<double> kFactors = {1.5, 4};
+
 // `sizes` are explained at head_sizes().
 AttentionShape shape_of(const Sizes& sizes, bool causal) {
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], causal};
@@ -30,6 +34,7 @@ OpCase attention_case(const std::string& name, const Sizes& sizes, const Attenti
                   return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
                 }};
   result.row_width = s.head_width;
+  result.factors = kFactors;
   return result;
 }
 
@@ -68,6 +73,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   Workload w{shape};
   w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
   w.row_width = s.head_width;
+  w.factors = kFactors;
   w.deterministic = s.deterministic;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
   w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in, Level level) -> Leaves {

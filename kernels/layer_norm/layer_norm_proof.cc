@@ -67,7 +67,8 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof layer_norm_proof() {
   OpProof proof = {
-      .tolerances = {{"layer_norm"}, {"add_layer_norm"}, {"layer_norm_gelu_tanh"}},
+      // LibTorch on CPUs stores mean and rstd in 16 bits; so does level aten with the input of gelu.
+      .tolerances = {{"layer_norm", 4}, {"add_layer_norm", 4}, {"layer_norm_gelu_tanh", 4}},
       .cases = cases,
       .workload = workload,
       .small_shapes = {LayerNormShape{.rows = 40, .width = 33, .bias = true},

@@ -13,6 +13,10 @@
 namespace strata::kernels {
 namespace {
 
+// The gradient of the logits is rounded to the dtype before the factor of the loss's own gradient is known. The formula
+// knows the factor.
+const std::vector<double> kFactors = {1, 1.7, 1.7};
+
 OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden, const Tensor& weight,
                                  const Tensor& targets, double smoothing) {
   const LinearCrossEntropyShape shape{.rows = hidden.size(0), .inputs = hidden.size(1), .classes = weight.size(0)};
@@ -31,6 +35,7 @@ OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden
   // terms, added one after another, is off by about sqrt(n) / 4 roundings. Up to sqrt(n) roundings are allowed, and at
   // least 8.
   const auto of_sum = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
+  result.factors = kFactors;
   result.operands = {kLossScale, kLossScale * largest(weight) * of_sum(weight.size(0)),
                      kLossScale * largest(hidden) * of_sum(hidden.size(0))};
   return result;
@@ -62,6 +67,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.split_results = 0;
   w.row_elements = std::max(s.inputs, s.classes);
   w.timed_whole = true;
+  w.factors = kFactors;
   w.inputs.leaves = {random({s.rows, s.inputs}, options),
                      random({s.classes, s.inputs}, options).div_(std::sqrt(double(s.inputs)))};
   w.inputs.constants = {random_indices(s.rows, s.classes, options),

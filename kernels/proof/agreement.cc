@@ -3,7 +3,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/maximum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -21,10 +22,12 @@ constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 
 // Two honest results with as many roundings differ in their root mean square by a few percent.
 constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15;
-// A block of few elements may have a formula that is exact by luck.
-constexpr double kElementsOfLuck = 8;
+// The formula may be exact by luck where few elements make up most of a block.
+constexpr double kRoundingsOfLuck = 2;
 // The largest of many errors varies more than their mean square.
 constexpr double kMoreInAnElement = 3;
+// The formula rounds a result a few times, and a result that is a difference by its operands.
+constexpr double kRoundingsOfTheFormula = 4;
 
 // A tensor as [groups, rows, width].
 Tensor in_rows(const Tensor& tensor, int64_t row_width) {
@@ -49,6 +52,14 @@ Blocks blocks_of(const Tensor& rows, int64_t rows_of_block, const Tensor& elemen
   const Tensor sums = in_blocks((rows * rows).sum(2), rows_of_block).sum(2);
   return {sums / elements, in_blocks(rows.abs().amax(2), rows_of_block).amax(2),
           sums.sum().item<double>() / static_cast<double>(rows.numel())};
+}
+
+// Returns the mean square of the error that one rounding of every element could have at most, as far as few large
+// elements make it up: the sum of the fourth powers over the sum of squares.
+Tensor luck_of(const Tensor& rows, int64_t rows_of_block, const Tensor& elements) {
+  const Tensor squares = rows * rows, sums = in_blocks(squares.sum(2), rows_of_block).sum(2);
+  const Tensor fourth = in_blocks((squares * squares).sum(2), rows_of_block).sum(2);
+  return at::where(sums == 0, sums, fourth / sums) / elements;
 }
 
 // Returns the largest share, and writes where it is if it is more than 1.
@@ -110,26 +121,28 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
 
   const double unit = unit_roundoff(bounds.dtype);
   const double floor = bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact));
-  const auto allowed = [&](const auto& mean_square, const auto& mean_square_of_size, const auto& count) {
-    return mean_square + kElementsOfLuck / count * unit * unit * mean_square_of_size;
-  };
+  const double most = kRoundingsOfTheFormula * unit, luck = kRoundingsOfLuck * unit;
+  const Tensor of_formula = at::minimum(rounding.mean_square, (size.mean_square + size.of_all) * (most * most));
+  const Tensor allowed = of_formula + luck_of(exact, rows, elements) * (luck * luck);
   std::ostringstream words;
-  Agreement result;
   const double of_blocks =
-      largest_share(error.mean_square.sqrt(),
-                    allowed(rounding.mean_square, size.mean_square, elements).sqrt() * kMoreInABlock + floor,
+      largest_share(error.mean_square.sqrt(), allowed.sqrt() * (kMoreInABlock * bounds.factor) + floor,
                     "root mean square error", rows, words);
   const double of_elements = largest_share(
-      error.largest, rounding.largest * kMoreInAnElement + size.largest * unit + floor, "largest error", rows, words);
+      error.largest,
+      rounding.largest * (kMoreInAnElement * bounds.factor) + size.largest * (unit * bounds.factor) + floor,
+      "largest error", rows, words);
   const double found_in_all = std::sqrt(error.of_all);
-  const double allowed_in_all =
-      std::sqrt(allowed(rounding.of_all, size.of_all, static_cast<double>(exact.numel()))) * kMoreInAll + floor;
+  const double of_formula_in_all = (of_formula * elements).sum().item<double>() / static_cast<double>(exact.numel());
+  const double luck_in_all =
+      luck_of(exact.reshape({1, 1, -1}), 1, at::full({1, 1}, double(exact.numel()), exact.options())).item<double>() *
+      luck * luck;
+  const double allowed_in_all = std::sqrt(of_formula_in_all + luck_in_all) * kMoreInAll * bounds.factor + floor;
   const double of_all = found_in_all == 0 ? 0 : found_in_all / allowed_in_all;
   if (of_all > 1) {
     words << "root mean square error is " << found_in_all << ", allowed are " << allowed_in_all << "; ";
   }
-  result.share = std::max({of_blocks, of_elements, of_all});
-  result.words = words.str();
+  Agreement result{std::max({of_blocks, of_elements, of_all}), words.str()};
   if (result.words.size() > 2) result.words.resize(result.words.size() - 2);
   return result;
 }

@@ -20,6 +20,7 @@ using at::Tensor;
 // How much more than the error of the formula an op is allowed.
 struct Tolerance {
   std::string_view op;
+  double at_aten = 1;     // a factor for level aten: each of LibTorch's ops stores its result in 16 bits
   double roundings = 64;  // roundings of fp32, each 2^-24 of the largest number
 };
 
@@ -37,8 +38,10 @@ struct Expected {
 
 struct Bounds {
   at::ScalarType dtype = at::kFloat;  // type of the result
-  double roundings = 64;              // Tolerance::roundings, or more for long sums
-  double largest = 0;                 // largest number that was rounded: a result's, or the operand of a difference
+  // A factor on the error of the formula, where kernels store in 16 bits what the formula does not store.
+  double factor = 1;
+  double roundings = 64;  // Tolerance::roundings, or more for long sums
+  double largest = 0;     // largest number that was rounded: a result's, or the operand of a difference
   // Width of a row of the result, a divisor of its last dimension. Packed tensors have several kinds of rows side by
   // side, such as queries, keys and values. 0 is the last dimension.
   int64_t row_width = 0;

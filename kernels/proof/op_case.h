@@ -27,6 +27,8 @@ struct OpCase {
   size_t outputs = 1;
   // Width of the rows whose errors are compared, see Bounds; 0 is the last dimension.
   int64_t row_width = 0;
+  // Bounds::factor of each output, then of the gradient of each leaf. Empty if all are 1.
+  std::vector<double> factors = {};
   // The largest operand of the difference that a result is: for each output, then for the gradient of each leaf.
   // Empty if no difference may cancel.
   std::vector<double> operands = {};

@@ -29,8 +29,9 @@ struct Workload {
   // Numbers of leaves, constants and results that are split along dimension 0, counted from the first. The others are
   // whole. Whole results and gradients are sums over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
-  int64_t row_elements = 1;  // elements of the largest tensor that the formula computes for one such row
-  int64_t row_width = 0;     // Bounds::row_width
+  int64_t row_elements = 1;          // elements of the largest tensor that the formula computes for one such row
+  int64_t row_width = 0;             // Bounds::row_width
+  std::vector<double> factors = {};  // Bounds::factor of each result, then of each gradient; empty if all are 1
   bool differentiable = true;
   bool timed_whole = false;    // forward and backward are timed together: some levels compute gradients in the forward
   bool deterministic = false;  // run with at::globalContext().deterministicAlgorithms()

@@ -133,14 +133,19 @@ int64_t rows_of_part(const Workload& workload, int64_t rows, int64_t elements) {
 std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t part_elements) {
   std::vector<Tensor> gradients;
   const Results results = evaluate(workload, fresh_inputs(workload), gradients, level);
-  const Bounds bounds{.roundings = workload.tolerance.roundings, .row_width = workload.row_width};
+  const auto bounds_of = [&](size_t place) {
+    const double factor = workload.factors.empty() ? 1.0 : workload.factors.at(place);
+    return Bounds{.factor = factor * (level == Level::aten ? workload.tolerance.at_aten : 1.0),
+                  .roundings = workload.tolerance.roundings,
+                  .row_width = workload.row_width};
+  };
   std::vector<Follower> followers;
   for (size_t i = 0; i < results.values.size(); ++i) {
-    followers.emplace_back("result " + std::to_string(i), results.values[i], i < workload.split_results, bounds);
+    followers.emplace_back("result " + std::to_string(i), results.values[i], i < workload.split_results, bounds_of(i));
   }
   for (size_t i = 0; i < results.gradients.size(); ++i) {
     followers.emplace_back("gradient of leaf " + std::to_string(i), results.gradients[i], i < workload.split_leaves,
-                           bounds);
+                           bounds_of(results.values.size() + i));
   }
   const int64_t rows = rows_of_workload(workload), step = rows_of_part(workload, rows, part_elements);
   for (int64_t first = 0; first < rows; first += step) {

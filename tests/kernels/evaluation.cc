@@ -60,14 +60,15 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
   }
 
   std::vector<Value> values;
-  const auto add_value = [&](const std::string& name, const Tensor& tensor, double operands) {
+  const auto add_value = [&](const std::string& name, const Tensor& tensor, size_t place, double operands) {
+    const double factor = op_case.factors.empty() ? 1.0 : op_case.factors.at(place);
     values.push_back(
-        {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type(), operands, op_case.row_width});
+        {name, tensor.detach().to(at::kCPU, at::kDouble), tensor.scalar_type(), operands, factor, op_case.row_width});
   };
   const std::vector<Tensor> outputs = op_case.run(leaves, level);
   const auto operands = [&](size_t of) { return op_case.operands.empty() ? 0.0 : op_case.operands.at(of); };
   for (size_t i = 0; i < outputs.size(); ++i) {
-    add_value("output " + std::to_string(i), outputs[i], operands(i));
+    add_value("output " + std::to_string(i), outputs[i], i, operands(i));
   }
   if (!op_case.differentiable) return values;
 
@@ -89,12 +90,12 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     if (!buffers[i].defined()) {
       // An undefined gradient counts as zeros, if the only output with a gradient does not depend on the leaf.
       TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
-      add_value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), of_leaf);
+      add_value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), outputs.size() + i, of_leaf);
       continue;
     }
     clear_gradient_destination(leaves[i]);
     TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it has a destination");
-    add_value(name, buffers[i], of_leaf);
+    add_value(name, buffers[i], outputs.size() + i, of_leaf);
   }
   return values;
 }

@@ -35,6 +35,7 @@ struct Value {
   Tensor value;          // fp64 on the CPU
   at::ScalarType dtype;  // type in which it was computed
   double operands;       // largest operand if it is a difference; 0 if nothing cancels
+  double factor;         // Bounds::factor
   int64_t row_width;     // Bounds::row_width
 };
 

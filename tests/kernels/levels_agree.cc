@@ -107,9 +107,10 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     const auto values = values_of_level(setting);
     if (!values) return;
     const Formula& formula = formula_of(setting);
+    const Tolerance& tolerance = tolerance_of(op_case().op());
     ASSERT_EQ(values->size(), formula.exact.size());
     for (size_t i = 0; i < values->size(); ++i) {
-      const auto& [name, value, dtype, operands, row_width] = (*values)[i];
+      const auto& [name, value, dtype, operands, factor, row_width] = (*values)[i];
       Expected expected{formula.exact[i].value, formula.rounded[i].value};
       ASSERT_EQ(value.sizes(), expected.exact.sizes()) << name;
       // A buffer rounds what it gets, and the sum with what is in it.
@@ -119,21 +120,24 @@ class LevelsAgree : public testing::TestWithParam<Run> {
         expected.exact = expected.exact + before;
         expected.rounded = (expected.rounded + before).to(setting.destination.dtype).to(at::kDouble);
       }
+      const bool is_gradient = name.starts_with("gradient");
       const Bounds bounds{.dtype = in_buffer ? coarser(dtype, setting.dtype) : dtype,
-                          .roundings = tolerance_of(op_case().op()).roundings,
+                          .factor = factor * (GetParam().level == Level::aten ? tolerance.at_aten : 1.0),
+                          .roundings = tolerance.roundings,
                           .largest = operands,
                           .row_width = row_width};
       const Agreement found = agreement(value, expected, bounds);
       EXPECT_TRUE(found.agreed()) << name << ": " << found.words;
-      double& share = slots()[slot()].shares[setting.dtype];
+      double& share = slots()[slot()].shares[{setting.dtype, is_gradient}];
       share = std::max(share, found.share);
     }
   }
 
   static void TearDownTestSuite() {
     for (const auto& [slot, count] : slots()) {
-      for (const auto& [dtype, share] : count.shares) {
-        std::printf("%s %s: error %.2f of what is allowed\n", slot.c_str(), short_name(dtype).data(), share);
+      for (const auto& [what, share] : count.shares) {
+        std::printf("%s %s %s: error %.2f of what is allowed\n", slot.c_str(), short_name(what.first).data(),
+                    what.second ? "gradients" : "outputs", share);
       }
       if (count.refused > 0) std::printf("%s refused %d of %d runs\n", slot.c_str(), count.refused, count.asked);
       EXPECT_LT(count.refused, count.asked) << slot << " refuses every case: it was not proved";
@@ -143,7 +147,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
  private:
   struct Count {
     int asked = 0, refused = 0;
-    std::map<at::ScalarType, double> shares;
+    std::map<std::pair<at::ScalarType, bool>, double> shares;  // by dtype, and if it is a gradient
   };
   static std::map<std::string, Count>& slots() {
     static std::map<std::string, Count> slots;
