@@ -7,37 +7,41 @@
 namespace strata::kernels {
 namespace {
 
+void add_cases(const Sizes& sizes, bool has_bias, bool far, std::vector<OpCase>& cases) {
+  const auto rows = [&] { return far ? random_far(sizes) : random(sizes); };
+  LayerNormShape shape{.rows = rows_of(sizes), .width = sizes.back(), .bias = has_bias};
+  Leaves leaves = {rows(), random_weight(sizes.back())};
+  if (has_bias) leaves.push_back(random({sizes.back()}));
+  const std::string suffix = std::string(has_bias ? "_bias" : "") + (far ? "_far_" : "_") + sizes_text(sizes);
+  cases.push_back(
+      {shape, "layer_norm" + suffix, leaves, leaves.size() - 1, [](const Leaves& leaves, Level level) -> Leaves {
+         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+         return {layer_norm(leaves[0], leaves[1], bias, kNormEpsilon, level)};
+       }});
+  shape.gelu_tanh = true;
+  cases.push_back({shape, "layer_norm_gelu_tanh" + suffix, leaves, leaves.size() - 1,
+                   [](const Leaves& leaves, Level level) -> Leaves {
+                     const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+                     return {layer_norm_gelu_tanh(leaves[0], leaves[1], bias, kNormEpsilon, level)};
+                   }});
+  leaves.insert(leaves.begin(), rows());
+  shape.gelu_tanh = false;
+  shape.adds = true;
+  cases.push_back({shape, "add_layer_norm" + suffix, leaves, leaves.size() - 2,
+                   [](const Leaves& leaves, Level level) -> Leaves {
+                     const Tensor bias = leaves.size() > 3 ? leaves[3] : Tensor();
+                     const auto [y, sum] = add_layer_norm(leaves[0], leaves[1], leaves[2], bias, kNormEpsilon, level);
+                     return {y, sum};
+                   },
+                   true, 2});
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : row_shapes()) {
-    const Tensor weight = random_weight(sizes.back()), bias = random({sizes.back()});
     for (const bool has_bias : {false, true}) {
-      LayerNormShape shape{.rows = rows_of(sizes), .width = sizes.back(), .bias = has_bias};
-      Leaves leaves = {random(sizes), weight};
-      if (has_bias) leaves.push_back(bias);
-      const std::string suffix = (has_bias ? "_bias_" : "_") + sizes_text(sizes);
-      cases.push_back(
-          {shape, "layer_norm" + suffix, leaves, leaves.size() - 1, [](const Leaves& leaves, Level level) -> Leaves {
-             const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
-             return {layer_norm(leaves[0], leaves[1], bias, kNormEpsilon, level)};
-           }});
-      shape.gelu_tanh = true;
-      cases.push_back({shape, "layer_norm_gelu_tanh" + suffix, leaves, leaves.size() - 1,
-                       [](const Leaves& leaves, Level level) -> Leaves {
-                         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
-                         return {layer_norm_gelu_tanh(leaves[0], leaves[1], bias, kNormEpsilon, level)};
-                       }});
-      leaves.insert(leaves.begin(), random(sizes));
-      shape.gelu_tanh = false;
-      shape.adds = true;
-      cases.push_back({shape, "add_layer_norm" + suffix, leaves, leaves.size() - 2,
-                       [](const Leaves& leaves, Level level) -> Leaves {
-                         const Tensor bias = leaves.size() > 3 ? leaves[3] : Tensor();
-                         const auto [y, sum] =
-                             add_layer_norm(leaves[0], leaves[1], leaves[2], bias, kNormEpsilon, level);
-                         return {y, sum};
-                       },
-                       true, 2});
+      add_cases(sizes, has_bias, /*far=*/false, cases);
+      if (has_far_case(sizes)) add_cases(sizes, has_bias, /*far=*/true, cases);
     }
   }
   return cases;

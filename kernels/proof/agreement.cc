@@ -26,6 +26,8 @@ constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15;
 constexpr double kRoundingsOfLuck = 2;
 // The largest of many errors varies more than their mean square.
 constexpr double kMoreInAnElement = 3;
+// The factor between a block and the formula: so many standard deviations, and roundings where the formula is exact.
+constexpr double kDeviationsOfAFactor = 6, kRoundingsOfAFactor = 0.25;
 // The formula rounds a result a few times, and a result that is a difference by its operands.
 constexpr double kRoundingsOfTheFormula = 4;
 
@@ -124,7 +126,17 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   const double most = kRoundingsOfTheFormula * unit, luck = kRoundingsOfLuck * unit;
   const Tensor of_formula = at::minimum(rounding.mean_square, (size.mean_square + size.of_all) * (most * most));
   const Tensor allowed = of_formula + luck_of(exact, rows, elements) * (luck * luck);
+  // Products of errors and results find a factor that is a little wrong, such as a norm that was rounded to 16 bits.
+  const Tensor rounded_by = rows_of(expected.rounded) - exact, squares = exact * exact;
+  const auto sum_of = [&](const Tensor& of_rows) { return in_blocks(of_rows.sum(2), rows).sum(2); };
+  const double by_luck = kRoundingsOfAFactor * unit;
+  const Tensor variance = sum_of(rounded_by * rounded_by * squares + squares * squares * (by_luck * by_luck));
+  const Tensor wrong_factor = sum_of((rows_of(wide) - exact) * exact).abs();
+  const Tensor allowed_factor =
+      (sum_of(rounded_by * exact).abs() + variance.sqrt() * kDeviationsOfAFactor) * bounds.factor +
+      sum_of(exact.abs()) * floor;
   std::ostringstream words;
+  const double of_factors = largest_share(wrong_factor, allowed_factor, "product of error and result", rows, words);
   const double of_blocks =
       largest_share(error.mean_square.sqrt(), allowed.sqrt() * (kMoreInABlock * bounds.factor) + floor,
                     "root mean square error", rows, words);
@@ -142,7 +154,7 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   if (of_all > 1) {
     words << "root mean square error is " << found_in_all << ", allowed are " << allowed_in_all << "; ";
   }
-  Agreement result{std::max({of_blocks, of_elements, of_all}), words.str()};
+  Agreement result{std::max({of_factors, of_blocks, of_elements, of_all}), words.str()};
   if (result.words.size() > 2) result.words.resize(result.words.size() - 2);
   return result;
 }

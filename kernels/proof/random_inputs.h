@@ -42,6 +42,14 @@ inline at::Tensor copied_to(c10::Device device, const at::Tensor& tensor) {
 // rounding.
 inline std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
+// Returns rows that are far from 0, with an outlier in the first column. A sum that is not exact enough shows on them.
+inline at::Tensor random_far(at::IntArrayRef sizes) {
+  const at::Tensor rows = random(sizes).add_(4.0);
+  rows.select(-1, 0).mul_(5.0);
+  return rows;
+}
+inline bool has_far_case(const Sizes& sizes) { return sizes.back() == 33 || sizes.back() == 1000; }
+
 // Batch, positions, heads, heads of keys and values, and width of a head: with and without groups of heads, one
 // position, no batch, and numbers that are no powers of two.
 inline std::vector<Sizes> head_sizes() {

@@ -7,29 +7,32 @@
 namespace strata::kernels {
 namespace {
 
+void add_cases(const Sizes& sizes, bool far, std::vector<OpCase>& cases) {
+  const auto rows = [&] { return far ? random_far(sizes) : random(sizes); };
+  const Tensor weight = random_weight(sizes.back());
+  const std::string suffix = (far ? "far_" : "") + sizes_text(sizes);
+  RmsNormShape shape{.rows = rows_of(sizes), .width = sizes.back()};
+  cases.push_back({shape, "rms_norm_" + suffix, {rows(), weight}, 1, [](const Leaves& leaves, Level level) -> Leaves {
+                     return {rms_norm(leaves[0], leaves[1], kNormEpsilon, level)};
+                   }});
+  shape.adds = true;
+  cases.push_back({shape,
+                   "add_rms_norm_" + suffix,
+                   {rows(), rows(), weight},
+                   1,
+                   [](const Leaves& leaves, Level level) -> Leaves {
+                     const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kNormEpsilon, level);
+                     return {y, sum};
+                   },
+                   true,
+                   2});
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : row_shapes()) {
-    const Tensor weight = random_weight(sizes.back());
-    RmsNormShape shape{.rows = rows_of(sizes), .width = sizes.back()};
-    cases.push_back({shape,
-                     "rms_norm_" + sizes_text(sizes),
-                     {random(sizes), weight},
-                     1,
-                     [](const Leaves& leaves, Level level) -> Leaves {
-                       return {rms_norm(leaves[0], leaves[1], kNormEpsilon, level)};
-                     }});
-    shape.adds = true;
-    cases.push_back({shape,
-                     "add_rms_norm_" + sizes_text(sizes),
-                     {random(sizes), random(sizes), weight},
-                     1,
-                     [](const Leaves& leaves, Level level) -> Leaves {
-                       const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kNormEpsilon, level);
-                       return {y, sum};
-                     },
-                     true,
-                     2});
+    add_cases(sizes, /*far=*/false, cases);
+    if (has_far_case(sizes)) add_cases(sizes, /*far=*/true, cases);
   }
   return cases;
 }

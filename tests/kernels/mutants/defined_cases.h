@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Op cases that run a text as the definition of their op, so that a test can change the text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/proof/op_case.h"
+
+namespace strata::kernels {
+
+// Returns cases of an op with the leaves and bounds of the op's own cases. They run `definition`, whatever the level.
+// `definition` is the whole text of the op's `.py` file.
+std::vector<OpCase> defined_cases(std::string_view op, const std::string& definition);
+
+}  // namespace strata::kernels

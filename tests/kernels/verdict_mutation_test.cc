@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Checks the rule of agreement itself: it refuses wrong kernels, in each dtype by itself, and accepts honest ones.
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "kernels/op_proofs.h"
+#include "kernels/proof/agreement.h"
+#include "kernels/runtime/torchscript_runtime.h"
+#include "tests/kernels/evaluation.h"
+#include "tests/kernels/mutants/defined_cases.h"
+#include "tests/kernels/mutants/mutants.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr auto kDtypes = {at::kFloat, at::kBFloat16, at::kHalf};
+
+const std::string& definition_in(std::string_view file) {
+  static std::map<std::string, std::string, std::less<>> texts;
+  std::string& text = texts[std::string(file)];
+  if (text.empty()) {
+    std::ostringstream all;
+    all << std::ifstream("kernels/" + std::string(file) + ".py").rdbuf();
+    text = all.str();
+  }
+  return text;
+}
+
+// Significant bits of an intermediate result that is kept in 16 bits. In fp32 it is fp16, the finer of the two types.
+int bits_of_16(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 8 : 11; }
+
+// What is expected of a case in a dtype: the values that the definition computes in it, and its exact values.
+struct Definition {
+  Definition(const OpCase& op_case, at::ScalarType dtype)
+      : in_dtype(evaluate(op_case, Level::torchscript, {.dtype = dtype})),
+        exact(evaluate(rounded(op_case, dtype), Level::torchscript, {})) {}
+
+  // Returns the first sentence that refuses a value, or nothing. The values are fp64, in the order of `in_dtype`.
+  std::string refusal(const OpCase& op_case, const std::vector<Tensor>& values) const {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto& [name, of_definition, dtype, operands, factor, row_width] = in_dtype.at(i);
+      const Agreement found = agreement(values[i], {exact.at(i).value, of_definition},
+                                        {.dtype = dtype,
+                                         .factor = factor,
+                                         .roundings = tolerance_of(op_case.op()).roundings,
+                                         .largest = operands,
+                                         .row_width = row_width});
+      if (!found.agreed()) return op_case.name + ", " + name + ": " + found.words;
+    }
+    return "";
+  }
+
+  std::vector<Value> in_dtype, exact;
+};
+
+// Returns what is expected of the cases of a mutant, before the mistake.
+const std::vector<Definition>& right_of(const Mutant& mutant, at::ScalarType dtype) {
+  static std::map<std::pair<std::string_view, at::ScalarType>, std::vector<Definition>> all;
+  std::vector<Definition>& right = all[{mutant.function, dtype}];
+  if (!right.empty()) return right;
+  for (const OpCase& op_case : defined_cases(mutant.function, definition_in(mutant.formula))) {
+    right.emplace_back(op_case, dtype);
+  }
+  return right;
+}
+
+bool is_refused(const Mutant& mutant, at::ScalarType dtype) {
+  const std::vector<Definition>& right = right_of(mutant, dtype);
+  const auto wrong = defined_cases(mutant.function, mutated(definition_in(mutant.formula), mutant, bits_of_16(dtype)));
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    std::vector<Tensor> values;
+    try {
+      for (const Value& value : evaluate(wrong[i], Level::torchscript, {.dtype = dtype})) values.push_back(value.value);
+    } catch (const c10::Error& error) {
+      // This is the only mistake that evaluate() itself refuses.
+      const std::string_view words = error.what_without_backtrace();
+      if (words.find(": no gradient of leaf") == std::string_view::npos) throw;
+      return true;
+    }
+    if (!right[i].refusal(wrong[i], values).empty()) return true;
+  }
+  return false;
+}
+
+TEST(Verdict, RefusesWrongKernels) {
+  size_t in_any = 0;
+  std::map<at::ScalarType, size_t> in_dtype;
+  for (const Mutant& mutant : mutants()) {
+    bool refused = false;
+    for (const at::ScalarType dtype : kDtypes) {
+      const bool here = is_refused(mutant, dtype);
+      refused = refused || here;
+      in_dtype[dtype] += here ? 1 : 0;
+      if (!here) {
+        std::printf("%s passes in %s: %s\n", std::string(mutant.function).c_str(), toString(dtype),
+                    std::string(mutant.wrong).c_str());
+      }
+    }
+    in_any += refused ? 1 : 0;
+  }
+  const auto all = static_cast<double>(mutants().size());
+  std::printf("%zu of %.0f wrong kernels are refused\n", in_any, all);
+  EXPECT_GE(mutants().size(), 200U);
+  EXPECT_GE(static_cast<double>(in_any), 0.99 * all);
+  for (const auto& [dtype, count] : in_dtype) {
+    std::printf("%zu of them in %s\n", count, toString(dtype));
+    EXPECT_GE(static_cast<double>(count), 0.95 * all) << dtype;
+  }
+}
+
+// A kernel that computes all of an op in fp32 and rounds its results once.
+TEST(Verdict, AcceptsKernelsThatRoundOnce) {
+  size_t results = 0;
+  for (const OpCase& op_case : op_cases()) {
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+      const Definition definition(op_case, dtype);
+      std::vector<Tensor> values;
+      for (const Value& value : evaluate(rounded(op_case, dtype), Level::torchscript, {.dtype = at::kFloat})) {
+        const at::ScalarType stored = definition.in_dtype.at(values.size()).dtype;
+        values.push_back(value.value.to(stored).to(at::kDouble));
+      }
+      results += values.size();
+      EXPECT_EQ(definition.refusal(op_case, values), "") << toString(dtype);
+    }
+  }
+  EXPECT_GE(results, 1000U);
+  std::printf("%zu honest results\n", results);
+}
+
+}  // namespace
+}  // namespace strata::kernels
