@@ -7,38 +7,48 @@
 namespace strata::kernels {
 namespace {
 
+// Adds a case of each op on rows `x`, with weight and bias. If the rows have an offset, x - mean(x) is a difference of
+// numbers of that size. Its sum with a branch is left out then, because the sum is rounded before it is normalized.
+void add_cases(const std::string& prefix, const Tensor& x, bool has_bias, double offset, std::vector<OpCase>& cases) {
+  LayerNormShape shape{.rows = rows_of(x.sizes()), .width = x.size(-1), .bias = has_bias};
+  Leaves leaves = {x, random_weight(x.size(-1))};
+  if (has_bias) leaves.push_back(random({x.size(-1)}));
+  const std::string suffix = (has_bias ? "_bias_" : "_") + prefix + sizes_text(x.sizes().vec());
+  const auto add = [&](OpCase op_case) {
+    if (offset != 0) op_case.operands.assign(op_case.outputs + op_case.leaves.size(), offset);
+    cases.push_back(std::move(op_case));
+  };
+  add({shape, "layer_norm" + suffix, leaves, leaves.size() - 1, [](const Leaves& leaves, Level level) -> Leaves {
+         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+         return {layer_norm(leaves[0], leaves[1], bias, kNormEpsilon, level)};
+       }});
+  shape.gelu_tanh = true;
+  add({shape, "layer_norm_gelu_tanh" + suffix, leaves, leaves.size() - 1,
+       [](const Leaves& leaves, Level level) -> Leaves {
+         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
+         return {layer_norm_gelu_tanh(leaves[0], leaves[1], bias, kNormEpsilon, level)};
+       }});
+  if (offset != 0) return;
+  leaves.insert(leaves.begin(), random(x.sizes()));
+  shape.gelu_tanh = false;
+  shape.adds = true;
+  add({shape, "add_layer_norm" + suffix, leaves, leaves.size() - 2,
+       [](const Leaves& leaves, Level level) -> Leaves {
+         const Tensor bias = leaves.size() > 3 ? leaves[3] : Tensor();
+         const auto [y, sum] = add_layer_norm(leaves[0], leaves[1], leaves[2], bias, kNormEpsilon, level);
+         return {y, sum};
+       },
+       true, 2});
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : row_shapes()) {
-    const Tensor weight = random_weight(sizes.back()), bias = random({sizes.back()});
-    for (const bool has_bias : {false, true}) {
-      LayerNormShape shape{.rows = rows_of(sizes), .width = sizes.back(), .bias = has_bias};
-      Leaves leaves = {random(sizes), weight};
-      if (has_bias) leaves.push_back(bias);
-      const std::string suffix = (has_bias ? "_bias_" : "_") + sizes_text(sizes);
-      cases.push_back(
-          {shape, "layer_norm" + suffix, leaves, leaves.size() - 1, [](const Leaves& leaves, Level level) -> Leaves {
-             const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
-             return {layer_norm(leaves[0], leaves[1], bias, kNormEpsilon, level)};
-           }});
-      shape.gelu_tanh = true;
-      cases.push_back({shape, "layer_norm_gelu_tanh" + suffix, leaves, leaves.size() - 1,
-                       [](const Leaves& leaves, Level level) -> Leaves {
-                         const Tensor bias = leaves.size() > 2 ? leaves[2] : Tensor();
-                         return {layer_norm_gelu_tanh(leaves[0], leaves[1], bias, kNormEpsilon, level)};
-                       }});
-      leaves.insert(leaves.begin(), random(sizes));
-      shape.gelu_tanh = false;
-      shape.adds = true;
-      cases.push_back({shape, "add_layer_norm" + suffix, leaves, leaves.size() - 2,
-                       [](const Leaves& leaves, Level level) -> Leaves {
-                         const Tensor bias = leaves.size() > 3 ? leaves[3] : Tensor();
-                         const auto [y, sum] =
-                             add_layer_norm(leaves[0], leaves[1], leaves[2], bias, kNormEpsilon, level);
-                         return {y, sum};
-                       },
-                       true, 2});
-    }
+    for (const bool has_bias : {false, true}) add_cases("", random(sizes), has_bias, /*offset=*/0, cases);
+  }
+  for (const Sizes& sizes : unusual_row_shapes()) {
+    add_cases("offset_", offset_rows(sizes), /*has_bias=*/true, kOffset, cases);
+    add_cases("outlier_", outlier_rows(sizes), /*has_bias=*/true, /*offset=*/0, cases);
   }
   return cases;
 }

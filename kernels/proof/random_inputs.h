@@ -42,6 +42,18 @@ inline at::Tensor copied_to(c10::Device device, const at::Tensor& tensor) {
 // rounding.
 inline std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
+// Rows whose mean is far from 0: a variance that is computed as mean(x^2) - mean(x)^2 loses its digits.
+inline constexpr double kOffset = 100.0;
+inline at::Tensor offset_rows(at::IntArrayRef sizes) { return random(sizes).add_(kOffset); }
+// Rows with one column that is 300 times as large as the others, as hidden states of language models have.
+inline at::Tensor outlier_rows(at::IntArrayRef sizes) {
+  const at::Tensor rows = random(sizes);
+  rows.select(-1, sizes.back() / 3).mul_(300.0);
+  return rows;
+}
+// Shapes for such rows: part of a warp, and a block.
+inline std::vector<Sizes> unusual_row_shapes() { return {{5, 33}, {2, 1000}}; }
+
 // Batch, positions, heads, heads of keys and values, and width of a head: with and without groups of heads, one
 // position, no batch, and numbers that are no powers of two.
 inline std::vector<Sizes> head_sizes() {
