@@ -20,22 +20,6 @@ void keep_off_zero(Leaves& leaves) {
   leaves[1].select(-1, 0).add_(0.5);
 }
 
-// A bias that takes 256 away from products around 256. If a product is rounded to 16 bits before the bias is added,
-// what is left has lost its digits.
-OpCase cancelling_case() {
-  constexpr int64_t kRows = 7, kInputs = 33, kOutputs = 21;
-  Leaves leaves = {random({kRows, kInputs}), random({kOutputs, kInputs}).div_(std::sqrt(double(kInputs))),
-                   random({kOutputs}).fill_(-256.0)};
-  for (size_t i = 0; i < 2; ++i) leaves[i].select(-1, 0).fill_(16.0);
-  const LinearShape shape{.rows = kRows, .inputs = kInputs, .outputs = kOutputs, .bias = true};
-  OpCase result{shape, "linear_none_bias_cancelling_" + sizes_text({kRows, kInputs}), leaves, 2,
-                [](const Leaves& leaves, Level level) -> Leaves {
-                  return {linear(leaves[0], leaves[1], leaves[2], Activation::none, level)};
-                }};
-  result.operands = {512.0, 0.0, 0.0, 0.0};  // the sum of both operands
-  return result;
-}
-
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Activation kind : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
@@ -54,7 +38,6 @@ std::vector<OpCase> cases() {
       }
     }
   }
-  cases.push_back(cancelling_case());
   return cases;
 }
 

@@ -114,8 +114,9 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       const double scale = std::max(largest(expected), shared_scale);
       const Measured measured{largest(value - expected), aten_error, scale, operands};
       double bound = allowed_error(allowed, dtype, measured);
-      // Adding to a buffer rounds the value in it too.
+      // Adding to a buffer rounds the value in it too. What is added was computed in the dtype of the leaves.
       if (setting.destination.given) {
+        bound = std::max(bound, allowed_error(allowed, setting.dtype, measured));
         const double rounding = std::max(epsilon(setting.dtype), epsilon(setting.destination.dtype));
         bound = std::max(bound, allowed.k_of(setting.dtype) * rounding * (measured.scale + 1.0));
       }
