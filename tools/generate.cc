@@ -20,6 +20,7 @@
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "base/run_program.h"
+#include "kernels/runtime/product_sums.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -149,6 +150,7 @@ void require_run(const std::string& folder) {
 void generate(const Request& request) {
   require_run(request.run);
   const at::NoGradGuard no_gradients;
+  kernels::add_products_in_fp32();
   TrainerConfig config = load_trainer_config(request.run + "/resolved.yaml", {}).config;
   const auto found =
       find_checkpoint({.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "kernels/runtime/device_name.h"
+#include "kernels/runtime/product_sums.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"
@@ -93,6 +94,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   set_threads(run, bootstrap);
   choose_vector_code();
   prepare_determinism(run);
+  kernels::add_products_in_fp32();
   decide_device(loaded, bootstrap);
   require_equal_builds(bootstrap, loaded.config.sharding.gather);
   if (bootstrap.device().is_cpu()) keep_freed_memory();

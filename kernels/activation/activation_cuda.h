@@ -11,6 +11,7 @@
 
 namespace strata::kernels {
 
+// y may be x.
 cudaError_t launch_activation_forward(CudaType type, Activation kind, void* y, const void* x, int64_t count,
                                       cudaStream_t stream);
 

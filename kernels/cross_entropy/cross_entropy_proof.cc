@@ -33,11 +33,15 @@ std::vector<OpCase> cases() {
     for (const double smoothing : {0.0, kSmoothing}) {
       const Tensor logits = random({rows, classes}).mul_(3.0);
       cases.push_back(cross_entropy_case("", logits, loss_targets(rows, classes), smoothing));
+      // An evaluation needs no gradient, and levels have kernels for it.
+      cases.push_back(cross_entropy_case("evaluated_", logits, loss_targets(rows, classes), smoothing));
+      cases.back().differentiable = false;
       // These are logits of some hundreds, whose exp overflows. In half of the rows the target has the largest logit
       // and a probability near 1.
       if (rows == 0) continue;
       const Tensor large = random({rows, classes}).mul_(60.0);
       cases.push_back(cross_entropy_case("large_", large, likely_targets(large), smoothing));
+      cases.push_back(cross_entropy_case("ignored_", logits, ignored_targets(rows), smoothing));
     }
   }
   return cases;

@@ -8,6 +8,7 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/isnan.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -237,9 +238,28 @@ class Call {
     return found;
   }
 
-  // `out` and `add` replace those of the call. Our kernel ignores both: it always writes the call's `out` and never
-  // adds.
+  bool has_relu() const { return gemm_.epilogue == Epilogue::relu; }
+
+  // True if a NaN in an operand reaches `out`, which is overwritten. On an H200 the relu of some algorithms for fp16
+  // makes 0 of it. With b full of NaN every element of the product is NaN; the first and the last row are checked.
+  bool keeps_nan(const Choice& choice) {
+    if (!choice || gemm_.add) return false;
+    const at::Tensor nan = at::empty_strided(gemm_.b.sizes(), gemm_.b.strides(), gemm_.b.options());
+    nan.fill_(std::numeric_limits<double>::quiet_NaN());
+    if (launch(choice, nan.const_data_ptr(), gemm_.out.mutable_data_ptr(), /*add=*/false) != CUBLAS_STATUS_SUCCESS) {
+      return false;
+    }
+    const int64_t last = gemm_.out.size(0) - 1;
+    return at::isnan(gemm_.out.slice(0, 0, {}, std::max<int64_t>(last, 1))).all().item<bool>();
+  }
+
   cublasStatus_t launch(const Choice& choice, void* out, bool add) {
+    return launch(choice, gemm_.b.const_data_ptr(), out, add);
+  }
+
+  // `b`, `out` and `add` replace those of the call. Our kernel ignores all three: it always writes the call's `out` and
+  // never adds.
+  cublasStatus_t launch(const Choice& choice, const void* b, void* out, bool add) {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     if (!choice) {
       check_launch(launch_gelu_gemm(*gelu_gemm_, stream), "gelu_gemm", gelu_gemm_->rows, gelu_gemm_->columns);
@@ -248,8 +268,8 @@ class Call {
     const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
     c10::DataPtr workspace;  // returned to the allocator in stream order
     if (choice->workspaceSize > 0) workspace = c10::cuda::CUDACachingAllocator::get()->allocate(choice->workspaceSize);
-    return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, gemm_.b.const_data_ptr(),
-                          &b_layout_, gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
+    return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, b, &b_layout_,
+                          gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
                           &choice->algo, workspace.get(), choice->workspaceSize, stream);
   }
 
@@ -326,15 +346,18 @@ std::optional<Choice> choice_for(std::string_view op, Call& call) {
   const std::lock_guard lock(mutex);
   if (const auto found = known->find(key); found != known->end()) return found->second;
   const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  const bool times = !capturing && !deterministic;
   if (capturing && !deterministic) {
     TORCH_WARN_ONCE(op,
                     "/cuda: a product of new sizes is met inside of a CUDA graph's capture, where nothing can be "
                     "timed: its algorithm is the first by rule; run one step before the capture");
   }
-  const std::vector<Choice> candidates = call.candidates();
+  std::vector<Choice> candidates;
+  if (times || !call.has_relu()) candidates = call.candidates();
+  if (call.has_relu()) std::erase_if(candidates, [&](const Choice& choice) { return !call.keeps_nan(choice); });
   std::optional<Choice>& chosen = (*known)[key];
   if (candidates.empty()) return chosen;
-  chosen = capturing || deterministic ? candidates.front() : call.fastest_of(candidates);
+  chosen = times ? call.fastest_of(candidates) : candidates.front();
   return chosen;
 }
 

@@ -8,8 +8,8 @@
 
 namespace strata::kernels {
 
-// The function that is applied to the product before it is stored. gelu_tanh_gradient multiplies the product by the
-// derivative of gelu_tanh at `pre_activation`.
+// The function that is applied to the product before it is stored. relu keeps a NaN. Not every call supports it, and
+// none with `add`. gelu_tanh_gradient multiplies the product by the derivative of gelu_tanh at `pre_activation`.
 enum class Epilogue { none, relu, gelu_tanh, gelu_tanh_gradient };
 
 // out [M, N] = epilogue(a [M, K] b [K, N] + bias [N]) with sums in fp32; with `add`, out += a b. The elements of a row
@@ -31,6 +31,8 @@ at::Tensor gemm_operand(const at::Tensor& matrix);
 // that the same call gives the same bits. Eager calls time the candidates. The first candidate is taken without timing
 // during a CUDA graph capture, where nothing can be timed, and under at::globalContext().deterministicAlgorithms(),
 // where two processes must choose the same one. No algorithm adds partial sums in an order that may vary.
+// The relu of some algorithms turns a NaN into 0. They are found when candidates are timed, so relu is supported only
+// where a call of its kind was timed.
 bool try_gemm(std::string_view op, const Gemm& gemm);
 
 // Launches the product like try_gemm, and throws a c10::Error if no algorithm supports the call.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The elementwise kernels of linear: bias and activation after the product of the forward, activation gradient and bias
-// gradient before the products of the backward.
+// The elementwise kernels of linear: activation gradient and bias gradient, before the products of the backward.
 #include <algorithm>
 
 #include "kernels/activation/activation_math.cuh"
@@ -38,27 +37,6 @@ __device__ int64_t first_column() {
 
 __device__ int64_t first_row() { return static_cast<int64_t>(blockIdx.y) * kRowThreads + threadIdx.y; }
 __device__ int64_t row_step() { return static_cast<int64_t>(gridDim.y) * kRowThreads; }
-
-template <Activation kKind, class T, int N>
-__global__ void bias_activation_kernel(T* y, T* product, const T* bias, int64_t rows, int64_t width) {
-  using Chunk = Vector<T, N>;
-  const int64_t column = first_column<N>();
-  if (column >= width) return;
-  Chunk shift{};
-  if (bias != nullptr) shift = *reinterpret_cast<const Chunk*>(bias + column);
-  for (int64_t row = first_row(); row < rows; row += row_step()) {
-    Chunk* place = reinterpret_cast<Chunk*>(product + row * width + column);
-    Chunk sum = *place, result;
-    for (int k = 0; k < N; ++k) {
-      if (bias != nullptr) sum.elements[k] = from_float<T>(to_float(sum.elements[k]) + to_float(shift.elements[k]));
-      if constexpr (kKind != Activation::none) {
-        result.elements[k] = from_float<T>(activate<kKind, T>(to_float(sum.elements[k])));
-      }
-    }
-    if (bias != nullptr) *place = sum;
-    if constexpr (kKind != Activation::none) *reinterpret_cast<Chunk*>(y + row * width + column) = result;
-  }
-}
 
 template <Activation kKind, class T, int N>
 __global__ void activation_gradient_kernel(T* grad, float* partials, const T* grad_y, const T* pre_activation,
@@ -163,22 +141,6 @@ bool in_vectors(int64_t width, const Pointers*... pointers) {
 }
 
 }  // namespace
-
-cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const void* bias, Activation activation,
-                                   int64_t rows, int64_t width, cudaStream_t stream) {
-  if (rows == 0) return cudaSuccess;
-  return visit_type(type, [&]<class T>(T) {
-    return visit_kind(activation, [&]<class K>(K) {
-      const auto launch = [&]<int N>(std::integral_constant<int, N>) {
-        bias_activation_kernel<K::kValue, T, N><<<blocks(rows, width, N), threads(), 0, stream>>>(
-            static_cast<T*>(y), static_cast<T*>(product), static_cast<const T*>(bias), rows, width);
-        return cudaGetLastError();
-      };
-      return in_vectors<T>(width, y, product, bias) ? launch(std::integral_constant<int, kVectorWidth<T>>{})
-                                                    : launch(std::integral_constant<int, 1>{});
-    });
-  });
-}
 
 int64_t linear_backward_partials(int64_t rows, int64_t width) { return row_blocks(rows, width); }
 

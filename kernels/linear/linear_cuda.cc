@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue if it supports them.
+// Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue if it supports them, otherwise
+// with an activation in a second pass.
 // N rows, I input width, O output width
 #include "kernels/linear/linear_cuda.h"
 
@@ -8,6 +9,7 @@
 
 #include <optional>
 
+#include "kernels/activation/activation_cuda.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
@@ -22,22 +24,31 @@ Tensor rows_of(const Tensor& tensor) { return gemm_operand(tensor.reshape({-1, t
 
 // The epilogue supports gelu in its tanh form only, and for 16-bit types only, because its tanh is accurate to about
 // 2^-11. Deterministic runs use a product and a second pass, which has the bits of op activation: recomputation with
-// that op then gives the same bits. Returns nothing if the product has no such epilogue.
+// that op then gives the same bits. Returns nothing if the product has no such epilogue, or if there is no activation.
 std::optional<Epilogue> epilogue_of(Activation activation, const Tensor& y_NO) {
   const bool takes_tanh = y_NO.scalar_type() != at::kFloat && y_NO.size(1) % 8 == 0;
   switch (activation) {
-    case Activation::none:
-      return Epilogue::none;
     case Activation::relu:
       return Epilogue::relu;
     case Activation::gelu_tanh:
       if (takes_tanh && !at::globalContext().deterministicAlgorithms()) return Epilogue::gelu_tanh;
       return {};
+    case Activation::none:
     case Activation::gelu:
     case Activation::silu:
       return {};
   }
   return {};
+}
+
+// out = x weight + bias with one rounding. If cuBLASLt has no epilogue for this bias, every row of `out` begins as the
+// bias, and the product is added to it in fp32.
+void product_and_bias(const Tensor& x_NI, const Tensor& weight_IO, const Tensor& bias, const Tensor& out_NO) {
+  if (bias.defined()) {
+    if (try_gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .bias = bias})) return;
+    out_NO.copy_(bias.expand_as(out_NO));
+  }
+  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .add = bias.defined()});
 }
 
 // True if a product of matrices of `type` can be written to `into` directly. Sums are stored in the type of the
@@ -92,11 +103,11 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
     if (try_gemm(kOp, fused)) return output;
   }
   const Tensor product_NO = pre_activation.defined() ? pre_activation.view(y_NO.sizes()) : y_NO;
-  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = product_NO});
-  launch("linear_bias_activation_cuda", y_NO, y_NO.size(0), y_NO.size(1), [&](cudaStream_t stream) {
-    return launch_bias_activation(type, y.mutable_data_ptr(), product_NO.mutable_data_ptr(),
-                                  shift.defined() ? shift.const_data_ptr() : nullptr, activation, y_NO.size(0),
-                                  y_NO.size(1), stream);
+  product_and_bias(x_NI, weight_IO, shift, product_NO);
+  if (activation == Activation::none) return output;
+  launch("linear_activation_cuda", y_NO, y_NO.size(0), y_NO.size(1), [&](cudaStream_t stream) {
+    return launch_activation_forward(type, activation, y.mutable_data_ptr(), product_NO.const_data_ptr(), y.numel(),
+                                     stream);
   });
   return output;
 }

@@ -11,10 +11,6 @@
 
 namespace strata::kernels {
 
-// product += bias if bias is not null, and y = activation(product). product and y are [rows, width], bias is [width].
-cudaError_t launch_bias_activation(CudaType type, void* y, void* product, const void* bias, Activation activation,
-                                   int64_t rows, int64_t width, cudaStream_t stream);
-
 // The number of rows of fp32 [width] that launch_activation_gradient needs as workspace; 0 if there are no rows.
 int64_t linear_backward_partials(int64_t rows, int64_t width);
 

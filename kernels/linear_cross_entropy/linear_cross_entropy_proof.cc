@@ -48,7 +48,13 @@ std::vector<OpCase> cases() {
       const int64_t width = rows == 1 ? 7 : 24;  // rows of gradients are not whole vectors
       const Tensor hidden = random({rows, width}), weight = random({classes, width}).mul_(0.5);
       cases.push_back(linear_cross_entropy_case("", hidden, weight, loss_targets(rows, classes), smoothing));
+      // An evaluation needs no gradient, so no weight has a place for one.
+      const Tensor evaluated = loss_targets(rows, classes);
+      cases.push_back(linear_cross_entropy_case("evaluated_", hidden, weight, evaluated, smoothing));
+      cases.back().differentiable = false;
+      cases.back().weights = 0;
       if (rows == 0) continue;
+      cases.push_back(linear_cross_entropy_case("ignored_", hidden, weight, ignored_targets(rows), smoothing));
       // These are logits of some hundreds, whose exp overflows. The products are integers below 2^8, times 8, so no
       // type rounds them.
       const Tensor integers = at::randint(-2, 3, {rows, 24}, at::kDouble);

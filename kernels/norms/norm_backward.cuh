@@ -249,10 +249,11 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const int64_t vectors =
       vectors_in_row_of(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias));
   // Rows of more than 128 vectors get a team of several warps. These choices were fastest. With sums for two weights:
-  // four vectors per thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0). With one weight: two. With a third
-  // tensor to read: four, and half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
+  // four vectors per thread (layer_norm 32768 x 1600: 3.4 TB/s, with two 3.0), but two with a third tensor to read
+  // (add_layer_norm 8192 x 1600: 37.7 instead of 44.5 us). With one weight: two. With a third tensor too: four, and
+  // half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
   const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
-  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered || adds ? 4 : 2,
+  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered != adds ? 4 : 2,
                                            .max_vectors = 4,
                                            .tensors = adds ? 3 : 2,
                                            .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 
 #include <array>
@@ -27,6 +28,9 @@ inline at::Tensor loss_targets(int64_t rows, int64_t classes) {
   if (rows > 2) targets[2].fill_(kIgnored);
   return targets;
 }
+
+// Returns targets of rows that are all ignored, as a micro-batch of padding has them.
+inline at::Tensor ignored_targets(int64_t rows) { return at::full({rows}, kIgnored, at::kLong); }
 
 // Returns targets of which half are the classes with the largest logits.
 inline at::Tensor likely_targets(const at::Tensor& logits) {

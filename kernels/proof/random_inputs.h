@@ -42,13 +42,17 @@ inline at::Tensor copied_to(c10::Device device, const at::Tensor& tensor) {
 // rounding.
 inline std::vector<Sizes> row_shapes() { return {{2, 3, 8}, {5, 33}, {1, 128}, {0, 16}, {7, 5}, {2, 1000}}; }
 
-// Returns rows that are far from 0, with an outlier in the first column. A sum that is not exact enough shows on them.
-inline at::Tensor random_far(at::IntArrayRef sizes) {
-  const at::Tensor rows = random(sizes).add_(4.0);
-  rows.select(-1, 0).mul_(5.0);
+// Rows whose mean is far from 0: a variance that is computed as mean(x^2) - mean(x)^2 loses its digits.
+inline constexpr double kOffset = 100.0;
+inline at::Tensor offset_rows(at::IntArrayRef sizes) { return random(sizes).add_(kOffset); }
+// Rows with one column that is 300 times as large as the others, as hidden states of language models have.
+inline at::Tensor outlier_rows(at::IntArrayRef sizes) {
+  const at::Tensor rows = random(sizes);
+  rows.select(-1, sizes.back() / 3).mul_(300.0);
   return rows;
 }
-inline bool has_far_case(const Sizes& sizes) { return sizes.back() == 33 || sizes.back() == 1000; }
+// Shapes for such rows: part of a warp, and a block.
+inline std::vector<Sizes> unusual_row_shapes() { return {{5, 33}, {2, 1000}}; }
 
 // Batch, positions, heads, heads of keys and values, and width of a head: with and without groups of heads, one
 // position, no batch, and numbers that are no powers of two.

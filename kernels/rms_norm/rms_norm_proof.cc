@@ -7,32 +7,39 @@
 namespace strata::kernels {
 namespace {
 
-void add_cases(const Sizes& sizes, bool far, std::vector<OpCase>& cases) {
-  const auto rows = [&] { return far ? random_far(sizes) : random(sizes); };
-  const Tensor weight = random_weight(sizes.back());
-  const std::string suffix = (far ? "far_" : "") + sizes_text(sizes);
-  RmsNormShape shape{.rows = rows_of(sizes), .width = sizes.back()};
-  cases.push_back({shape, "rms_norm_" + suffix, {rows(), weight}, 1, [](const Leaves& leaves, Level level) -> Leaves {
-                     return {rms_norm(leaves[0], leaves[1], kNormEpsilon, level)};
-                   }});
-  shape.adds = true;
-  cases.push_back({shape,
-                   "add_rms_norm_" + suffix,
-                   {rows(), rows(), weight},
-                   1,
-                   [](const Leaves& leaves, Level level) -> Leaves {
-                     const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kNormEpsilon, level);
-                     return {y, sum};
-                   },
-                   true,
-                   2});
+OpCase rms_norm_case(const std::string& prefix, const Tensor& x) {
+  return {RmsNormShape{.rows = rows_of(x.sizes()), .width = x.size(-1)},
+          "rms_norm_" + prefix + sizes_text(x.sizes().vec()),
+          {x, random_weight(x.size(-1))},
+          1,
+          [](const Leaves& leaves, Level level) -> Leaves {
+            return {rms_norm(leaves[0], leaves[1], kNormEpsilon, level)};
+          }};
+}
+
+OpCase add_rms_norm_case(const std::string& prefix, const Tensor& residual) {
+  return {RmsNormShape{.rows = rows_of(residual.sizes()), .width = residual.size(-1), .adds = true},
+          "add_rms_norm_" + prefix + sizes_text(residual.sizes().vec()),
+          {residual, random(residual.sizes()), random_weight(residual.size(-1))},
+          1,
+          [](const Leaves& leaves, Level level) -> Leaves {
+            const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kNormEpsilon, level);
+            return {y, sum};
+          },
+          true,
+          2};
 }
 
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : row_shapes()) {
-    add_cases(sizes, /*far=*/false, cases);
-    if (has_far_case(sizes)) add_cases(sizes, /*far=*/true, cases);
+    cases.push_back(rms_norm_case("", random(sizes)));
+    cases.push_back(add_rms_norm_case("", random(sizes)));
+  }
+  for (const Sizes& sizes : unusual_row_shapes()) {
+    cases.push_back(rms_norm_case("offset_", offset_rows(sizes)));
+    cases.push_back(rms_norm_case("outlier_", outlier_rows(sizes)));
+    cases.push_back(add_rms_norm_case("outlier_", outlier_rows(sizes)));
   }
   return cases;
 }

@@ -148,9 +148,11 @@ std::vector<int64_t> statistics_shape(const Tensor& x, size_t normalized) {
   return shape;
 }
 
-// GPUs compute statistics in fp32 or wider. The kernel for CPUs stores them in the dtype of x.
-Triple layer_norm(const Tensor& x, c10::SymIntArrayRef normalized, const Optional&, const Optional&, double) {
-  const auto type = on_gpu(x) ? at::toAccumulateType(x.scalar_type(), c10::kCUDA) : x.scalar_type();
+// GPUs compute statistics in fp32 or wider. The kernel for CPUs stores them in the dtype of the weight.
+Triple layer_norm(const Tensor& x, c10::SymIntArrayRef normalized, const Optional& weight, const Optional&, double) {
+  const bool has_weight = weight.has_value() && weight->defined();
+  const auto of_cpu = has_weight ? weight->scalar_type() : x.scalar_type();
+  const auto type = on_gpu(x) ? at::toAccumulateType(x.scalar_type(), c10::kCUDA) : of_cpu;
   const auto rows = x.expect_contiguous();
   const Tensor y = contiguous_like(x);
   const auto statistics = statistics_shape(x, normalized.size());
@@ -164,10 +166,10 @@ Triple layer_norm_backward(const Tensor& grad_y, const Tensor& x, c10::SymIntArr
   const Tensor grad_x = wanted[0] ? contiguous_like(x) : Tensor();
   const Tensor grad_weight = wanted[1] ? contiguous_like(*weight) : Tensor();
   const Tensor grad_bias = wanted[2] ? contiguous_like(*weight) : Tensor();
-  // On CPUs each thread sums both gradients for its rows. On GPUs partial sums of more than 65536 narrow rows are not
-  // counted.
+  // On CPUs each thread sums both gradients for its rows, in the dtype of x. On GPUs partial sums of more than 65536
+  // narrow rows are not counted.
   if (on_cpu(x) && x.numel() > 0 && (wanted[1] || wanted[2])) {
-    traced_workspace(2 * at::get_num_threads() * weight->numel() * weight->element_size());
+    traced_workspace(2 * at::get_num_threads() * weight->numel() * x.element_size());
   }
   return {grad_x, grad_weight, grad_bias};
 }

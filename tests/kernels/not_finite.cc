@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/activation/activation.h"
@@ -45,6 +47,12 @@ std::vector<Level> levels_here() {
   return levels;
 }
 
+// Returns the same values, one element after an aligned address.
+Tensor unaligned(const Tensor& tensor) {
+  const Tensor memory = at::empty({tensor.numel() + 1}, tensor.options());
+  return memory.narrow(0, 1, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+}
+
 template <class Op>
 bool has(Level level) {
   return Op::kKernels.slot(level).forward != nullptr;
@@ -68,17 +76,28 @@ TEST_P(NotFinite, ReluKeepsANan) {
   }
 }
 
+// Products of unaligned matrices, and of odd widths, have other algorithms than those of aligned ones.
 TEST_P(NotFinite, AProductWithReluKeepsANan) {
   ASSERT_TRUE(has<LinearOp>(GetParam()));
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    Tensor x = at::randn({16, 16});
-    x[3][5].fill_(kNan);
-    const Tensor weight = at::randn({16, 16}).to(test_device(), dtype), bias = at::randn({16}).to(test_device(), dtype);
-    for (const Tensor& added : {Tensor(), bias}) {
-      const Tensor y = linear(x.to(test_device(), dtype), weight, added, Activation::relu, GetParam()).cpu();
-      const Tensor nan = y.isnan();
-      EXPECT_TRUE(nan[3].all().item<bool>());
-      EXPECT_EQ(nan.sum().item<int64_t>(), 16);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{16, 16}, {16, 21}, {300, 64}}) {
+      for (const bool is_aligned : {true, false}) {
+        SCOPED_TRACE(std::string(c10::toString(dtype)) + ", " + std::to_string(rows) + " rows of " +
+                     std::to_string(width) + (is_aligned ? "" : ", unaligned"));
+        const auto on_device = [&](const Tensor& tensor) {
+          const Tensor copy = tensor.to(test_device(), dtype);
+          return is_aligned ? copy : unaligned(copy);
+        };
+        Tensor x = at::randn({rows, 16});
+        x[3][5].fill_(kNan);
+        const Tensor weight = at::randn({width, 16}), bias = at::randn({width});
+        for (const Tensor& added : {Tensor(), on_device(bias)}) {
+          const Tensor y = linear(on_device(x), on_device(weight), added, Activation::relu, GetParam()).cpu();
+          const Tensor nan = y.isnan();
+          EXPECT_TRUE(nan[3].all().item<bool>());
+          EXPECT_EQ(nan.sum().item<int64_t>(), width);
+        }
+      }
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 
+#include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/op_proofs.h"
@@ -18,10 +19,15 @@
 namespace strata::kernels {
 namespace {
 
+constexpr int64_t kIgnored = -100;
+// With a large share of label smoothing the gradients of classes that are no targets are seen in fp32.
+constexpr double kSmoothing = 0.5;
+
 struct Wide {
   OpShape shape;
   at::ScalarType dtype;
   int64_t rows, width;
+  double label_smoothing = 0;
 };
 
 std::vector<Wide> wide_shapes() {
@@ -41,7 +47,9 @@ std::vector<Wide> wide_shapes() {
                                         {300, 128'256},
                                         {80, 400'000},
                                         {3, 1'000'000}}) {
-      all.push_back({CrossEntropyShape{.rows = rows, .classes = classes}, dtype, rows, classes});
+      for (const double smoothing : {0.0, kSmoothing}) {
+        all.push_back({CrossEntropyShape{.rows = rows, .classes = classes}, dtype, rows, classes, smoothing});
+      }
     }
   }
   return all;
@@ -63,10 +71,20 @@ std::vector<Tensor> run(const Workload& workload, Level level) {
   return values;
 }
 
+// Returns the workload. Some rows of cross_entropy are ignored.
+Workload workload_of(const Wide& wide) {
+  Workload workload = make_workload(wide.shape, wide.dtype, at::Device(at::kCUDA, 0));
+  if (wide.shape.op() != "cross_entropy") return workload;
+  workload.inputs.constants[0].slice(0, 1, {}, 7).fill_(kIgnored);
+  workload.run = [smoothing = wide.label_smoothing](const Inputs& in, Level level) -> std::vector<Tensor> {
+    return {cross_entropy(in.leaves[0], in.constants[0], in.constants[1], kIgnored, smoothing, level)};
+  };
+  return workload;
+}
+
 TEST_P(WideOnGpu, LevelsAgree) {
-  const auto& [shape, dtype, rows, width] = GetParam();
-  Workload workload = make_workload(shape, dtype, at::Device(at::kCUDA, 0));
-  if (shape.op() == "cross_entropy") workload.inputs.constants[0].slice(0, 1, {}, 7).fill_(-100);  // ignored
+  const OpShape& shape = GetParam().shape;
+  const Workload workload = workload_of(GetParam());
   for (const Level level : {Level::triton, Level::cuda}) {
     SCOPED_TRACE(name(level));
     const Verdict found = verdict(workload, level);
@@ -80,9 +98,26 @@ TEST_P(WideOnGpu, LevelsAgree) {
   }
 }
 
+// Without a gradient the kernels of cross_entropy read a row once, and do not write over it.
+TEST_P(WideOnGpu, LossesAgreeWithoutGradients) {
+  if (GetParam().shape.op() != "cross_entropy") return;
+  Workload workload = workload_of(GetParam());
+  workload.differentiable = false;
+  for (const Level level : {Level::triton, Level::cuda}) {
+    SCOPED_TRACE(name(level));
+    const Verdict found = verdict(workload, level);
+    if (level == Level::triton && found.words.starts_with("cross_entropy/triton: ")) continue;
+    EXPECT_TRUE(found.agreed) << found.words;
+  }
+  const Inputs inputs = fresh_inputs(workload);
+  workload.run(inputs, Level::cuda);
+  EXPECT_TRUE(at::equal(inputs.leaves[0], workload.inputs.leaves[0])) << "the logits were written";
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, WideOnGpu, testing::ValuesIn(wide_shapes()), [](const auto& info) {
   return std::string(info.param.shape.op()) + "_" + std::to_string(info.param.rows) + "x" +
-         std::to_string(info.param.width) + (info.param.dtype == at::kFloat ? "_fp32" : "_bf16");
+         std::to_string(info.param.width) + (info.param.label_smoothing == 0 ? "" : "_smoothed") +
+         (info.param.dtype == at::kFloat ? "_fp32" : "_bf16");
 });
 
 }  // namespace

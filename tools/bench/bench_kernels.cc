@@ -15,6 +15,7 @@
 #include "base/run_program.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
+#include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/load_config.h"
@@ -40,6 +41,7 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
 }
 
 ExitCode bench(const Options& options) {
+  kernels::add_products_in_fp32();
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   std::vector<kernels::OpShape> shapes;
   std::vector<std::string> dtypes = options.dtypes;

@@ -19,6 +19,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "kernels/runtime/device_name.h"
+#include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/launcher_facts.h"
@@ -146,6 +147,7 @@ class Stopwatch {
 };
 
 KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& config, at::Device device) {
+  kernels::add_products_in_fp32();
   Stopwatch stopwatch(config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16, device);
   std::optional<Choice> chosen;
   std::string impossible;

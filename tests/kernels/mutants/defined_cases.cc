@@ -81,7 +81,7 @@ std::vector<OpCase> linear_cases(const Definition& definition) {
 std::vector<OpCase> norm_cases(const std::string& op, const Definition& definition) {
   const bool adds = op.starts_with("add_"), centered = op.find("layer_norm") != std::string::npos;
   std::vector<OpCase> cases;
-  for (const std::string sizes : {"2x3x8", "5x33", "far_5x33", "2x1000", "far_2x1000"}) {
+  for (const std::string sizes : {"2x3x8", "5x33", "offset_5x33", "outlier_5x33", "2x1000", "offset_2x1000"}) {
     for (const std::string bias : {"_", "_bias_"}) {
       if (bias == "_bias_" && !centered) continue;
       cases.push_back(
