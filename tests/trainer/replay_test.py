@@ -9,7 +9,7 @@ import unittest
 
 from training_runs import FAMILIES, TrainingRuns, for_families, write_tokens
 
-REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay")
+REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay/replay")
 FAULTS = {"STRATA_FAULTS": "1"}
 SHORT = ["steps=12", "evaluation.every=0"]  # with checkpoints of steps 5, 10 and 12, of which two are kept
 
