@@ -3,6 +3,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +41,7 @@ void OpCheck::begin() {
   callback_ = at::addThreadLocalCallback(at::RecordFunctionCallback(op_begins, op_ends)
                                              .needsInputs(true)
                                              .needsOutputs(true)
-                                             .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+                                             .scopes({at::RecordScope::FUNCTION}));
 }
 
 void OpCheck::end() {
@@ -58,26 +59,17 @@ std::string OpCheck::first_maker(size_t first) const {
 
 // The inputs are looked at before the op runs, because an op in place changes them.
 std::unique_ptr<at::ObserverContext> OpCheck::op_begins(const at::RecordFunction& function) {
-  if (looking == nullptr) return nullptr;
-  if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    ++looking->backwards_;
-    return nullptr;
-  }
-  if (!function.operator_name()) return nullptr;
+  if (looking == nullptr || !function.operator_name()) return nullptr;
+  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
   auto began = std::make_unique<Began>();
-  began->op.name = (looking->backwards_ > 0 ? "backward " : "forward ") + std::string(function.name());
+  began->op.name = (in_backward ? "backward " : "forward ") + std::string(function.name());
   looking->look_at_inputs(function, began->op);
   return began;
 }
 
 void OpCheck::op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (looking == nullptr) return;
-  if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    --looking->backwards_;
-    return;
-  }
   auto* const began = static_cast<Began*>(context);
-  if (began == nullptr) return;
+  if (looking == nullptr || began == nullptr) return;
   const std::vector<at::Tensor> outputs = looking->outputs_.of(function);
   if (outputs.empty()) return;
   for (const at::Tensor& output : outputs) began->op.outputs = began->op.outputs + facts_of(output);

@@ -50,7 +50,6 @@ class OpCheck {
   const std::vector<bool>& only_written(const at::RecordFunction& function);
 
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;        // valid between begin() and end()
-  int backwards_ = 0;                                                // nodes of the backward that are running
   std::unordered_map<std::string, std::vector<bool>> only_written_;  // by the full name of an op
   trainer::ComputedOutputs outputs_;
   std::vector<CheckedOp> ops_;
