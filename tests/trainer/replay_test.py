@@ -177,6 +177,22 @@ saved, and run alone."""
             first = next(line for line in self.output.splitlines() if line.endswith(" <- makes them"))
             self.assertRegex(first, "^%s: inputs finite, at most .*; outputs .*(NaN|infinite)" % facts["op"])
 
+    @for_families("graph", "sampled_graph", "many_graphs")
+    def test_a_layer_is_saved_with_the_graph_that_it_reads(self, family, *overrides):
+        folder, facts = self.saved_layer(family, *overrides, ranks=1 if family == "graph" else 2)
+        header, values = read_safetensors(self.path(folder, "layer.safetensors"))
+        self.assertEqual(values("context.graph_offsets", "<i8")[-1], header["context.graph_neighbors"]["shape"][0])
+        self.assertEqual(facts["sources"], header["input.residual"]["shape"][0])
+        self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
+        output = facts["tensors"]["output.residual"], facts["tensors"].get("output.branch", {"nan": 0, "infinite": 0})
+        counts = [sum(tensor[kind] for tensor in output) for kind in ("nan", "infinite")]
+        words = "".join("%d %s, " % (count, word) for count, word in zip(counts, ("NaN", "infinite")) if count > 0)
+        self.assertIn("outputs of the layer: %sothers at most " % words, self.output)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump({**facts, "sources": 1}, file)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("cannot be run: ", self.errors)
+
     def test_casts_and_recomputation_are_those_of_the_run(self):
         for name, override in (("bfloat16", "precision={compute: bfloat16}"), ("full", "gradient_checkpointing=full"),
                                ("selective", "gradient_checkpointing=selective"), ("two_micro_batches", "batch=32")):
@@ -228,10 +244,10 @@ saved, and run alone."""
         self.assertIn("layer.safetensors", self.errors)
 
     @for_families("graph")
-    def test_a_layer_that_reads_a_graph_is_named_and_not_saved(self, family, *overrides):
+    def test_a_layer_that_needs_other_ranks_is_named_and_not_saved(self, family, *overrides):
         step = self.diverged(family, *overrides, ranks=2)
         said = self.replay(family, "--at-nonfinite", expect=5)
-        self.assertEqual(said, "nothing was saved: layers of graph networks are not saved, because they read the graph of the step")
+        self.assertEqual(said, "nothing was saved: the graph is split over the ranks, and the layer exchanges rows with them")
         self.assertRegex(self.output, r"the first value that is not finite: step %d, rank \d, micro-batch 0, layer \d \(layers\.\d\), forward: forward aten::" % step)
         self.assertFalse(os.path.exists(self.path(family, "nonfinite-step-%d" % step)))
 

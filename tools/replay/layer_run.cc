@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -11,15 +12,19 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "base/printable.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "modules/graph/graph_network.h"
+#include "modules/graph/graph_step.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"
 #include "modules/rotary_tables.h"
 #include "sharding/bootstrap.h"
 #include "tools/replay/op_check.h"
 #include "tools/replay/saved_layer.h"
+#include "trainer/config/module_use.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
@@ -38,14 +43,12 @@ class LayerAlone {
  public:
   LayerAlone(const std::string& folder, const SavedLayer& saved, const trainer::TrainerConfig& config,
              at::Device device)
-      : folder_(folder), saved_(saved), device_(device), task_(trainer::make_task_without_data(config)) {
-    if (task_ == nullptr) refuse("the model is a graph network, whose layers cannot be run alone");
+      : folder_(folder), saved_(saved), device_(device) {
     const std::vector<modules::ParameterGroup> groups = trainer::declared_model(config).groups;
     for (const auto& group : groups) bind(group);
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
-    task_->build_model(modules::Scope(source, config.kernels), device_);
     int64_t layers = 0;
-    task_->wrap_layers([&](int64_t index, modules::Layer layer) {
+    wrap_layers(config, modules::Scope(source, config.kernels), [&](int64_t index, modules::Layer layer) {
       ++layers;
       if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
       return layer;
@@ -91,6 +94,18 @@ class LayerAlone {
  private:
   static constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
 
+  void wrap_layers(const trainer::TrainerConfig& config, const modules::Scope& scope,
+                   const trainer::Task::WrapLayer& wrap) const {
+    // The task of a graph network cannot be made without its data.
+    if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
+      modules::GraphNetwork(*graph, scope, trainer::module_use(config).features_are_gathered_once).wrap_layers(wrap);
+      return;
+    }
+    const std::unique_ptr<trainer::Task> task = trainer::make_task_without_data(config);
+    task->build_model(scope, device_);
+    task->wrap_layers(wrap);
+  }
+
   // Gives the parameters of the layer their values, and a buffer for their gradients as in the run.
   void bind(const modules::ParameterGroup& group) {
     for (const modules::Parameter& parameter : group.parameters) {
@@ -134,7 +149,31 @@ class LayerAlone {
       context.put(
           std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine->to(device_), sine->to(device_)}));
     }
+    if (auto graph = graph_step()) context.put(std::shared_ptr<const modules::GraphStep>(std::move(graph)));
     return context;
+  }
+
+  // Null if the layer reads no graph.
+  std::shared_ptr<modules::GraphStep> graph_step() const {
+    const Tensor* const offsets = saved_.find("context.graph_offsets");
+    const Tensor* const neighbors = saved_.find("context.graph_neighbors");
+    if (offsets == nullptr || neighbors == nullptr) return nullptr;
+    auto step = std::make_shared<modules::GraphStep>();
+    const auto on_device = [this](const char* name) {
+      const Tensor* const tensor = saved_.find(name);
+      return tensor == nullptr ? Tensor() : tensor->to(device_);
+    };
+    try {
+      const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
+      // A single graph is that of every layer.
+      const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
+      step->layers.assign(1, weighted);
+    } catch (const c10::Error& error) {
+      refuse(error.what_without_backtrace());
+    }
+    step->gathered_features = on_device("context.gathered_features");
+    step->first_row = saved_.first_row;
+    return step;
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
@@ -144,7 +183,6 @@ class LayerAlone {
   const std::string& folder_;
   const SavedLayer& saved_;
   const at::Device device_;
-  const std::unique_ptr<trainer::Task> task_;
   std::map<std::string, Tensor> parameters_, gradients_;  // gradients: of the layer alone
   modules::Layer layer_;
   std::array<Tensor, 2> inputs_, outputs_;

@@ -27,6 +27,16 @@ bool finite(const std::array<at::Tensor, 2>& tensors) {
   return std::ranges::all_of(tensors, [](const at::Tensor& tensor) { return facts_of(tensor).finite(); });
 }
 
+// Saves the part of the graph that the layer reads. The rest of a NeighborGraph follows from it.
+void save_graph(const modules::GraphStep& step, SavedLayer& layer) {
+  const auto& [graph, edge_weight] = step.of_layer(layer.layer);
+  layer.sources = graph.sources;
+  layer.tensors["context.graph_offsets"] = on_host(graph.by_target.offsets);
+  layer.tensors["context.graph_neighbors"] = on_host(graph.by_target.neighbors);
+  if (edge_weight.defined()) layer.tensors["context.edge_weight"] = on_host(edge_weight);
+  if (step.gathered_features.defined()) layer.tensors["context.gathered_features"] = on_host(step.gathered_features);
+}
+
 // Keeps the gradient that arrives at a tensor.
 void keep_gradient(const at::Tensor& of, std::shared_ptr<void> owner, at::Tensor& into) {
   if (!of.defined() || !of.requires_grad()) return;
@@ -140,8 +150,9 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
                  .op = ops_.first_maker(first_op_),
                  .layer = {},
                  .why_not = {}};
-  if (call.context.find<modules::GraphStep>() != nullptr) {
-    found_->why_not = "layers of graph networks are not saved, because they read the graph of the step";
+  const auto* const graph = call.context.find<modules::GraphStep>();
+  if (graph != nullptr && graph->with_halo) {
+    found_->why_not = "the graph is split over the ranks, and the layer exchanges rows with them";
     return;
   }
   SavedLayer& layer = found_->layer.emplace();
@@ -165,6 +176,7 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
     layer.tensors["context.cosine"] = on_host(tables->cosine);
     layer.tensors["context.sine"] = on_host(tables->sine);
   }
+  if (graph != nullptr) save_graph(*graph, layer);
 }
 
 // The gradients of the call, which are known at the end of its backward.

@@ -64,6 +64,7 @@ std::string facts_text(const SavedLayer& layer, const std::string& sha256) {
                {"op", layer.op},
                {"dropout_key", key == nullptr ? Json() : Json(key->item<int64_t>())},
                {"first_row", layer.first_row},
+               {"sources", layer.sources},
                {"gradient_type", layer.gradient_type},
                {"tensors_sha256", sha256},
                {"tensors", Json::object()}};
@@ -129,6 +130,7 @@ SavedLayer read_layer(const std::string& folder) {
   layer.ranks = members.count("ranks");
   layer.layer = members.count("layer");
   layer.first_row = members.count("first_row");
+  layer.sources = members.count("sources");
   layer.name = members.text("name");
   layer.op = members.text("op");
   layer.gradient_type = members.text("gradient_type");

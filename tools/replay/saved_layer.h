@@ -27,9 +27,11 @@ struct SavedLayer {
   std::string op;             // the first op that made a value that is not finite; empty if no op of LibTorch did
   bool backward = false;      // the outputs were finite, and a gradient that the layer computed was not
   int64_t first_row = 0;      // see modules::StepContext
+  int64_t sources = 0;        // of the layer's graph, if it reads one
   std::string gradient_type;  // of the buffers for gradients of weights: F32
   // On the CPU: weight.<parameter>, input.residual, input.branch, output_gradient.residual, output_gradient.branch,
-  // context.dropout_key, context.cosine, context.sine. What the call did not have is absent.
+  // context.dropout_key, context.cosine, context.sine, context.graph_offsets, context.graph_neighbors,
+  // context.edge_weight, context.gathered_features. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
   // What a run saw and the folder does not hold: output.*, input_gradient.*, weight_gradient.<parameter>.
