@@ -16,7 +16,7 @@ GENERATED = ("docs/configuration.md",)
 TEXTS = (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", ".yaml", ".txt", "BUILD", "strata")
 NOT_ANSWERED_FOR = ("tests/pages.py", "tests/readme_test.py")  # these files name wrong things on purpose
 # Commands or users create these paths, so no checkout has them.
-MADE = ("runs/", "data/", "weights/", "plans/", "checkpoints/", "profile/", "ledger/", "root/", "~/")
+MADE = ("runs/", "data/", "weights/", "plans/", "checkpoints/", "profile/", "ledger/", "nonfinite-step-N/", "root/", "~/")
 # Names of PyTorch, of comparable projects, and of users.
 FOREIGN = {"torch/torch.h", "AttentionalAggregation", "global_add_pool", "global_mean_pool", "fc_norm", "get_cosine_schedule_with_warmup",
            "hosts.txt", "train.bin.json"}

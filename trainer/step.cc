@@ -49,7 +49,7 @@ Tensor joined(const Tensor& values, const Tensor& more) { return more.numel() > 
 using sharding::ShardedParameterGroup;
 
 Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
-           OpTrace* trace)
+           StepObserver* observer)
     : config_(config),
       bootstrap_(bootstrap),
       device_(bootstrap.device()),
@@ -59,13 +59,13 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       finds_bad_samples_(finder_of_bad_samples(*task_)),
       fault_(config.fault, bootstrap.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler(std::move(note))),
-      trace_(trace),
+      observer_(observer),
       model_(config, *task_, mesh_,
              {.device = device_,
               .around =
                   [this](int64_t index, modules::Layer layer) {
                     layer = fault_.around(index, std::move(layer));
-                    if (trace_ != nullptr) layer = trace_->around(index, std::move(layer));
+                    if (observer_ != nullptr) layer = observer_->around(index, std::move(layer));
                     return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
@@ -91,7 +91,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
   }
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
-    if (trace_ != nullptr) trace_->gradients(group);
+    if (observer_ != nullptr) observer_->gradients(group);
   });
 }
 
@@ -187,12 +187,12 @@ void Step::run() {
     return PhaseTimer::Scope(timer_, phase);
   };
   const auto after_backward = [this] {
-    if (trace_ != nullptr) trace_->leave_layer();
+    if (observer_ != nullptr) observer_->leave_layer();
   };
-  if (trace_ != nullptr) trace_->begin(model_.groups());
+  if (observer_ != nullptr) observer_->begin(model_.groups());
   const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,
                                                  inputs_.dropout_key, enter, after_backward);
-  if (trace_ != nullptr) trace_->end();
+  if (observer_ != nullptr) observer_->end();
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);
   update(fault_.change(local_loss));

@@ -20,7 +20,7 @@
 #include "trainer/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
-#include "trainer/ledger/op_trace.h"
+#include "trainer/ledger/step_observer.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
@@ -43,9 +43,9 @@ struct StepInputs {
 
 class Step {
  public:
-  // `note` receives the tables of a profile, on rank 0. `trace` may be null. It must outlive this object.
+  // `note` receives the tables of a profile, on rank 0. `observer` may be null. It must outlive this object.
   Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
-       OpTrace* trace = nullptr);
+       StepObserver* observer = nullptr);
 
   // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
   // memory of a captured step stays its own. Collective.
@@ -96,7 +96,7 @@ class Step {
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
-  OpTrace* const trace_;
+  StepObserver* const observer_;
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;

@@ -4,6 +4,7 @@
 #include <ATen/ops/randint.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
@@ -76,6 +77,8 @@ OpCase attention_case(const GraphCase& s, const NeighborGraph& graph, const std:
                   return {neighbor_attention(leaves[0], leaves[1], leaves[2], there, 0.2, level)};
                 }};
   result.factors = {1, 1, kOfSourceScores, kOfTargetScores};
+  const double product = std::sqrt(static_cast<double>(width));  // of a row of x and an output gradient of size 1
+  result.operands = {0, 0, product, product};
   return result;
 }
 

@@ -140,6 +140,15 @@ class LauncherBenchTest(unittest.TestCase):
             self.assertEqual(output.splitlines(), [" ".join([run, "--step", "7", *words])] * ranks)
             self.assertEqual(self.archive.programs(), ["check"])
 
+    def test_a_saved_layer_runs_on_one_rank(self):
+        self.archive.write("bin/replay", REPLAY, 0o755)
+        layer = os.path.join(self.archive.path("a run"), "nonfinite-step-7")
+        os.makedirs(layer, exist_ok=True)
+        os.replace(self.archive.config(ranks=4), os.path.join(layer, "resolved.yaml"))
+        self.archive.write(os.path.join(layer, "nonfinite.json"), "{}")
+        code, output, errors = self.archive.run("replay", layer, "run.device=cpu", environment={"STRATA_ANSWER": "5"})
+        self.assertEqual((code, output), (5, layer + " run.device=cpu\n"), errors)
+
 
 if __name__ == "__main__":
     unittest.main()

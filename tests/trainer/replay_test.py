@@ -1,17 +1,35 @@
 # SPDX-License-Identifier: MIT
 """Replays steps of runs: equal bit for bit, or the first difference is named. Flipped bits are found to the step, the rank
-and the place."""
+and the place. The layer that made the first value that is not finite is saved, and run alone."""
 
+import hashlib
+import json
 import os
 import re
 import subprocess
 import unittest
 
+import numpy
+
 from training_runs import FAMILIES, TrainingRuns, for_families, write_tokens
 
-REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay")
+REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay/replay")
 FAULTS = {"STRATA_FAULTS": "1"}
 SHORT = ["steps=12", "evaluation.every=0"]  # with checkpoints of steps 5, 10 and 12, of which two are kept
+
+
+def read_safetensors(path):
+    """Returns the header of the file, and a function that reads the values of one of its tensors."""
+    with open(path, "rb") as file:
+        data = file.read()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+
+    def values(name, dtype):
+        begin, end = header[name]["data_offsets"]
+        return numpy.frombuffer(data[start + begin:start + end], dtype)
+
+    return header, values
 
 
 class ReplayTest(TrainingRuns):
@@ -76,7 +94,8 @@ class ReplayTest(TrainingRuns):
         self.replay("short", expect=2)
 
     def flipped(self, run, fault, *overrides, ranks):
-        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place."""
+        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place. The layer that made the first value that is not finite is
+saved, and run alone."""
         at = "step 7 rank %d layer 1" % (ranks - 1)
         self.train(run, "steps=9", "checkpoint.every=0", "evaluation.every=0", *overrides, "fault={at: %s, do: %s}" % (at, fault),
                    ranks=ranks, environment=FAULTS)
@@ -114,6 +133,138 @@ class ReplayTest(TrainingRuns):
         self.assertRegex(self.replay("spoilt", "--step", "3", "--locate", expect=5, environment=FAULTS), "^different: step 3, rank 1, ")
         self.assertRegex(self.output, "(?m)^the first NaN: step 3, rank 1, ")
         self.assertRegex(self.replay("spoilt", "--step", "3", expect=5), "^different: step 3, gradient norm, rank.* was -?nan ")
+
+    def diverged(self, run, *overrides, ranks):
+        """Trains with a learning rate that makes the weights so large that a layer overflows. Returns the step that ended the run."""
+        self.train(run, *SHORT, "optimizer.learning_rate=1e15", *overrides, ranks=ranks, expect=5)
+        return int(re.match("step (\\d+): ", self.error(run)["message"])[1])
+
+    def saved_layer(self, run, *overrides, ranks):
+        """Returns the name of the folder in which a replay has saved the layer of a diverged run, and its nonfinite.json."""
+        step = self.diverged(run, *overrides, ranks=ranks)
+        folder = "%s/nonfinite-step-%d" % (run, step)
+        said = self.replay(run, "--at-nonfinite", ranks=ranks, expect=5)
+        self.assertEqual(said, "saved: tools/strata replay %s runs the layer alone" % self.path(folder))
+        with open(self.path(folder, "nonfinite.json"), encoding="utf-8") as file:
+            facts = json.load(file)
+        self.assertEqual((facts["step"], facts["ranks"]), (step, ranks))
+        self.assertIn("the first value that is not finite: step %d, rank %d, micro-batch %d, layer %d (%s), forward: %s\n" % (
+            step, facts["rank"], facts["micro_batch"], facts["layer"], facts["name"], facts["op"]), self.output)
+        return folder, facts
+
+    @for_families("language", "vision", "mixer")
+    def test_the_layer_that_overflowed_is_saved_and_overflows_alone(self, family, *overrides):
+        for ranks in (1, 2) if family == "language" else (2,):
+            folder, facts = self.saved_layer("%s_diverged_%d" % (family, ranks), *overrides, ranks=ranks)
+            self.assertEqual((facts["direction"], facts["layer"], facts["name"]), ("forward", 0, "blocks.0"))
+            tensors = facts["tensors"]
+            for name, tensor in tensors.items():
+                if tensor["saved"] and not name.startswith("output_gradient."):
+                    self.assertEqual((tensor["nan"], tensor["infinite"]), (0, 0), name)
+            bad = sum(tensors[name]["nan"] for name in ("output.residual", "output.branch"))
+            self.assertGreater(bad, 0)
+            self.assertGreater(tensors["output_gradient.residual"]["nan"] + tensors["output_gradient.branch"]["nan"], 0)
+            self.assertEqual(tensors["input.residual"]["shape"][2], 24)
+            header, values = read_safetensors(self.path(folder, "layer.safetensors"))
+            self.assertEqual(set(header), {name for name, tensor in tensors.items() if tensor["saved"]})
+            self.assertEqual("context.cosine" in header, family == "language")
+            self.assertEqual(values("context.dropout_key", "<i8")[0], facts["dropout_key"])
+            self.assertTrue(numpy.isfinite(values("input.residual", "<f4")).all())
+
+            verdict = self.replay(folder, ranks=1, expect=5)
+            self.assertEqual(verdict, "reproduced: " + facts["op"])
+            self.assertIn("outputs of the layer: %d NaN" % bad, self.output)  # as many as in the run
+            first = next(line for line in self.output.splitlines() if line.endswith(" <- makes them"))
+            self.assertRegex(first, "^%s: inputs finite, at most .*; outputs .*(NaN|infinite)" % facts["op"])
+
+    @for_families("graph", "sampled_graph", "many_graphs")
+    def test_a_layer_is_saved_with_the_graph_that_it_reads(self, family, *overrides):
+        folder, facts = self.saved_layer(family, *overrides, ranks=1 if family == "graph" else 2)
+        header, values = read_safetensors(self.path(folder, "layer.safetensors"))
+        self.assertEqual(values("context.graph_offsets", "<i8")[-1], header["context.graph_neighbors"]["shape"][0])
+        self.assertEqual(facts["sources"], header["input.residual"]["shape"][0])
+        self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
+        output = facts["tensors"]["output.residual"], facts["tensors"].get("output.branch", {"nan": 0, "infinite": 0})
+        counts = [sum(tensor[kind] for tensor in output) for kind in ("nan", "infinite")]
+        words = "".join("%d %s, " % (count, word) for count, word in zip(counts, ("NaN", "infinite")) if count > 0)
+        self.assertIn("outputs of the layer: %sothers at most " % words, self.output)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump({**facts, "sources": 1}, file)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("cannot be run: ", self.errors)
+
+    def test_casts_and_recomputation_are_those_of_the_run(self):
+        for name, override in (("bfloat16", "precision={compute: bfloat16}"), ("full", "gradient_checkpointing=full"),
+                               ("selective", "gradient_checkpointing=selective"), ("two_micro_batches", "batch=32")):
+            folder, facts = self.saved_layer(name, override, ranks=1)
+            self.assertEqual(facts["tensors"]["weight.blocks.0.norm1.weight"]["dtype"], "BF16" if name == "bfloat16" else "F32")
+            self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
+            bad = sum(facts["tensors"][tensor]["nan"] for tensor in ("output.residual", "output.branch"))
+            self.assertIn("outputs of the layer: %d NaN" % bad, self.output)
+
+    def test_a_layer_that_is_finite_alone_is_not_reproduced(self):
+        folder, facts = self.saved_layer("small", ranks=1)
+        path = self.path(folder, "layer.safetensors")
+        header, _ = read_safetensors(path)
+        with open(path, "rb") as file:
+            data = bytearray(file.read())
+        start = 8 + int.from_bytes(data[:8], "little")
+        for name, entry in header.items():
+            if name.startswith("weight."):
+                begin, end = (start + offset for offset in entry["data_offsets"])
+                data[begin:end] = (numpy.frombuffer(data[begin:end], "<f4") * numpy.float32(1e-15)).tobytes()
+        with open(path, "wb") as file:
+            file.write(data)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("layer.safetensors: its SHA-256 is not the one in nonfinite.json", self.errors)
+        facts["tensors_sha256"] = hashlib.sha256(data).hexdigest()
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+        self.assertEqual(self.replay(folder, ranks=1), "not reproduced: the output is finite")
+
+    def test_saved_layers_that_cannot_be_read(self):
+        folder, facts = self.saved_layer("damaged", ranks=1)
+        self.replay(folder, "--step", "2", ranks=1, expect=2)
+        self.assertIn("is a saved layer, which is run as it is", self.errors)
+        for change, problem in (({"direction": "sideways"}, "direction is 'sideways'"), ({"layer": -1}, "layer is missing, or no whole number"),
+                                ({"gradient_type": "F7"}, "gradient_type is 'F7'"), ({"layer": 7}, "it is of layer 7, the model has 3"),
+                                ({"name": "blocks.1"}, "it has no weight.blocks.1.")):
+            with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+                json.dump({**facts, **change}, file)
+            self.replay(folder, ranks=1, expect=4)
+            self.assertIn(problem, self.errors)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            file.write("{")
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("nonfinite.json: not what a replay has saved: no JSON object", self.errors)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump(facts, file)
+        os.remove(self.path(folder, "layer.safetensors"))
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("layer.safetensors", self.errors)
+
+    @for_families("graph")
+    def test_a_layer_that_needs_other_ranks_is_named_and_not_saved(self, family, *overrides):
+        step = self.diverged(family, *overrides, ranks=2)
+        said = self.replay(family, "--at-nonfinite", expect=5)
+        self.assertEqual(said, "nothing was saved: the graph is split over the ranks, and the layer exchanges rows with them")
+        self.assertRegex(self.output, r"the first value that is not finite: step %d, rank \d, micro-batch 0, layer \d \(layers\.\d\), forward: forward aten::" % step)
+        self.assertFalse(os.path.exists(self.path(family, "nonfinite-step-%d" % step)))
+
+    def test_what_no_layer_made_is_said(self):
+        self.train("injected", *SHORT, "fault={at: step 3 rank 1, do: nan}", environment=FAULTS, expect=5)
+        said = self.replay("injected", "--at-nonfinite", expect=5, environment=FAULTS)
+        self.assertEqual(said, "nothing was saved: only a layer can be saved and run alone")
+        self.assertRegex(self.output, "step 3, rank 1, micro-batch 0, outside of the layers, gradient of .*: no op of LibTorch made it\n")
+        self.assertRegex(self.replay("injected", "--at-nonfinite", "fault={do: none}"), "^finite: every output of a layer and every gradient of step 3 ")
+
+    def test_wrong_use_of_at_nonfinite(self):
+        self.train("fine", *SHORT)
+        self.replay("fine", "--at-nonfinite", expect=4)
+        self.assertIn("has no step whose loss or gradient norm is not finite", self.errors)
+        self.replay("fine", "--at-nonfinite", "--locate", "--step", "3", expect=2)
+        self.assertIn("exclude each other", self.errors)
+        self.replay("fine", "--at-nonfinite", "--step", "13", expect=4)
 
     def test_a_fault_of_another_step_is_refused(self):
         self.train("other", "steps=4", "evaluation.every=0", "fault={at: step 2 rank 0 layer 0, do: flip_gradient}", environment=FAULTS)

@@ -20,7 +20,7 @@ command_help() {
     generate-*) program=tools/generate ;;
     export-* | import-*) program=tools/$1 ;;
     plan-*) program=tools/bench/plan_kernels ;;
-    replay-*) program=tools/replay ;;
+    replay-*) program=tools/replay/replay ;;
     bench-step) program=tools/bench_step ;;
     bench-kernels | bench-images) program=tools/bench/${1}_$2 ;;
   esac

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: MIT
-# replay: trains a step of a run again and compares it with the run's ledger.
+# replay: trains a step of a run again and compares it with the run's ledger, or runs a layer alone that it has saved.
+
+usage_of_replay() {
+  echo "tools/strata replay RUN --step N [--from N] [--locate] [--ranks N] [KEY=VALUE ...]," \
+    "replay RUN --at-nonfinite [--step N] [--from N] [--ranks N] [KEY=VALUE ...], or replay RUN/nonfinite-step-N [KEY=VALUE ...]"
+}
 
 command_replay() {
-  local arguments of_config usage='tools/strata replay RUN --step N [--from N] [--locate] [--ranks N] [KEY=VALUE ...]'
+  local arguments of_config changes=('fault={do: none}')
   ranks_as_key "$@"
-  take_config "of which run? $usage"
+  take_config "of which run? $(usage_of_replay)"
   local run=${of_config[0]}
-  [[ -f $run/resolved.yaml ]] || stop 2 "$run is not the folder of a run: it has no resolved.yaml; $usage"
+  [[ -f $run/resolved.yaml ]] || stop 2 "$run is not the folder of a run: it has no resolved.yaml; $(usage_of_replay)"
+  # A saved layer runs on one rank. The program has the same values, because other programs do not start it.
+  [[ ! -f $run/nonfinite.json ]] || changes+=(run.ranks=1 sharding.strategy=none sharding.shard_ranks=0)
   of_config[0]=$run/resolved.yaml
   make_ready
   # The program itself reads the fault, which it leaves out unless it is to locate one.
-  ask trainer/check "${of_config[@]}" 'fault={do: none}'
-  make_packages "${facts[packages.ops]}" "${of_config[@]}" 'fault={do: none}'
-  run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/replay)" "${arguments[@]}" || end_failed "$?" ''
+  ask trainer/check "${of_config[@]}" "${changes[@]}"
+  make_packages "${facts[packages.ops]}" "${of_config[@]}" "${changes[@]}"
+  run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/replay/replay)" "${arguments[@]}" || end_failed "$?" ''
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/ledger/op_trace.h"
 
-#include <ATen/core/function_schema.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isnan.h>
 #include <c10/util/Exception.h>
@@ -16,20 +15,6 @@ namespace {
 
 // The trace that records. The callbacks of LibTorch are plain functions.
 OpTrace* recording = nullptr;
-
-// Memory without values: what it holds differs from run to run.
-bool leaves_values_open(const std::string& name) {
-  for (const char* part : {"::empty", "::new_empty", "::resize", "::set_"}) {
-    if (name.find(part) != name.npos) return true;
-  }
-  return false;
-}
-
-// What attention saves for its backward ends in padding that no kernel sets on GPUs, and seeds are not set without
-// dropout. A difference in a sum shows in what backward returns.
-bool only_first_is_set(const std::string& name) {
-  return name.starts_with("aten::") && name.find("attention") != name.npos && name.find("backward") == name.npos;
-}
 
 }  // namespace
 
@@ -88,29 +73,8 @@ void OpTrace::op_ends(const at::RecordFunction& function, at::ObserverContext* /
     --recording->backwards_;
     return;
   }
-  if (!recording->computes(function)) return;
   const std::string place = recording->here() + function.name();
-  const bool only_first = only_first_is_set(function.name());
-  for (const c10::IValue& output : function.outputs()) {
-    if (output.isTensor()) recording->add(place, output.toTensor());
-    if (only_first) return;
-    if (!output.isTensorList()) continue;
-    for (const at::Tensor& tensor : output.toTensorVector()) recording->add(place, tensor);
-  }
-}
-
-// False for views, because another thread may be receiving what they show, and for memory whose values are not set yet.
-bool OpTrace::computes(const at::RecordFunction& function) {
-  const std::optional<c10::OperatorName> name = function.operator_name();
-  if (!name) return false;
-  const std::string full = name->name + "." + name->overload_name;
-  const auto known = computes_.find(full);
-  if (known != computes_.end()) return known->second;
-  const std::optional<c10::FunctionSchema> schema = function.operator_schema();
-  const bool is_view = schema && std::ranges::any_of(schema->returns(), [](const c10::Argument& returned) {
-                         return returned.alias_info() != nullptr && !returned.alias_info()->isWrite();
-                       });
-  return computes_[full] = !is_view && !leaves_values_open(name->name);
+  for (const at::Tensor& tensor : recording->outputs_.of(function)) recording->add(place, tensor);
 }
 
 void OpTrace::add(const std::string& place, const at::Tensor& tensor) {

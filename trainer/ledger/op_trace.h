@@ -10,15 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "modules/layer.h"
-#include "sharding/parameters/sharded_parameter_group.h"
+#include "trainer/ledger/computed_outputs.h"
+#include "trainer/ledger/step_observer.h"
 
 namespace strata::trainer {
 
-class OpTrace {
+class OpTrace : public StepObserver {
  public:
   struct Entry {
     std::string place;  // "layer 2, forward: aten::mm"
@@ -27,31 +26,26 @@ class OpTrace {
   };
 
   OpTrace() = default;
-  ~OpTrace() { end(); }
+  ~OpTrace() override { end(); }
   OpTrace(const OpTrace&) = delete;
   OpTrace& operator=(const OpTrace&) = delete;
 
-  // From now on steps are recorded. Before, begin() does nothing.
-  void arm() { armed_ = true; }
-
-  // Wraps a layer, so that ops of its forward and backward are attributed to it.
-  modules::Layer around(int64_t index, modules::Layer layer);
+  void arm() override { armed_ = true; }
+  // Ops of the layer's forward and backward are attributed to it.
+  modules::Layer around(int64_t index, modules::Layer layer) override;
   // Hashes the weights of this rank, and records ops of the calling thread and of autograd's threads that work for it,
   // until end(). Only one trace may record at a time.
-  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups);
+  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
   // Hashes the gradients of this rank in the group, before they are reduced.
-  void gradients(const sharding::ShardedParameterGroup& group);
-  // Ops are outside of the layers from now on. Call it after a backward, because a layer whose inputs need no gradient
-  // does not notice the end of its own.
-  void leave_layer() { layer_.reset(); }
-  void end();
+  void gradients(const sharding::ShardedParameterGroup& group) override;
+  void leave_layer() override { layer_.reset(); }
+  void end() override;
 
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
   static std::unique_ptr<at::ObserverContext> op_begins(const at::RecordFunction& function);
   static void op_ends(const at::RecordFunction& function, at::ObserverContext* context);
-  bool computes(const at::RecordFunction& function);
   void add(const std::string& place, const at::Tensor& tensor);
   std::string here() const;
 
@@ -59,7 +53,7 @@ class OpTrace {
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;  // valid while ops are recorded
   std::optional<int64_t> layer_;                               // the layer that computes
   int backwards_ = 0;                                          // nodes of the backward that are running
-  std::unordered_map<std::string, bool> computes_;             // by the full name of an op
+  ComputedOutputs outputs_;
   std::vector<Entry> entries_;
 };
 

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+#include "tools/replay/layer_run.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "base/printable.h"
+#include "kernels/runtime/gradient_destination.h"
+#include "modules/graph/graph_network.h"
+#include "modules/graph/graph_step.h"
+#include "modules/model_sources.h"
+#include "modules/recompute.h"
+#include "modules/rotary_tables.h"
+#include "sharding/bootstrap.h"
+#include "tools/replay/op_check.h"
+#include "tools/replay/saved_layer.h"
+#include "trainer/config/module_use.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/start_rank.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/load_run_config.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::tools {
+namespace {
+
+using at::Tensor;
+
+void print(const std::string& line) { std::printf("%s\n", printable_lines(line).c_str()); }
+
+// The saved layer on a device, built as the run built it. Other parameters of the model have no values.
+class LayerAlone {
+ public:
+  LayerAlone(const std::string& folder, const SavedLayer& saved, const trainer::TrainerConfig& config,
+             at::Device device)
+      : folder_(folder), saved_(saved), device_(device) {
+    const std::vector<modules::ParameterGroup> groups = trainer::declared_model(config).groups;
+    for (const auto& group : groups) bind(group);
+    modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
+    int64_t layers = 0;
+    wrap_layers(config, modules::Scope(source, config.kernels), [&](int64_t index, modules::Layer layer) {
+      ++layers;
+      if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
+      return layer;
+    });
+    if (!layer_) {
+      refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
+    }
+  }
+
+  ~LayerAlone() {
+    for (const auto& [name, parameter] : parameters_) kernels::clear_gradient_destination(parameter);
+  }
+
+  // Runs forward and backward, and keeps what they compute.
+  void run() {
+    for (size_t i = 0; i < kParts.size(); ++i) {
+      const Tensor* const input = saved_.find(std::string("input.") + kParts[i]);
+      if (input != nullptr) inputs_[i] = input->to(device_).requires_grad_(true);
+    }
+    if (!inputs_[0].defined()) refuse("it has no input.residual");
+    const modules::Stream output = layer_({inputs_[0], inputs_[1]}, context());
+    outputs_ = {output.residual, output.branch};
+    torch::autograd::variable_list roots, gradients;
+    for (size_t i = 0; i < kParts.size(); ++i) {
+      const Tensor* const gradient = saved_.find(std::string("output_gradient.") + kParts[i]);
+      if (gradient == nullptr || !outputs_[i].defined() || !outputs_[i].requires_grad()) continue;
+      if (gradient->sizes() != outputs_[i].sizes()) refuse("a gradient has not the shape of the layer's output");
+      roots.push_back(outputs_[i]);
+      gradients.push_back(gradient->to(device_));
+    }
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  }
+
+  TensorFacts facts_of_outputs() const { return facts_of(outputs_[0]) + facts_of(outputs_[1]); }
+
+  TensorFacts facts_of_gradients() const {
+    TensorFacts facts;
+    for (const Tensor& input : inputs_) facts = facts + facts_of(input.defined() ? input.grad() : input);
+    for (const auto& [name, gradient] : gradients_) facts = facts + facts_of(gradient);
+    return facts;
+  }
+
+ private:
+  static constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
+
+  void wrap_layers(const trainer::TrainerConfig& config, const modules::Scope& scope,
+                   const trainer::Task::WrapLayer& wrap) const {
+    // The task of a graph network cannot be made without its data.
+    if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
+      modules::GraphNetwork(*graph, scope, trainer::module_use(config).features_are_gathered_once).wrap_layers(wrap);
+      return;
+    }
+    const std::unique_ptr<trainer::Task> task = trainer::make_task_without_data(config);
+    task->build_model(scope, device_);
+    task->wrap_layers(wrap);
+  }
+
+  // Gives the parameters of the layer their values, and a buffer for their gradients as in the run.
+  void bind(const modules::ParameterGroup& group) {
+    for (const modules::Parameter& parameter : group.parameters) {
+      if (group.name != saved_.name) {
+        parameters_[parameter.name] = at::empty(parameter.shape, at::kMeta).requires_grad_(true);
+        continue;
+      }
+      const Tensor* const values = saved_.find("weight." + parameter.name);
+      if (values == nullptr || !values->is_floating_point() || values->sizes() != parameter.shape) {
+        refuse("it has no weight." + parameter.name + " of the shape that resolved.yaml gives it");
+      }
+      const Tensor weight = parameters_[parameter.name] = values->to(device_).requires_grad_(true);
+      const Tensor into = gradients_[parameter.name] =
+          at::zeros(parameter.shape, at::device(device_).dtype(gradient_type(saved_)));
+      kernels::set_gradient_destination(weight, [into, written = false]() mutable {
+        return kernels::GradientDestination{into, std::exchange(written, true)};
+      });
+    }
+  }
+
+  // Casts and recomputes as trainer/model/sharded_model.cc does.
+  modules::Layer as_in_the_run(modules::Layer layer, const trainer::TrainerConfig& config) const {
+    if (config.precision.is_mixed()) {
+      const at::ScalarType type = trainer::scalar_type(config.precision.compute_of(saved_.name));
+      layer = [type, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+        return layer(modules::in_type(stream, type), context);
+      };
+    }
+    const trainer::Recompute recompute = config.gradient_checkpointing.of(saved_.layer);
+    if (recompute == trainer::Recompute::full) return modules::recompute(std::move(layer));
+    if (recompute == trainer::Recompute::selective) return modules::recompute_selectively(std::move(layer));
+    return layer;
+  }
+
+  modules::StepContext context() const {
+    modules::StepContext context;
+    context.first_row = saved_.first_row;
+    if (const Tensor* const key = saved_.find("context.dropout_key")) context.dropout_key = key->to(device_);
+    const Tensor *const cosine = saved_.find("context.cosine"), *const sine = saved_.find("context.sine");
+    if (cosine != nullptr && sine != nullptr) {
+      context.put(
+          std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine->to(device_), sine->to(device_)}));
+    }
+    if (auto graph = graph_step()) context.put(std::shared_ptr<const modules::GraphStep>(std::move(graph)));
+    return context;
+  }
+
+  // Null if the layer reads no graph.
+  std::shared_ptr<modules::GraphStep> graph_step() const {
+    const Tensor* const offsets = saved_.find("context.graph_offsets");
+    const Tensor* const neighbors = saved_.find("context.graph_neighbors");
+    if (offsets == nullptr || neighbors == nullptr) return nullptr;
+    auto step = std::make_shared<modules::GraphStep>();
+    const auto on_device = [this](const char* name) {
+      const Tensor* const tensor = saved_.find(name);
+      return tensor == nullptr ? Tensor() : tensor->to(device_);
+    };
+    try {
+      const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
+      // A single graph is that of every layer.
+      const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
+      step->layers.assign(1, weighted);
+    } catch (const c10::Error& error) {
+      refuse(error.what_without_backtrace());
+    }
+    step->gathered_features = on_device("context.gathered_features");
+    step->first_row = saved_.first_row;
+    return step;
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ExitCode::storage, folder_ + " cannot be run: " + what);
+  }
+
+  const std::string& folder_;
+  const SavedLayer& saved_;
+  const at::Device device_;
+  std::map<std::string, Tensor> parameters_, gradients_;  // gradients: of the layer alone
+  modules::Layer layer_;
+  std::array<Tensor, 2> inputs_, outputs_;
+};
+
+ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const SavedLayer& saved) {
+  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
+  trainer::start_rank(loaded, bootstrap);
+  LayerAlone layer(folder, saved, loaded.config, bootstrap.device());
+  print("layer " + std::to_string(saved.layer) + " (" + saved.name + "), step " + std::to_string(saved.step) +
+        ", micro-batch " + std::to_string(saved.micro_batch) + ", rank " + std::to_string(saved.rank) + " of " +
+        std::to_string(saved.ranks));
+  OpCheck ops;
+  ops.begin();
+  layer.run();
+  ops.end();
+  bootstrap.pause_watchdog();
+  for (const CheckedOp& op : ops.ops()) {
+    print(op.name + ": inputs " + words(op.inputs) + "; outputs " + words(op.outputs) +
+          (op.makes_nonfinite() ? " <- makes them" : ""));
+  }
+  const TensorFacts outputs = layer.facts_of_outputs(), gradients = layer.facts_of_gradients();
+  print("outputs of the layer: " + words(outputs) + "\ngradients that the layer computes: " + words(gradients));
+  if ((saved.backward ? gradients : outputs).finite()) {
+    print(std::string("not reproduced: ") + (saved.backward ? "the gradients are" : "the output is") + " finite");
+    return ExitCode::done;
+  }
+  const std::string op = ops.first_maker();
+  print("reproduced: " + (op.empty() ? "no op of LibTorch made it, so look at the kernels of the layer" : op));
+  return ExitCode::numerics;
+}
+
+}  // namespace
+
+ExitCode run_saved_layer(const std::string& folder, const std::vector<std::string>& overrides) {
+  const SavedLayer saved = read_layer(folder);
+  std::vector<std::string> all = {"run.ranks=1", "sharding.strategy=none", "sharding.shard_ranks=0", "fault={do: none}",
+                                  "run.deterministic=true"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return run(trainer::load_run_config(folder + "/" + kSavedLayerConfig, all), folder, saved);
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// replay RUN --step N: trains a step of a run again, from a checkpoint before it, and compares it with the run's
+// ledger. replay RUN --at-nonfinite: saves the layer that made the first value that is not finite. replay
+// RUN/nonfinite-step-N: runs that layer alone.
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/printable.h"
+#include "sharding/bootstrap.h"
+#include "tools/replay/compare.h"
+#include "tools/replay/layer_run.h"
+#include "tools/replay/locate.h"
+#include "tools/replay/nonfinite.h"
+#include "tools/replay/replay.h"
+#include "tools/replay/request.h"
+#include "trainer/start_rank.h"
+#include "trainer/tasks/load_run_config.h"
+
+namespace strata::tools {
+namespace {
+
+ExitCode run(trainer::LoadedConfig loaded, const Request& request) {
+  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
+  trainer::start_rank(loaded, bootstrap);
+  const Replay replay(request, bootstrap);
+  if (request.at_nonfinite) return save_nonfinite_layer(replay, loaded);
+  return request.locate ? locate_fault(replay, loaded) : compare_with_ledger(replay, loaded);
+}
+
+int run_request(const Request& request) {
+  if (request.is_layer()) {
+    return trainer::exit_code_of([&] { return run_saved_layer(request.run, request.overrides); });
+  }
+  // Other replays leave the fault out that the configuration injects.
+  const bool with_fault = request.locate || request.at_nonfinite;
+  std::vector<std::string> overrides = {with_fault ? "run.deterministic=true" : "fault={do: none}"};
+  overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
+  std::optional<trainer::LoadedConfig> loaded;
+  try {
+    loaded = trainer::load_run_config(request.run + "/resolved.yaml", overrides);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
+    return static_cast<int>(error.code());
+  }
+  return trainer::exit_code_of([&] { return run(*loaded, request); });
+}
+
+}  // namespace
+}  // namespace strata::tools
+
+int main(int count, char** arguments) {
+  int exit_code = 0;
+  const auto request = strata::tools::parse_request(count, arguments, exit_code);
+  return request ? strata::tools::run_request(*request) : exit_code;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "tools/replay/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/errors.h"
+#include "base/printable.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/ledger/run_facts.h"
+#include "trainer/resume.h"
+#include "trainer/step.h"
+#include "trainer/weights_hash.h"
+
+namespace strata::tools {
+
+using trainer::Step;
+
+Replay::Replay(const Request& request, sharding::Bootstrap& bootstrap)
+    : request_(request),
+      bootstrap_(bootstrap),
+      ranks_{bootstrap.rank(), bootstrap.ranks(), [&](const std::string& text) { return bootstrap.gather(text); }},
+      step_(find_step()),
+      from_(find_start()) {}
+
+std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* observer) const {
+  config.profile.steps.reset();
+  config.checkpoint.resume = from_ > 0 ? trainer::Resume::require : trainer::Resume::never;
+  Step step(
+      config, bootstrap_, [](const std::string&) {}, observer);
+  const std::string data = step.task().data_fingerprint();
+  bootstrap_.require_equal("data", data);
+  trainer::FindOptions from{.folder = checkpoints()};
+  if (from_ > 0) from.step = from_;
+  const trainer::Beginning beginning = begin_run(config, from, step, ranks_, data);
+  std::string ledger =
+      records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, data, bootstrap_.device())}) +
+      trainer::record_of_weights(from_, beginning.weights_sha256);
+  while (step.number() < step_) {
+    if (observer != nullptr && step.number() + 1 == step_) observer->arm();
+    step.take();
+    const int64_t number = step.number(), every = config.checkpoint.every;
+    const bool hashes = number == step_ || (every > 0 && number % every == 0);
+    while (const std::optional<trainer::StepResult> result = step.next_result(/*all=*/hashes)) {
+      ledger += record_of(trainer::LedgerStep{.step = result->step,
+                                              .data = step.data_hash(result->step),
+                                              .loss = result->loss,
+                                              .gradient_norm = result->gradient_norm,
+                                              .loss_of_rank = result->loss_of_rank,
+                                              .squares_of_rank = result->squares_of_rank});
+    }
+    if (hashes) ledger += trainer::record_of_weights(number, weights_sha256(step.model(), *step.mesh().shard));
+    bootstrap_.end_step();
+  }
+  bootstrap_.pause_watchdog();
+  return ledger;
+}
+
+void Replay::say(const std::string& text) const {
+  if (ranks_.rank == 0) std::printf("%s\n", printable_lines(text).c_str());
+}
+
+int64_t Replay::find_step() {
+  return std::stoll(gather_results(ranks_, [&] {
+    if (ranks_.rank != 0) return std::string();
+    if (request_.locate) return std::to_string(*request_.step);  // both runs are made here: it reads no ledger
+    recorded_ = trainer::read_ledgers(request_.run);
+    if (!request_.step) {
+      if (const auto step = step_that_was_not_finite(recorded_[0])) return std::to_string(*step);
+      throw Error(ExitCode::storage, request_.run + "/ledger has no step whose loss or gradient norm is not finite");
+    }
+    if (recorded_[0].steps.contains(*request_.step)) return std::to_string(*request_.step);
+    const int64_t last = recorded_[0].steps.empty() ? 0 : recorded_[0].steps.rbegin()->first;
+    throw Error(ExitCode::storage, request_.run + "/ledger has no step " + std::to_string(*request_.step) +
+                                       "; the last that was recorded is " + std::to_string(last));
+  })[0]);
+}
+
+int64_t Replay::find_start() const {
+  return std::stoll(gather_results(ranks_, [&] {
+    if (ranks_.rank != 0) return std::string();
+    if (request_.from && *request_.from >= step_) {
+      throw Error(ExitCode::configuration,
+                  "--from is " + std::to_string(*request_.from) + ", expected a step before " + std::to_string(step_));
+    }
+    if (request_.from) return std::to_string(*request_.from);
+    const std::vector<int64_t> steps = trainer::list_checkpoints(checkpoints());  // newest first
+    const auto before = std::ranges::find_if(steps, [&](int64_t step) { return step < step_; });
+    return std::to_string(before == steps.end() ? 0 : *before);
+  })[0]);
+}
+
+std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger) {
+  std::optional<int64_t> first;
+  for (auto step = ledger.steps.rbegin(); step != ledger.steps.rend(); ++step) {
+    const bool finite = std::isfinite(step->second.loss) && std::isfinite(step->second.gradient_norm);
+    if (finite && first) break;
+    if (!finite) first = step->first;
+  }
+  return first;
+}
+
+}  // namespace strata::tools

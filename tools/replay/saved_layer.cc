@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "tools/replay/saved_layer.h"
+
+#include <ATen/ops/empty.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/checked_file.h"
+#include "base/errors.h"
+#include "base/json_count.h"
+#include "base/printable.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace strata::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostJson = 1 << 24;  // bytes
+
+std::optional<at::ScalarType> type_of(const std::string& dtype) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble, at::kLong, at::kInt}) {
+    if (trainer::dtype_name(at::empty({0}, type)) == dtype) return type;
+  }
+  return std::nullopt;
+}
+
+Json json_of(const SavedLayer::Seen& seen, bool saved) {
+  return {{"dtype", seen.dtype},           {"shape", seen.shape},
+          {"nan", seen.facts.nan},         {"infinite", seen.facts.infinite},
+          {"largest", seen.facts.largest}, {"saved", saved}};
+}
+
+// Returns the hash of the file.
+std::string write_tensors(const std::string& path, const SavedLayer& layer) {
+  trainer::SafetensorsHeader header;
+  for (const auto& [name, tensor] : layer.tensors) {
+    header.entries.push_back({.name = name, .dtype = trainer::dtype_name(tensor), .shape = tensor.sizes().vec()});
+  }
+  std::filesystem::remove(path + ".tmp");
+  OutputFile file(path + ".tmp");
+  file.write(place_safetensors(header));
+  for (const auto& entry : header.entries) {
+    const at::Tensor values = layer.tensors.at(entry.name).contiguous();
+    file.write({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  file.close();
+  rename_path(path + ".tmp", path);
+  return file.sha256();
+}
+
+std::string facts_text(const SavedLayer& layer, const std::string& sha256) {
+  const at::Tensor* const key = layer.find("context.dropout_key");
+  Json json = {{"step", layer.step},
+               {"micro_batch", layer.micro_batch},
+               {"rank", layer.rank},
+               {"ranks", layer.ranks},
+               {"layer", layer.layer},
+               {"name", layer.name},
+               {"direction", layer.backward ? "backward" : "forward"},
+               {"op", layer.op},
+               {"dropout_key", key == nullptr ? Json() : Json(key->item<int64_t>())},
+               {"first_row", layer.first_row},
+               {"sources", layer.sources},
+               {"gradient_type", layer.gradient_type},
+               {"tensors_sha256", sha256},
+               {"tensors", Json::object()}};
+  for (const auto& [name, tensor] : layer.tensors) json["tensors"][name] = json_of(seen(tensor), /*saved=*/true);
+  for (const auto& [name, facts] : layer.seen) json["tensors"][name] = json_of(facts, /*saved=*/false);
+  return json.dump(2) + "\n";
+}
+
+// The members of nonfinite.json. Each is checked as it is read.
+class Members {
+ public:
+  explicit Members(std::string path) : path_(std::move(path)) {
+    json_ = nlohmann::json::parse(read_text_file(path_, kMostJson), nullptr, /*allow_exceptions=*/false);
+    if (!json_.is_object()) refuse("no JSON object");
+  }
+
+  int64_t count(const char* name) const {
+    const std::optional<int64_t> value = json_count(json_.value(name, nlohmann::json()));
+    if (!value) refuse(std::string(name) + " is missing, or no whole number from 0 on");
+    return *value;
+  }
+
+  std::string text(const char* name) const {
+    const nlohmann::json value = json_.value(name, nlohmann::json());
+    if (!value.is_string()) refuse(std::string(name) + " is missing, or no text");
+    return value.get<std::string>();
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ExitCode::storage, path_ + ": not what a replay has saved: " + printable(what));
+  }
+
+ private:
+  std::string path_;
+  nlohmann::json json_;
+};
+
+}  // namespace
+
+const at::Tensor* SavedLayer::find(const std::string& tensor) const {
+  const auto found = tensors.find(tensor);
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+SavedLayer::Seen seen(const at::Tensor& tensor) {
+  return {trainer::dtype_name(tensor), tensor.sizes().vec(), facts_of(tensor)};
+}
+
+void write_layer(const std::string& folder, const SavedLayer& layer, const std::string& resolved_config) {
+  create_folders(folder);
+  const std::string sha256 = write_tensors(folder + "/" + kSavedLayerTensors, layer);
+  replace_file(folder + "/" + kSavedLayerConfig, resolved_config);
+  replace_file(folder + "/" + kSavedLayerFacts, facts_text(layer, sha256));
+  sync_folder(folder);
+}
+
+SavedLayer read_layer(const std::string& folder) {
+  const Members members(folder + "/" + kSavedLayerFacts);
+  SavedLayer layer;
+  layer.step = members.count("step");
+  layer.micro_batch = members.count("micro_batch");
+  layer.rank = members.count("rank");
+  layer.ranks = members.count("ranks");
+  layer.layer = members.count("layer");
+  layer.first_row = members.count("first_row");
+  layer.sources = members.count("sources");
+  layer.name = members.text("name");
+  layer.op = members.text("op");
+  layer.gradient_type = members.text("gradient_type");
+  const std::string direction = members.text("direction");
+  if (direction != "forward" && direction != "backward") members.refuse("direction is '" + direction + "'");
+  layer.backward = direction == "backward";
+  if (!type_of(layer.gradient_type)) members.refuse("gradient_type is '" + layer.gradient_type + "'");
+
+  const std::string path = folder + "/" + kSavedLayerTensors;
+  const trainer::SafetensorsFile file(path);
+  if (sha256_of_file(path) != members.text("tensors_sha256")) {
+    throw Error(ExitCode::storage,
+                path + ": its SHA-256 is not the one in " + kSavedLayerFacts + ": it is damaged, or of another replay");
+  }
+  for (const auto& entry : file.header().entries) {
+    const std::optional<at::ScalarType> type = type_of(entry.dtype);
+    if (!type) throw Error(ExitCode::storage, path + ": " + printable(entry.name) + " is " + entry.dtype);
+    at::Tensor values = at::empty(entry.shape, *type);
+    file.read(entry, 0, values.mutable_data_ptr(), entry.bytes);
+    layer.tensors[entry.name] = values;
+  }
+  return layer;
+}
+
+at::ScalarType gradient_type(const SavedLayer& layer) { return type_of(layer.gradient_type).value(); }
+
+}  // namespace strata::tools

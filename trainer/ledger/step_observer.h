@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What may watch one step: it wraps the layers, and sees the weights before the step and the gradients in it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "modules/layer.h"
+#include "sharding/parameters/sharded_parameter_group.h"
+
+namespace strata::trainer {
+
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+
+  // From now on steps are watched. Before, begin() does nothing.
+  virtual void arm() = 0;
+  // Wraps a layer, inside of its sharding: the weights are complete while it computes.
+  virtual modules::Layer around(int64_t index, modules::Layer layer) = 0;
+  // Called before the first forward of a step.
+  virtual void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) = 0;
+  // Called when the gradients of this rank in the group are complete, before they are reduced.
+  virtual void gradients(const sharding::ShardedParameterGroup& group) = 0;
+  // Called after the backward of each micro-batch, because a layer whose inputs need no gradient does not notice the
+  // end of its own.
+  virtual void leave_layer() = 0;
+  // Called after the last backward of a step.
+  virtual void end() = 0;
+};
+
+}  // namespace strata::trainer
