@@ -77,7 +77,9 @@ OpCase attention_case(const GraphCase& s, const NeighborGraph& graph, const std:
                   return {neighbor_attention(leaves[0], leaves[1], leaves[2], there, 0.2, level)};
                 }};
   result.factors = {1, 1, kOfSourceScores, kOfTargetScores};
-  const double product = std::sqrt(static_cast<double>(width));  // of a row of x and an output gradient of size 1
+  // A gradient of a score is a difference of products of rows of x and output gradients, which may cancel. With large
+  // scores most of them do, and what is left is the rounding of the stored result to 16 bits.
+  const double product = std::sqrt(static_cast<double>(width)) * (spread > 1 ? 512 : 1);
   result.operands = {0, 0, product, product};
   return result;
 }
