@@ -79,7 +79,7 @@ OpCase attention_case(const GraphCase& s, const NeighborGraph& graph, const std:
   result.factors = {1, 1, kOfSourceScores, kOfTargetScores};
   // A gradient of a score is a difference of products of rows of x and output gradients, which may cancel. With large
   // scores most of them do, and what is left is the rounding of the stored result to 16 bits.
-  const double product = std::sqrt(static_cast<double>(width)) * (spread > 1 ? 512 : 1);
+  const double product = std::sqrt(static_cast<double>(width)) * (spread > 1 ? 1024 : 1);
   result.operands = {0, 0, product, product};
   return result;
 }
