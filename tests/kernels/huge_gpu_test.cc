@@ -7,14 +7,18 @@
 
 #include "kernels/activation/activation_shape.h"
 #include "kernels/adamw/adamw_shape.h"
+#include "kernels/attention/attention_shape.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/dropout/dropout_shape.h"
 #include "kernels/embedding/embedding_shape.h"
 #include "kernels/global_norm/global_norm_shape.h"
+#include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/levels.h"
+#include "kernels/linear/linear_shape.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
+#include "kernels/rotary/rotary_shape.h"
 #include "kernels/swiglu/swiglu_shape.h"
 
 namespace strata::kernels {
@@ -22,6 +26,9 @@ namespace {
 
 constexpr int64_t kRows = (int64_t{1} << 20) + 1, kWidth = 2048;  // 2^31 + 2048 elements
 static_assert(kRows * kWidth > int64_t{1} << 31);
+constexpr int64_t kSequences =
+    700;  // of 1024 positions with 16 heads of 64: 2^31 + 5 % elements of queries, keys, values
+static_assert(kSequences * 1024 * 3 * 16 * 64 > int64_t{1} << 31);
 
 std::vector<OpShape> huge_shapes() {
   return {
@@ -29,6 +36,13 @@ std::vector<OpShape> huge_shapes() {
       SwigluShape{.rows = kRows, .width = kWidth / 2},
       DropoutShape{.rows = kRows, .width = kWidth},
       RmsNormShape{.rows = kRows, .width = kWidth},
+      RmsNormShape{.rows = kRows, .width = kWidth, .adds = true},
+      LayerNormShape{.rows = kRows, .width = kWidth, .bias = true},
+      LayerNormShape{.rows = kRows, .width = kWidth, .bias = true, .adds = true},
+      LinearShape{.rows = kRows, .inputs = kWidth, .outputs = 64, .activation = Activation::gelu_tanh, .bias = true},
+      LinearShape{.rows = kRows, .inputs = 64, .outputs = kWidth, .bias = true},
+      RotaryShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
+      AttentionShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
       EmbeddingShape{.rows = kRows, .width = kWidth, .vocabulary = 1000},
       CrossEntropyShape{.rows = 42'700, .classes = 50'304},
       AdamwShape{.elements = kRows * kWidth},
@@ -56,8 +70,9 @@ TEST_P(HugeOnGpu, LevelsAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, HugeOnGpu, testing::ValuesIn(huge_shapes()),
-                         [](const auto& info) { return std::string(info.param.op()); });
+INSTANTIATE_TEST_SUITE_P(Ops, HugeOnGpu, testing::ValuesIn(huge_shapes()), [](const auto& info) {
+  return std::string(info.param.op()) + "_" + std::to_string(info.index);
+});
 
 }  // namespace
 }  // namespace strata::kernels

@@ -188,6 +188,14 @@ TEST_P(LevelsAgree, OnStridedInputs) { expect_agreement({.layout = Layout::strid
 
 TEST_P(LevelsAgree, OnUnalignedInputs) { expect_agreement({.layout = Layout::unaligned}); }
 
+// A number that a kernel does not write may hold the right value of an earlier call. In deterministic mode LibTorch
+// fills new tensors with NaN.
+TEST_P(LevelsAgree, WhenNewTensorsHoldNaN) {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(true);
+  expect_agreement({});
+}
+
 TEST_P(LevelsAgree, WhenOnlyOneGradientIsNeeded) {
   if (!op_case().differentiable) return;
   for (size_t i = 0; i < op_case().leaves.size(); ++i) {

@@ -8,7 +8,7 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
-readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
+readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test
   tests/trainer/checkpoint/snapshot_gpu_test)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Checks that every level gives the same bits twice on a GPU at the sizes of models, where kernels split their sums.
+#include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/levels.h"
+#include "kernels/op_proofs.h"
+#include "kernels/proof/workload_check.h"
+
+namespace strata::kernels {
+namespace {
+
+struct Run {
+  OpShape shape;
+  Level level;
+};
+
+// Levels aten and cuda of some ops repeat their bits in deterministic mode only.
+bool repeats(const Run& run) {
+  const bool if_asked = proof_of(run.shape.op()).deterministic_if_asked;
+  return !if_asked || (run.level != Level::aten && run.level != Level::cuda);
+}
+
+std::vector<Run> runs() {
+  std::vector<Run> all;
+  for (const OpProof& proof : op_proofs()) {
+    for (const OpShape& shape : proof.gpu_shapes) {
+      for (const LevelRow& row : level_matrix()) {
+        if (row.op != shape.op() || row.device != c10::kCUDA || !row.forward) continue;
+        all.push_back({shape, row.level});
+      }
+    }
+  }
+  return all;
+}
+
+class TwiceOnGpu : public testing::TestWithParam<Run> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  }
+  void TearDown() override {
+    if (at::hasCUDA()) c10::cuda::CUDACachingAllocator::emptyCache();
+  }
+};
+
+// Returns the results and the gradients of all leaves.
+std::vector<Tensor> run_once(const Workload& workload, Level level) {
+  const DeterministicScope scope(workload, level);
+  const Inputs inputs = fresh_inputs(workload);
+  std::vector<Tensor> values = workload.run(inputs, level);
+  if (!workload.differentiable) return values;
+  const auto gradients = torch::autograd::grad(values, inputs.leaves, random_gradients(values));
+  values.insert(values.end(), gradients.begin(), gradients.end());
+  return values;
+}
+
+TEST_P(TwiceOnGpu, SameBits) {
+  Workload workload = make_workload(GetParam().shape, at::kBFloat16, at::Device(at::kCUDA, 0));
+  workload.deterministic = workload.deterministic || !repeats(GetParam());
+  std::vector<Tensor> once;
+  try {
+    once = run_once(workload, GetParam().level);
+  } catch (const std::exception& error) {
+    const std::string sentence = sentence_of(error), op(GetParam().shape.op());
+    // A level may refuse a shape in its own words, and has no package for a width that no test compiles.
+    if (!sentence.starts_with(op + "/" + std::string(name(GetParam().level)) + ": ")) throw;
+    GTEST_SKIP() << "refused: " << sentence;
+  }
+  const std::vector<Tensor> twice = run_once(workload, GetParam().level);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << "result " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, TwiceOnGpu, testing::ValuesIn(runs()), [](const auto& info) {
+  return std::string(info.param.shape.op()) + "_" + std::to_string(info.index) + "_" +
+         std::string(name(info.param.level));
+});
+
+}  // namespace
+}  // namespace strata::kernels
