@@ -10,6 +10,10 @@
 namespace strata::kernels {
 namespace {
 
+// The gradient is rounded to the dtype before the factor of the loss's own gradient is known. The formula knows the
+// factor.
+const std::vector<double> kFactors = {1, 1.4};
+
 // If the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
 // logarithm of a number near 1. Neither can be more exact than the rounding of 1.
 OpCase cross_entropy_case(const std::string& prefix, const Tensor& logits, const Tensor& targets, double smoothing) {
@@ -24,6 +28,7 @@ OpCase cross_entropy_case(const std::string& prefix, const Tensor& logits, const
                                         smoothing, level)};
                 }};
   result.operands = {kLossScale, kLossScale};
+  result.factors = kFactors;
   return result;
 }
 
@@ -53,6 +58,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.split_constants = 1;
   w.split_results = 0;
   w.row_elements = s.classes;
+  w.factors = kFactors;
   w.inputs.leaves = {random({s.rows, s.classes}, options).mul_(3.0)};
   w.inputs.constants = {random_indices(s.rows, s.classes, options),
                         number(1.0 / double(std::max<int64_t>(s.rows, 1)), options)};

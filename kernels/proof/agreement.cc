@@ -4,7 +4,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+#include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -27,7 +29,7 @@ constexpr double kRoundingsOfLuck = 2;
 // The largest of many errors varies more than their mean square.
 constexpr double kMoreInAnElement = 3;
 // The factor between a block and the formula: so many standard deviations, and roundings where the formula is exact.
-constexpr double kDeviationsOfAFactor = 6, kRoundingsOfAFactor = 0.25;
+constexpr double kDeviationsOfAFactor = 6, kRoundingsOfAFactor = 0.25, kMoreInAFactor = 2;
 // The formula rounds a result a few times, and a result that is a difference by its operands.
 constexpr double kRoundingsOfTheFormula = 4;
 
@@ -127,14 +129,18 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   const Tensor of_formula = at::minimum(rounding.mean_square, (size.mean_square + size.of_all) * (most * most));
   const Tensor allowed = of_formula + luck_of(exact, rows, elements) * (luck * luck);
   // Products of errors and results find a factor that is a little wrong, such as a norm that was rounded to 16 bits.
+  // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
   const Tensor rounded_by = rows_of(expected.rounded) - exact, squares = exact * exact;
   const auto sum_of = [&](const Tensor& of_rows) { return in_blocks(of_rows.sum(2), rows).sum(2); };
   const double by_luck = kRoundingsOfAFactor * unit;
   const Tensor variance = sum_of(rounded_by * rounded_by * squares + squares * squares * (by_luck * by_luck));
+  const Tensor factor_of_formula = sum_of(rounded_by * exact).abs(), square_of_size = sum_of(squares);
+  const Tensor is_large = size.mean_square >= size.of_all / 4;
+  const Tensor largest_factor = at::where(is_large, factor_of_formula / square_of_size, 0.0).nan_to_num(0.0).max();
+  const Tensor by_chance = factor_of_formula + variance.sqrt() * kDeviationsOfAFactor;
+  const Tensor as_the_formula = square_of_size * largest_factor * kMoreInAFactor;
+  const Tensor allowed_factor = at::maximum(by_chance, as_the_formula) * bounds.factor + sum_of(exact.abs()) * floor;
   const Tensor wrong_factor = sum_of((rows_of(wide) - exact) * exact).abs();
-  const Tensor allowed_factor =
-      (sum_of(rounded_by * exact).abs() + variance.sqrt() * kDeviationsOfAFactor) * bounds.factor +
-      sum_of(exact.abs()) * floor;
   std::ostringstream words;
   const double of_factors = largest_share(wrong_factor, allowed_factor, "product of error and result", rows, words);
   const double of_blocks =

@@ -72,9 +72,9 @@ std::vector<Tensor> formula_of_part(const Workload& workload, const std::vector<
   return part.values;
 }
 
-// LibTorch on CPUs adds the rows of a weight's gradient one after another. The rounding of n terms of random signs is
-// about sqrt(n) / 4 in the last place of their sum. For 82,115 rows of layer_norm it was 60.
-double roundings_of_row_by_row(int64_t terms) { return std::sqrt(static_cast<double>(terms)); }
+// Rows of a weight's gradient may be added one after another. The rounding of n terms of random signs is about
+// sqrt(n) / 4 in the last place of their sum. For 82,115 rows of layer_norm on a CPU it was 60.
+double roundings_of_sum(int64_t terms) { return std::sqrt(static_cast<double>(terms)); }
 
 // Compares one result with the parts of the formula. A result that is not split is their sum.
 class Follower {
@@ -95,10 +95,9 @@ class Follower {
     sum_.rounded = sum_.rounded.defined() ? sum_.rounded + part.rounded : part.rounded;
   }
 
-  // `row_by_row`: the rows of a sum are added one after another, see roundings_of_row_by_row().
-  Deviation finish(bool row_by_row) {
+  Deviation finish() {
     if (!sum_.exact.defined()) return deviation_;
-    if (row_by_row) bounds_.roundings = std::max(bounds_.roundings, roundings_of_row_by_row(terms_));
+    bounds_.roundings = std::max(bounds_.roundings, roundings_of_sum(terms_));
     sum_.rounded = sum_.rounded.to(bounds_.dtype).to(at::kDouble);
     compare(value_, sum_, "");
     return deviation_;
@@ -155,7 +154,7 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
     for (size_t i = 0; i < followers.size(); ++i) followers[i].add({exact.at(i), rounded.at(i)}, first, count);
   }
   std::vector<Deviation> result;
-  for (Follower& follower : followers) result.push_back(follower.finish(/*row_by_row=*/level == Level::aten));
+  for (Follower& follower : followers) result.push_back(follower.finish());
   return result;
 }
 

@@ -62,6 +62,8 @@ TEST_P(HugeOnGpu, LevelsAgree) {
   const Workload workload = make_workload(GetParam(), at::kBFloat16, at::Device(at::kCUDA, 0));
   for (const LevelRow& row : level_matrix()) {
     if (row.op != GetParam().op() || row.device != c10::kCUDA || !row.forward) continue;
+    // The scores of all sequences at once do not fit.
+    if (row.op == "attention" && row.level == Level::torchscript) continue;
     const Verdict found = verdict(workload, row.level);
     EXPECT_TRUE(found.agreed) << name(row.level) << ": " << found.words;
     std::printf("%s %s %s: error %.3f of what is allowed\n", std::string(GetParam().op()).c_str(),
