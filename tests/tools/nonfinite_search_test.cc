@@ -60,7 +60,7 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
                            })(stream, {});
   }
   (stream.residual.sum() * loss_factor).backward();
-  search.leave_layer();
+  search.after_backward();
   for (const auto* group : in_order) search.gradients(*group);
   search.end();
   for (const auto* group : in_order) kernels::clear_gradient_destination(group->parameters()[0]);

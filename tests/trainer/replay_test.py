@@ -94,8 +94,7 @@ class ReplayTest(TrainingRuns):
         self.replay("short", expect=2)
 
     def flipped(self, run, fault, *overrides, ranks):
-        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place. The layer that made the first value that is not finite is
-saved, and run alone."""
+        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place."""
         at = "step 7 rank %d layer 1" % (ranks - 1)
         self.train(run, "steps=9", "checkpoint.every=0", "evaluation.every=0", *overrides, "fault={at: %s, do: %s}" % (at, fault),
                    ranks=ranks, environment=FAULTS)

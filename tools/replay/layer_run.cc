@@ -92,8 +92,6 @@ class LayerAlone {
   }
 
  private:
-  static constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
-
   void wrap_layers(const trainer::TrainerConfig& config, const modules::Scope& scope,
                    const trainer::Task::WrapLayer& wrap) const {
     // The task of a graph network cannot be made without its data.

@@ -14,8 +14,6 @@
 namespace strata::tools {
 namespace {
 
-constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
-
 at::Tensor detached(const at::Tensor& tensor) { return tensor.defined() ? tensor.detach() : tensor; }
 
 at::Tensor on_host(const at::Tensor& tensor) {
@@ -123,7 +121,7 @@ void NonfiniteSearch::gradients(const sharding::ShardedParameterGroup& group) {
   }
 }
 
-void NonfiniteSearch::leave_layer() {
+void NonfiniteSearch::after_backward() {
   if (!watching_) return;
   backward_ends();
   ++micro_batch_;

@@ -34,7 +34,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   modules::Layer around(int64_t index, modules::Layer layer) override;
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
   void gradients(const sharding::ShardedParameterGroup& group) override;
-  void leave_layer() override;
+  void after_backward() override;
   void end() override;
 
   const std::optional<Found>& found() const { return found_; }

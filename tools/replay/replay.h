@@ -38,7 +38,6 @@ class Replay {
 
  private:
   std::string checkpoints() const { return request_.run + "/checkpoints"; }
-  void read_ledgers();
   int64_t find_step();
   int64_t find_start() const;
 

@@ -3,11 +3,12 @@
 //
 //   nonfinite.json      which call it was, what it was found to make, and facts of its tensors
 //   layer.safetensors   weight.<parameter>, input.*, output_gradient.*, context.*
-//   resolved.yaml       the configuration of the run
+//   resolved.yaml       the configuration of the replay
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,6 +20,9 @@ namespace strata::tools {
 
 inline constexpr char kSavedLayerFacts[] = "nonfinite.json", kSavedLayerTensors[] = "layer.safetensors",
                       kSavedLayerConfig[] = "resolved.yaml";
+
+// The two tensors of a modules::Stream, as in input.residual and input.branch.
+inline constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
 
 struct SavedLayer {
   int64_t step = 0, micro_batch = 0, rank = 0, ranks = 1;
