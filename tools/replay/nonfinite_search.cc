@@ -35,6 +35,15 @@ void save_graph(const modules::GraphStep& step, SavedLayer& layer) {
   if (step.gathered_features.defined()) layer.tensors["context.gathered_features"] = on_host(step.gathered_features);
 }
 
+// Returns words that name the first weight of a layer that is not finite itself; empty if there is none.
+std::string bad_weight(const sharding::ShardedParameterGroup& group) {
+  for (size_t i = 0; i < group.parameters().size(); ++i) {
+    if (facts_of(group.parameters()[i]).finite()) continue;
+    return ", whose " + group.layout().entries()[i].name + " is not finite";
+  }
+  return "";
+}
+
 // Keeps the gradient that arrives at a tensor.
 void keep_gradient(const at::Tensor& of, std::shared_ptr<void> owner, at::Tensor& into) {
   if (!of.defined() || !of.requires_grad()) return;
@@ -109,6 +118,7 @@ void NonfiniteSearch::backward_ends() {
     complete(*call);
     found_call_.reset();
   }
+  *call = {};  // its hooks keep it until the whole backward has ended, and its tensors would be kept with it
   first_op_ = ops_.ops().size();
 }
 
@@ -144,7 +154,7 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   const std::string& name = names_.at(call.layer);
   found_ = Found{.event = event_,
                  .place = "micro-batch " + std::to_string(micro_batch_) + ", layer " + std::to_string(call.layer) +
-                          " (" + name + "), " + (backward ? "backward" : "forward"),
+                          " (" + name + "), " + (backward ? "backward" : "forward") + bad_weight(group_of(call)),
                  .op = ops_.first_maker(first_op_),
                  .layer = {},
                  .why_not = {}};

@@ -49,6 +49,9 @@ class Replay {
   const int64_t from_;  // the step after which the replay begins
 };
 
+// True if loss and gradient norm are finite.
+bool is_finite(const trainer::LedgerStep& step);
+
 // Returns the last step that was not finite, or the first one of the unbroken series that it ends; nothing if all are
 // finite.
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger);

@@ -22,7 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMostJson = 1 << 24;  // bytes
+constexpr uint64_t kMostJson = 1 << 24;   // bytes
+constexpr size_t kLongestText = 1 << 10;  // bytes; a member of the JSON
 
 // The tensors of a call that hold whole numbers. All others hold floats.
 constexpr std::array<std::string_view, 3> kOfIntegers = {"context.dropout_key", "context.graph_offsets",
@@ -118,7 +119,9 @@ class Members {
 
   std::string text(const char* name) const {
     const nlohmann::json value = json_.value(name, nlohmann::json());
-    if (!value.is_string()) refuse(std::string(name) + " is missing, or no text");
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > kLongestText) {
+      refuse(std::string(name) + " is missing, or no text of at most " + std::to_string(kLongestText) + " bytes");
+    }
     return value.get<std::string>();
   }
 
