@@ -236,9 +236,21 @@ class ReplayTest(TrainingRuns):
             file.write("{")
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("nonfinite.json: not what a replay has saved: no JSON object", self.errors)
+        # A file with the right hash, and an input whose last two dimensions are exchanged.
+        path = self.path(folder, "layer.safetensors")
+        entry = read_safetensors(path)[0]["input.residual"]
+        rows, positions, width = entry["shape"]
+        turned = {**entry, "shape": [rows, width, positions]}
+        with open(path, "rb") as file:
+            data = file.read().replace(*(json.dumps(shape, separators=(",", ":")).encode() for shape in (entry, turned)), 1)
+        with open(path, "wb") as file:
+            file.write(data)
+        self.assertEqual(read_safetensors(path)[0]["input.residual"]["shape"], [rows, width, positions])
         with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
-            json.dump(facts, file)
-        os.remove(self.path(folder, "layer.safetensors"))
+            json.dump({**facts, "tensors_sha256": hashlib.sha256(data).hexdigest()}, file)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("cannot be run: ", self.errors)
+        os.remove(path)
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("layer.safetensors", self.errors)
 

@@ -100,16 +100,16 @@ class LayerAlone {
 
  private:
   void forward_and_backward() {
-    for (size_t i = 0; i < kParts.size(); ++i) {
-      const Tensor* const input = saved_.find(std::string("input.") + kParts[i]);
+    for (size_t i = 0; i < kStreamParts.size(); ++i) {
+      const Tensor* const input = saved_.find(std::string("input.") + kStreamParts[i]);
       if (input != nullptr) inputs_[i] = input->to(device_).requires_grad_(true);
     }
     if (!inputs_[0].defined()) refuse("it has no input.residual");
     const modules::Stream output = layer_({inputs_[0], inputs_[1]}, context());
     outputs_ = {output.residual, output.branch};
     torch::autograd::variable_list roots, gradients;
-    for (size_t i = 0; i < kParts.size(); ++i) {
-      const Tensor* const gradient = saved_.find(std::string("output_gradient.") + kParts[i]);
+    for (size_t i = 0; i < kStreamParts.size(); ++i) {
+      const Tensor* const gradient = saved_.find(std::string("output_gradient.") + kStreamParts[i]);
       if (gradient == nullptr || !outputs_[i].defined() || !outputs_[i].requires_grad()) continue;
       if (gradient->sizes() != outputs_[i].sizes()) refuse("a gradient has not the shape of the layer's output");
       roots.push_back(outputs_[i]);

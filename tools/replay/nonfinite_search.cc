@@ -175,9 +175,9 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   for (size_t i = 0; i < group.parameters().size(); ++i) {
     layer.tensors["weight." + group.layout().entries()[i].name] = on_host(group.parameters()[i]);
   }
-  for (size_t i = 0; i < kParts.size(); ++i) {
-    if (call.input[i].defined()) layer.tensors[std::string("input.") + kParts[i]] = on_host(call.input[i]);
-    if (call.output[i].defined()) layer.seen[std::string("output.") + kParts[i]] = seen(call.output[i]);
+  for (size_t i = 0; i < kStreamParts.size(); ++i) {
+    if (call.input[i].defined()) layer.tensors[std::string("input.") + kStreamParts[i]] = on_host(call.input[i]);
+    if (call.output[i].defined()) layer.seen[std::string("output.") + kStreamParts[i]] = seen(call.output[i]);
   }
   if (call.context.dropout_key.defined()) layer.tensors["context.dropout_key"] = on_host(call.context.dropout_key);
   if (const auto* tables = call.context.find<modules::RotaryTables>()) {
@@ -191,10 +191,10 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
 void NonfiniteSearch::complete(const Call& call) {
   if (!found_->layer) return;
   SavedLayer& layer = *found_->layer;
-  for (size_t i = 0; i < kParts.size(); ++i) {
+  for (size_t i = 0; i < kStreamParts.size(); ++i) {
     const at::Tensor &arrived = call.output_gradient[i], &passed_on = call.input_gradient[i];
-    if (arrived.defined()) layer.tensors[std::string("output_gradient.") + kParts[i]] = on_host(arrived);
-    if (passed_on.defined()) layer.seen[std::string("input_gradient.") + kParts[i]] = seen(passed_on);
+    if (arrived.defined()) layer.tensors[std::string("output_gradient.") + kStreamParts[i]] = on_host(arrived);
+    if (passed_on.defined()) layer.seen[std::string("input_gradient.") + kStreamParts[i]] = seen(passed_on);
   }
   const auto& group = group_of(call);
   for (size_t i = 0; i < group.full_gradients().size(); ++i) {

@@ -52,8 +52,8 @@ class Replay {
 // True if loss and gradient norm are finite.
 bool is_finite(const trainer::LedgerStep& step);
 
-// Returns the last step that was not finite, or the first one of the unbroken series that it ends; nothing if all are
-// finite.
+// Returns the first step of the last unbroken series of steps that were not finite. A series may be a single step.
+// Returns nothing if all steps are finite.
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger);
 
 }  // namespace strata::tools

@@ -22,7 +22,7 @@ inline constexpr char kSavedLayerFacts[] = "nonfinite.json", kSavedLayerTensors[
                       kSavedLayerConfig[] = "resolved.yaml";
 
 // The two tensors of a modules::Stream, as in input.residual and input.branch.
-inline constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
+inline constexpr std::array<const char*, 2> kStreamParts = {"residual", "branch"};
 
 struct SavedLayer {
   int64_t step = 0, micro_batch = 0, rank = 0, ranks = 1;
@@ -38,7 +38,8 @@ struct SavedLayer {
   // context.edge_weight, context.gathered_features. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
-  // What a run saw and the folder does not hold: output.*, input_gradient.*, weight_gradient.<parameter>.
+  // Facts of tensors that the replay saw and that are not saved: output.*, input_gradient.*,
+  // weight_gradient.<parameter>.
   struct Seen {
     std::string dtype;
     std::vector<int64_t> shape;
