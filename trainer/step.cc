@@ -187,7 +187,7 @@ void Step::run() {
     return PhaseTimer::Scope(timer_, phase);
   };
   const auto after_backward = [this] {
-    if (observer_ != nullptr) observer_->leave_layer();
+    if (observer_ != nullptr) observer_->after_backward();
   };
   if (observer_ != nullptr) observer_->begin(model_.groups());
   const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,

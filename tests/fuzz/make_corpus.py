@@ -140,6 +140,17 @@ def manifest():
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in body.items())
 
 
+LAYER_TENSORS = [("context.dropout_key", "I64", [1], 0, 8), ("context.graph_neighbors", "I32", [2], 8, 16), ("input.residual", "F32", [2], 16, 24),
+                 ("weight.a", "BF16", [2], 24, 28)]
+
+
+def saved_layer(changes=None, tensors=None):
+    """The two files of a saved layer. The target replaces HASH."""
+    facts = {"step": 7, "micro_batch": 0, "rank": 1, "ranks": 2, "layer": 0, "name": "blocks.0", "direction": "forward", "op": "forward aten::mm",
+             "dropout_key": 5, "first_row": 0, "sources": 3, "gradient_type": "F32", "tensors_sha256": "HASH", "tensors": {}, **(changes or {})}
+    return json.dumps(facts).encode() + b"\n====\n" + (tensors or safetensors(LAYER_TENSORS, None, bytes(28)))
+
+
 def seeds():
     """Returns the seeds of each target."""
     all_of = {}
@@ -214,6 +225,8 @@ def seeds():
     join = b"\n====\n".join
     all_of["weights_folder"] = [
         join([index, one, two]), join([index.replace(b"b.safe", b"a.safe"), one, two]), join([index.replace(b"b.safe", b"../b.safe"), one, two])]
+    all_of["saved_layer"] = [saved_layer(), saved_layer({"direction": "backward", "op": ""}), saved_layer({"layer": 1.5}),
+                             saved_layer({"tensors_sha256": "00ff"})]
     version, scalar = b"\x1a\x0dbrain.Event:2", b"\x2a\x0c\x0a\x0a\x0a\x03abc\x15" + struct.pack("<f", 1.5)
     all_of["event_file"] = [event(0, version), event(0, version) + event(3, scalar) + event(5, scalar) + event(9, scalar), event(0, version) + b"rest"]
     line = '{{"step":{0},"loss":2.5,"learning_rate":0.001}}\n'

@@ -27,9 +27,10 @@ using Function = std::function<Tensor(const Tensor& x, const Tensor& weight)>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Runs the layers one after another on `input`, with a weight of ones for each, and the sum as loss.
+// Runs the layers one after another on `input`, with a weight of equal values for each, and the sum as loss.
 std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& functions, const Tensor& input,
-                                               double loss_factor = 1, bool input_needs_gradient = true) {
+                                               double loss_factor = 1, bool input_needs_gradient = true,
+                                               float weight_value = 1) {
   sharding::LocalCommunicator alone;
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> groups;
   std::vector<sharding::ShardedParameterGroup*> in_order;
@@ -41,7 +42,7 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
         sharding::ShardedParameterGroup::Options{.name = names.back(), .precision = {}}, layout, alone, alone, nullptr,
         nullptr));
     sharding::ShardedParameterGroup* group = groups.back().get();
-    group->master().fill_(1);
+    group->master().fill_(weight_value);
     kernels::set_gradient_destination(group->parameters()[0], [group] {
       const auto [into, add] = group->take_gradient_destination(0);
       return kernels::GradientDestination{into, add};
@@ -60,7 +61,7 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
                            })(stream, {});
   }
   (stream.residual.sum() * loss_factor).backward();
-  search.leave_layer();
+  search.after_backward();
   for (const auto* group : in_order) search.gradients(*group);
   search.end();
   for (const auto* group : in_order) kernels::clear_gradient_destination(group->parameters()[0]);
@@ -112,6 +113,13 @@ TEST(NonfiniteSearch, SavesNoLayerIfItsInputsAreNotFinite) {
   ASSERT_TRUE(after.has_value());
   EXPECT_EQ(after->place, "micro-batch 0, outside of the layers, after layer 1, forward of the loss or its backward");
   EXPECT_FALSE(after->layer.has_value());
+}
+
+TEST(NonfiniteSearch, NamesAWeightThatIsNotFiniteItself) {
+  const auto found = found_in({product}, at::ones({3}), 1, true, kInfinity);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->place, "micro-batch 0, layer 0 (layers.0), forward, whose layers.0.weight is not finite");
+  EXPECT_EQ(found->op, "");
 }
 
 TEST(OpCheck, AnOpThatIsToldToWriteSuchAValueDoesNotMakeIt) {

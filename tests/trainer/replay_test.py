@@ -94,8 +94,7 @@ class ReplayTest(TrainingRuns):
         self.replay("short", expect=2)
 
     def flipped(self, run, fault, *overrides, ranks):
-        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place. The layer that made the first value that is not finite is
-saved, and run alone."""
+        """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place."""
         at = "step 7 rank %d layer 1" % (ranks - 1)
         self.train(run, "steps=9", "checkpoint.every=0", "evaluation.every=0", *overrides, "fault={at: %s, do: %s}" % (at, fault),
                    ranks=ranks, environment=FAULTS)
@@ -227,8 +226,8 @@ saved, and run alone."""
         self.replay(folder, "--step", "2", ranks=1, expect=2)
         self.assertIn("is a saved layer, which is run as it is", self.errors)
         for change, problem in (({"direction": "sideways"}, "direction is 'sideways'"), ({"layer": -1}, "layer is missing, or no whole number"),
-                                ({"gradient_type": "F7"}, "gradient_type is 'F7'"), ({"layer": 7}, "it is of layer 7, the model has 3"),
-                                ({"name": "blocks.1"}, "it has no weight.blocks.1.")):
+                                ({"gradient_type": "F7"}, "gradient_type is 'F7'"), ({"gradient_type": "I64"}, "gradient_type is 'I64'"),
+                                ({"layer": 7}, "it is of layer 7, the model has 3"), ({"name": "blocks.1"}, "layer 0 is blocks.0, not blocks.1")):
             with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
                 json.dump({**facts, **change}, file)
             self.replay(folder, ranks=1, expect=4)
@@ -237,9 +236,21 @@ saved, and run alone."""
             file.write("{")
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("nonfinite.json: not what a replay has saved: no JSON object", self.errors)
+        # A file with the right hash, and an input whose last two dimensions are exchanged.
+        path = self.path(folder, "layer.safetensors")
+        entry = read_safetensors(path)[0]["input.residual"]
+        rows, positions, width = entry["shape"]
+        turned = {**entry, "shape": [rows, width, positions]}
+        with open(path, "rb") as file:
+            data = file.read().replace(*(json.dumps(shape, separators=(",", ":")).encode() for shape in (entry, turned)), 1)
+        with open(path, "wb") as file:
+            file.write(data)
+        self.assertEqual(read_safetensors(path)[0]["input.residual"]["shape"], [rows, width, positions])
         with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
-            json.dump(facts, file)
-        os.remove(self.path(folder, "layer.safetensors"))
+            json.dump({**facts, "tensors_sha256": hashlib.sha256(data).hexdigest()}, file)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("cannot be run: ", self.errors)
+        os.remove(path)
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("layer.safetensors", self.errors)
 
@@ -248,7 +259,8 @@ saved, and run alone."""
         step = self.diverged(family, *overrides, ranks=2)
         said = self.replay(family, "--at-nonfinite", expect=5)
         self.assertEqual(said, "nothing was saved: the graph is split over the ranks, and the layer exchanges rows with them")
-        self.assertRegex(self.output, r"the first value that is not finite: step %d, rank \d, micro-batch 0, layer \d \(layers\.\d\), forward: forward aten::" % step)
+        place = r"step %d, rank \d, micro-batch 0, layer \d \(layers\.\d\), forward: forward aten::" % step
+        self.assertRegex(self.output, "the first value that is not finite: " + place)
         self.assertFalse(os.path.exists(self.path(family, "nonfinite-step-%d" % step)))
 
     def test_what_no_layer_made_is_said(self):

@@ -16,7 +16,7 @@ command_replay() {
   [[ ! -f $run/nonfinite.json ]] || changes+=(run.ranks=1 sharding.strategy=none sharding.shard_ranks=0)
   of_config[0]=$run/resolved.yaml
   make_ready
-  # The program itself reads the fault, which it leaves out unless it is to locate one.
+  # The program itself reads the fault, which a replay without --locate and --at-nonfinite leaves out.
   ask trainer/check "${of_config[@]}" "${changes[@]}"
   make_packages "${facts[packages.ops]}" "${of_config[@]}" "${changes[@]}"
   run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/replay/replay)" "${arguments[@]}" || end_failed "$?" ''

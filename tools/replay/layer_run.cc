@@ -26,6 +26,7 @@
 #include "tools/replay/saved_layer.h"
 #include "trainer/config/module_use.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/refused_memory.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
@@ -44,42 +45,48 @@ class LayerAlone {
   LayerAlone(const std::string& folder, const SavedLayer& saved, const trainer::TrainerConfig& config,
              at::Device device)
       : folder_(folder), saved_(saved), device_(device) {
-    const std::vector<modules::ParameterGroup> groups = trainer::declared_model(config).groups;
-    for (const auto& group : groups) bind(group);
-    modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
     int64_t layers = 0;
+    for (const auto& group : trainer::declared_model(config).groups) {
+      const bool is_saved = group.role == modules::Role::layer && layers++ == saved_.layer;
+      if (is_saved && group.name != saved_.name) {
+        refuse("layer " + std::to_string(saved_.layer) + " is " + group.name + ", not " + printable(saved_.name));
+      }
+      bind(group, is_saved);
+    }
+    if (saved_.layer >= layers) {
+      refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
+    }
+    modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
     wrap_layers(config, modules::Scope(source, config.kernels), [&](int64_t index, modules::Layer layer) {
-      ++layers;
       if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
       return layer;
     });
-    if (!layer_) {
-      refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
-    }
   }
 
   ~LayerAlone() {
     for (const auto& [name, parameter] : parameters_) kernels::clear_gradient_destination(parameter);
   }
 
-  // Runs forward and backward, and keeps what they compute.
+  // Runs forward and backward, and keeps what they compute. If an op refuses its inputs, the folder does not fit its
+  // configuration. Refused memory and errors of the GPU are no fault of the folder.
   void run() {
-    for (size_t i = 0; i < kParts.size(); ++i) {
-      const Tensor* const input = saved_.find(std::string("input.") + kParts[i]);
-      if (input != nullptr) inputs_[i] = input->to(device_).requires_grad_(true);
+    try {
+      forward_and_backward();
+    } catch (const c10::AcceleratorError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      if (trainer::refused_by_gpu(error) || trainer::refused_by_host(error)) throw;
+      refuse(error.what_without_backtrace());
     }
-    if (!inputs_[0].defined()) refuse("it has no input.residual");
-    const modules::Stream output = layer_({inputs_[0], inputs_[1]}, context());
-    outputs_ = {output.residual, output.branch};
-    torch::autograd::variable_list roots, gradients;
-    for (size_t i = 0; i < kParts.size(); ++i) {
-      const Tensor* const gradient = saved_.find(std::string("output_gradient.") + kParts[i]);
-      if (gradient == nullptr || !outputs_[i].defined() || !outputs_[i].requires_grad()) continue;
-      if (gradient->sizes() != outputs_[i].sizes()) refuse("a gradient has not the shape of the layer's output");
-      roots.push_back(outputs_[i]);
-      gradients.push_back(gradient->to(device_));
+  }
+
+  // Of what the folder gives to the forward.
+  TensorFacts facts_of_inputs() const {
+    TensorFacts facts;
+    for (const auto& [name, tensor] : saved_.tensors) {
+      if (!name.starts_with("output_gradient.")) facts = facts + facts_of(tensor);
     }
-    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+    return facts;
   }
 
   TensorFacts facts_of_outputs() const { return facts_of(outputs_[0]) + facts_of(outputs_[1]); }
@@ -92,7 +99,25 @@ class LayerAlone {
   }
 
  private:
-  static constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
+  void forward_and_backward() {
+    for (size_t i = 0; i < kStreamParts.size(); ++i) {
+      const Tensor* const input = saved_.find(std::string("input.") + kStreamParts[i]);
+      if (input != nullptr) inputs_[i] = input->to(device_).requires_grad_(true);
+    }
+    if (!inputs_[0].defined()) refuse("it has no input.residual");
+    const modules::Stream output = layer_({inputs_[0], inputs_[1]}, context());
+    outputs_ = {output.residual, output.branch};
+    torch::autograd::variable_list roots, gradients;
+    for (size_t i = 0; i < kStreamParts.size(); ++i) {
+      const Tensor* const gradient = saved_.find(std::string("output_gradient.") + kStreamParts[i]);
+      if (gradient == nullptr || !outputs_[i].defined() || !outputs_[i].requires_grad()) continue;
+      if (gradient->sizes() != outputs_[i].sizes()) refuse("a gradient has not the shape of the layer's output");
+      roots.push_back(outputs_[i]);
+      gradients.push_back(gradient->to(device_));
+    }
+    if (roots.empty() && saved_.backward) refuse("it has no gradient of an output, which its backward needs");
+    if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  }
 
   void wrap_layers(const trainer::TrainerConfig& config, const modules::Scope& scope,
                    const trainer::Task::WrapLayer& wrap) const {
@@ -106,15 +131,15 @@ class LayerAlone {
     task->wrap_layers(wrap);
   }
 
-  // Gives the parameters of the layer their values, and a buffer for their gradients as in the run.
-  void bind(const modules::ParameterGroup& group) {
+  // Gives the parameters of the saved layer their values, and a buffer for their gradients as in the run.
+  void bind(const modules::ParameterGroup& group, bool is_saved) {
     for (const modules::Parameter& parameter : group.parameters) {
-      if (group.name != saved_.name) {
+      if (!is_saved) {
         parameters_[parameter.name] = at::empty(parameter.shape, at::kMeta).requires_grad_(true);
         continue;
       }
       const Tensor* const values = saved_.find("weight." + parameter.name);
-      if (values == nullptr || !values->is_floating_point() || values->sizes() != parameter.shape) {
+      if (values == nullptr || values->sizes() != parameter.shape) {
         refuse("it has no weight." + parameter.name + " of the shape that resolved.yaml gives it");
       }
       const Tensor weight = parameters_[parameter.name] = values->to(device_).requires_grad_(true);
@@ -158,19 +183,19 @@ class LayerAlone {
     const Tensor* const offsets = saved_.find("context.graph_offsets");
     const Tensor* const neighbors = saved_.find("context.graph_neighbors");
     if (offsets == nullptr || neighbors == nullptr) return nullptr;
+    // The number of sources decides how much memory the graph takes, so it must not be larger than what is in the file.
+    if (saved_.sources > inputs_[0].size(0)) {
+      refuse("its graph has " + std::to_string(saved_.sources) + " sources, and input.residual " +
+             std::to_string(inputs_[0].size(0)) + " rows");
+    }
     auto step = std::make_shared<modules::GraphStep>();
     const auto on_device = [this](const char* name) {
       const Tensor* const tensor = saved_.find(name);
       return tensor == nullptr ? Tensor() : tensor->to(device_);
     };
-    try {
-      const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
-      // A single graph is that of every layer.
-      const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
-      step->layers.assign(1, weighted);
-    } catch (const c10::Error& error) {
-      refuse(error.what_without_backtrace());
-    }
+    const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
+    const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
+    step->layers.assign(1, weighted);  // a single graph is that of every layer
     step->gathered_features = on_device("context.gathered_features");
     step->first_row = saved_.first_row;
     return step;
@@ -210,8 +235,12 @@ ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const Save
     print(std::string("not reproduced: ") + (saved.backward ? "the gradients are" : "the output is") + " finite");
     return ExitCode::done;
   }
-  const std::string op = ops.first_maker();
-  print("reproduced: " + (op.empty() ? "no op of LibTorch made it, so look at the kernels of the layer" : op));
+  std::string maker = ops.first_maker();
+  if (maker.empty()) {
+    maker = layer.facts_of_inputs().finite() ? "no op of LibTorch made it, so look at the kernels of the layer"
+                                             : "the layer was given values that are not finite";
+  }
+  print("reproduced: " + maker);
   return ExitCode::numerics;
 }
 

@@ -34,7 +34,7 @@ int run_request(const Request& request) {
   if (request.is_layer()) {
     return trainer::exit_code_of([&] { return run_saved_layer(request.run, request.overrides); });
   }
-  // Other replays leave the fault out that the configuration injects.
+  // Other replays leave out the fault that the configuration injects.
   const bool with_fault = request.locate || request.at_nonfinite;
   std::vector<std::string> overrides = {with_fault ? "run.deterministic=true" : "fault={do: none}"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());

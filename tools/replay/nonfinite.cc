@@ -54,14 +54,20 @@ ExitCode save_nonfinite_layer(const Replay& replay, const trainer::LoadedConfig&
   trainer::TrainerConfig config = loaded.config;
   config.cuda_graph = trainer::CudaGraph::off;  // the ops of a captured step cannot be seen
   NonfiniteSearch search(names_of_layers(config));
-  replay.train(config, &search);
+  const trainer::Ledger ledger = trainer::parse_ledger(replay.train(config, &search));
   const int first = first_rank(replay, search);
   if (first < 0) {
-    replay.say("finite: every output of a layer and every gradient of step " + std::to_string(replay.step()) +
-               " is finite, so what the run saw does not repeat");
+    const std::string all =
+        "every output of a layer and every gradient of step " + std::to_string(replay.step()) + " is finite";
+    // The sum of the squares of finite gradients may be infinite, and so may the loss.
+    if (!is_finite(ledger.steps.at(replay.step()))) {
+      replay.say("nothing was saved: " + all + ", but its loss or gradient norm is not");
+      return ExitCode::numerics;
+    }
+    replay.say("finite: " + all + ", so what the run saw does not repeat");
     return ExitCode::done;
   }
-  const std::vector<std::string> texts = gather_results(replay.ranks(), [&] {
+  const std::vector<std::string> texts = gather_slow_results(replay.ranks(), "saving the layer", [&] {
     return replay.ranks().rank == first ? save(replay, *search.found(), loaded.resolved()) : std::string();
   });
   replay.say(texts[static_cast<size_t>(first)]);

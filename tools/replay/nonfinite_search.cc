@@ -14,8 +14,6 @@
 namespace strata::tools {
 namespace {
 
-constexpr std::array<const char*, 2> kParts = {"residual", "branch"};
-
 at::Tensor detached(const at::Tensor& tensor) { return tensor.defined() ? tensor.detach() : tensor; }
 
 at::Tensor on_host(const at::Tensor& tensor) {
@@ -35,6 +33,15 @@ void save_graph(const modules::GraphStep& step, SavedLayer& layer) {
   layer.tensors["context.graph_neighbors"] = on_host(graph.by_target.neighbors);
   if (edge_weight.defined()) layer.tensors["context.edge_weight"] = on_host(edge_weight);
   if (step.gathered_features.defined()) layer.tensors["context.gathered_features"] = on_host(step.gathered_features);
+}
+
+// Returns words that name the first weight of a layer that is not finite itself; empty if there is none.
+std::string bad_weight(const sharding::ShardedParameterGroup& group) {
+  for (size_t i = 0; i < group.parameters().size(); ++i) {
+    if (facts_of(group.parameters()[i]).finite()) continue;
+    return ", whose " + group.layout().entries()[i].name + " is not finite";
+  }
+  return "";
 }
 
 // Keeps the gradient that arrives at a tensor.
@@ -111,6 +118,7 @@ void NonfiniteSearch::backward_ends() {
     complete(*call);
     found_call_.reset();
   }
+  *call = {};  // its hooks keep it until the whole backward has ended, and its tensors would be kept with it
   first_op_ = ops_.ops().size();
 }
 
@@ -123,7 +131,7 @@ void NonfiniteSearch::gradients(const sharding::ShardedParameterGroup& group) {
   }
 }
 
-void NonfiniteSearch::leave_layer() {
+void NonfiniteSearch::after_backward() {
   if (!watching_) return;
   backward_ends();
   ++micro_batch_;
@@ -146,7 +154,7 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   const std::string& name = names_.at(call.layer);
   found_ = Found{.event = event_,
                  .place = "micro-batch " + std::to_string(micro_batch_) + ", layer " + std::to_string(call.layer) +
-                          " (" + name + "), " + (backward ? "backward" : "forward"),
+                          " (" + name + "), " + (backward ? "backward" : "forward") + bad_weight(group_of(call)),
                  .op = ops_.first_maker(first_op_),
                  .layer = {},
                  .why_not = {}};
@@ -167,9 +175,9 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   for (size_t i = 0; i < group.parameters().size(); ++i) {
     layer.tensors["weight." + group.layout().entries()[i].name] = on_host(group.parameters()[i]);
   }
-  for (size_t i = 0; i < kParts.size(); ++i) {
-    if (call.input[i].defined()) layer.tensors[std::string("input.") + kParts[i]] = on_host(call.input[i]);
-    if (call.output[i].defined()) layer.seen[std::string("output.") + kParts[i]] = seen(call.output[i]);
+  for (size_t i = 0; i < kStreamParts.size(); ++i) {
+    if (call.input[i].defined()) layer.tensors[std::string("input.") + kStreamParts[i]] = on_host(call.input[i]);
+    if (call.output[i].defined()) layer.seen[std::string("output.") + kStreamParts[i]] = seen(call.output[i]);
   }
   if (call.context.dropout_key.defined()) layer.tensors["context.dropout_key"] = on_host(call.context.dropout_key);
   if (const auto* tables = call.context.find<modules::RotaryTables>()) {
@@ -183,10 +191,10 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
 void NonfiniteSearch::complete(const Call& call) {
   if (!found_->layer) return;
   SavedLayer& layer = *found_->layer;
-  for (size_t i = 0; i < kParts.size(); ++i) {
+  for (size_t i = 0; i < kStreamParts.size(); ++i) {
     const at::Tensor &arrived = call.output_gradient[i], &passed_on = call.input_gradient[i];
-    if (arrived.defined()) layer.tensors[std::string("output_gradient.") + kParts[i]] = on_host(arrived);
-    if (passed_on.defined()) layer.seen[std::string("input_gradient.") + kParts[i]] = seen(passed_on);
+    if (arrived.defined()) layer.tensors[std::string("output_gradient.") + kStreamParts[i]] = on_host(arrived);
+    if (passed_on.defined()) layer.seen[std::string("input_gradient.") + kStreamParts[i]] = seen(passed_on);
   }
   const auto& group = group_of(call);
   for (size_t i = 0; i < group.full_gradients().size(); ++i) {

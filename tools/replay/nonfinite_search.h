@@ -34,7 +34,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   modules::Layer around(int64_t index, modules::Layer layer) override;
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
   void gradients(const sharding::ShardedParameterGroup& group) override;
-  void leave_layer() override;
+  void after_backward() override;
   void end() override;
 
   const std::optional<Found>& found() const { return found_; }
@@ -42,7 +42,7 @@ class NonfiniteSearch : public trainer::StepObserver {
  private:
   using Pair = std::array<at::Tensor, 2>;  // of a stream: residual, branch
 
-  // One call of a layer. It lives until its backward has ended.
+  // One call of a layer. It is emptied when its backward has ended.
   struct Call {
     int64_t layer = 0;
     Pair input, output, output_gradient, input_gradient;

@@ -92,12 +92,18 @@ int64_t Replay::find_start() const {
   })[0]);
 }
 
+bool is_finite(const trainer::LedgerStep& step) {
+  return std::isfinite(step.loss) && std::isfinite(step.gradient_norm);
+}
+
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger) {
   std::optional<int64_t> first;
   for (auto step = ledger.steps.rbegin(); step != ledger.steps.rend(); ++step) {
-    const bool finite = std::isfinite(step->second.loss) && std::isfinite(step->second.gradient_norm);
-    if (finite && first) break;
-    if (!finite) first = step->first;
+    if (!is_finite(step->second)) {
+      first = step->first;
+    } else if (first) {
+      break;
+    }
   }
   return first;
 }

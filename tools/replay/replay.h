@@ -38,7 +38,6 @@ class Replay {
 
  private:
   std::string checkpoints() const { return request_.run + "/checkpoints"; }
-  void read_ledgers();
   int64_t find_step();
   int64_t find_start() const;
 
@@ -50,8 +49,11 @@ class Replay {
   const int64_t from_;  // the step after which the replay begins
 };
 
-// Returns the last step that was not finite, or the first one of the unbroken series that it ends; nothing if all are
-// finite.
+// True if loss and gradient norm are finite.
+bool is_finite(const trainer::LedgerStep& step);
+
+// Returns the first step of the last unbroken series of steps that were not finite. A series may be a single step.
+// Returns nothing if all steps are finite.
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger);
 
 }  // namespace strata::tools

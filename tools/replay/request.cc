@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 #include "base/errors.h"
 #include "base/printable.h"
@@ -32,7 +33,10 @@ std::string contradiction(const Request& request) {
 
 }  // namespace
 
-bool Request::is_layer() const { return std::filesystem::exists(run + "/" + kSavedLayerFacts); }
+bool Request::is_layer() const {
+  std::error_code problem;  // a folder that cannot be read is reported when its configuration is read
+  return std::filesystem::exists(run + "/" + kSavedLayerFacts, problem);
+}
 
 std::optional<Request> parse_request(int count, char** arguments, int& exit_code) {
   Request request;

@@ -3,9 +3,12 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "base/checked_file.h"
 #include "base/errors.h"
@@ -19,13 +22,37 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMostJson = 1 << 24;  // bytes
+constexpr uint64_t kMostJson = 1 << 24;   // bytes
+constexpr size_t kLongestText = 1 << 10;  // bytes; a member of the JSON
+
+// The tensors of a call that hold whole numbers. All others hold floats.
+constexpr std::array<std::string_view, 3> kOfIntegers = {"context.dropout_key", "context.graph_offsets",
+                                                         "context.graph_neighbors"};
+constexpr std::array<std::string_view, 8> kOfFloats = {
+    "input.residual", "input.branch", "output_gradient.residual", "output_gradient.branch",
+    "context.cosine", "context.sine", "context.edge_weight",      "context.gathered_features",
+};
 
 std::optional<at::ScalarType> type_of(const std::string& dtype) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble, at::kLong, at::kInt}) {
     if (trainer::dtype_name(at::empty({0}, type)) == dtype) return type;
   }
   return std::nullopt;
+}
+
+// Returns what is wrong with an entry of layer.safetensors, or an empty text.
+std::string problem_of(const trainer::SafetensorsEntry& entry) {
+  const std::optional<at::ScalarType> type = type_of(entry.dtype);
+  const bool of_integers = std::ranges::find(kOfIntegers, entry.name) != kOfIntegers.end();
+  const bool of_floats = std::ranges::find(kOfFloats, entry.name) != kOfFloats.end();
+  if (!of_integers && !of_floats && !entry.name.starts_with("weight.")) return "is no tensor of a layer";
+  if (!type || of_integers == at::isFloatingType(*type)) return "is " + entry.dtype;
+  // A shape with a 0 fits into any file, and LibTorch refuses strides that overflow.
+  int64_t stride = 1;
+  for (const int64_t extent : entry.shape) {
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(extent, 1), &stride)) return "has a shape that is too large";
+  }
+  return "";
 }
 
 Json json_of(const SavedLayer::Seen& seen, bool saved) {
@@ -77,7 +104,10 @@ std::string facts_text(const SavedLayer& layer, const std::string& sha256) {
 class Members {
  public:
   explicit Members(std::string path) : path_(std::move(path)) {
-    json_ = nlohmann::json::parse(read_text_file(path_, kMostJson), nullptr, /*allow_exceptions=*/false);
+    // Facts of tensors are for readers, and what stands in other members is not kept. Lists in lists would take a
+    // hundred times the memory of their text.
+    const auto outermost = [](int depth, auto, auto&) { return depth <= 1; };
+    json_ = nlohmann::json::parse(read_text_file(path_, kMostJson), outermost, /*allow_exceptions=*/false);
     if (!json_.is_object()) refuse("no JSON object");
   }
 
@@ -89,7 +119,9 @@ class Members {
 
   std::string text(const char* name) const {
     const nlohmann::json value = json_.value(name, nlohmann::json());
-    if (!value.is_string()) refuse(std::string(name) + " is missing, or no text");
+    if (!value.is_string() || value.get_ref<const std::string&>().size() > kLongestText) {
+      refuse(std::string(name) + " is missing, or no text of at most " + std::to_string(kLongestText) + " bytes");
+    }
     return value.get<std::string>();
   }
 
@@ -137,7 +169,8 @@ SavedLayer read_layer(const std::string& folder) {
   const std::string direction = members.text("direction");
   if (direction != "forward" && direction != "backward") members.refuse("direction is '" + direction + "'");
   layer.backward = direction == "backward";
-  if (!type_of(layer.gradient_type)) members.refuse("gradient_type is '" + layer.gradient_type + "'");
+  const std::optional<at::ScalarType> type = type_of(layer.gradient_type);
+  if (!type || !at::isFloatingType(*type)) members.refuse("gradient_type is '" + layer.gradient_type + "'");
 
   const std::string path = folder + "/" + kSavedLayerTensors;
   const trainer::SafetensorsFile file(path);
@@ -146,9 +179,10 @@ SavedLayer read_layer(const std::string& folder) {
                 path + ": its SHA-256 is not the one in " + kSavedLayerFacts + ": it is damaged, or of another replay");
   }
   for (const auto& entry : file.header().entries) {
-    const std::optional<at::ScalarType> type = type_of(entry.dtype);
-    if (!type) throw Error(ExitCode::storage, path + ": " + printable(entry.name) + " is " + entry.dtype);
-    at::Tensor values = at::empty(entry.shape, *type);
+    if (const std::string problem = problem_of(entry); !problem.empty()) {
+      throw Error(ExitCode::storage, path + ": " + printable(entry.name) + " " + problem);
+    }
+    const at::Tensor values = at::empty(entry.shape, type_of(entry.dtype).value());
     file.read(entry, 0, values.mutable_data_ptr(), entry.bytes);
     layer.tensors[entry.name] = values;
   }

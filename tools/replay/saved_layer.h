@@ -3,11 +3,12 @@
 //
 //   nonfinite.json      which call it was, what it was found to make, and facts of its tensors
 //   layer.safetensors   weight.<parameter>, input.*, output_gradient.*, context.*
-//   resolved.yaml       the configuration of the run
+//   resolved.yaml       the configuration of the replay
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,6 +20,9 @@ namespace strata::tools {
 
 inline constexpr char kSavedLayerFacts[] = "nonfinite.json", kSavedLayerTensors[] = "layer.safetensors",
                       kSavedLayerConfig[] = "resolved.yaml";
+
+// The two tensors of a modules::Stream, as in input.residual and input.branch.
+inline constexpr std::array<const char*, 2> kStreamParts = {"residual", "branch"};
 
 struct SavedLayer {
   int64_t step = 0, micro_batch = 0, rank = 0, ranks = 1;
@@ -34,7 +38,8 @@ struct SavedLayer {
   // context.edge_weight, context.gathered_features. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
-  // What a run saw and the folder does not hold: output.*, input_gradient.*, weight_gradient.<parameter>.
+  // Facts of tensors that the replay saw and that are not saved: output.*, input_gradient.*,
+  // weight_gradient.<parameter>.
   struct Seen {
     std::string dtype;
     std::vector<int64_t> shape;

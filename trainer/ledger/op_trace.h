@@ -38,7 +38,7 @@ class OpTrace : public StepObserver {
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
   // Hashes the gradients of this rank in the group, before they are reduced.
   void gradients(const sharding::ShardedParameterGroup& group) override;
-  void leave_layer() override { layer_.reset(); }
+  void after_backward() override { layer_.reset(); }
   void end() override;
 
   const std::vector<Entry>& entries() const { return entries_; }

@@ -24,7 +24,7 @@ class StepObserver {
   virtual void gradients(const sharding::ShardedParameterGroup& group) = 0;
   // Called after the backward of each micro-batch, because a layer whose inputs need no gradient does not notice the
   // end of its own.
-  virtual void leave_layer() = 0;
+  virtual void after_backward() = 0;
   // Called after the last backward of a step.
   virtual void end() = 0;
 };
