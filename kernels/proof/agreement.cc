@@ -3,18 +3,18 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace strata::kernels {
 namespace {
@@ -22,15 +22,13 @@ namespace {
 // A block has at most so many rows, and fewer if they have enough elements for a root mean square.
 constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 
-// Two honest results with as many roundings differ in their root mean square by a few percent.
-constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15;
-// The formula may be exact by luck where few elements make up most of a block.
-constexpr double kRoundingsOfLuck = 2;
-// The largest of many errors varies more than their mean square.
-constexpr double kMoreInAnElement = 3;
-// The factor between a block and the formula: so many standard deviations, and roundings where the formula is exact.
-constexpr double kDeviationsOfAFactor = 6, kRoundingsOfAFactor = 0.25, kMoreInAFactor = 2;
-// The formula rounds a result a few times, and a result that is a difference by its operands.
+// What is allowed, as a multiple of what the formula has. Two honest results with as many roundings differ in their
+// root mean square by a few percent. The largest of many errors, and factors, vary more.
+constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, kMoreInAFactor = 2;
+// So many roundings are allowed where the formula is exact by luck, because few elements make up most of a block.
+constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
+constexpr double kDeviationsOfAFactor = 6;  // standard deviations
+// The formula itself has so few: it rounds a result a few times, and a result that is a difference by its operands.
 constexpr double kRoundingsOfTheFormula = 4;
 
 // A tensor as [groups, rows, width].
@@ -47,40 +45,106 @@ Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
   return padded.reshape({of_rows.size(0), -1, rows});
 }
 
-struct Blocks {
-  Tensor mean_square, largest;  // [groups, blocks]
-  double of_all = 0;            // mean square of the whole tensor
-};
+// Compares two tensors of rows, with errors that are not finite left out.
+class Comparison {
+ public:
+  // `error` is value - exact, `rounding` is rounded - exact; all are [groups, rows, width].
+  Comparison(Tensor exact, Tensor error, Tensor rounding, const Bounds& bounds)
+      : exact_(std::move(exact)),
+        error_(std::move(error)),
+        rounding_(std::move(rounding)),
+        factor_(bounds.factor),
+        unit_(unit_roundoff(bounds.dtype)),
+        floor_(bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact_))),
+        rows_(std::clamp((kElementsOfBlock + exact_.size(2) - 1) / exact_.size(2), int64_t{1}, kRowsOfBlock)),
+        squares_(exact_ * exact_),
+        sum_of_squares_(sum_of(squares_)),
+        elements_(sum_of(at::ones({1, exact_.size(1), exact_.size(2)}, exact_.options()))) {}
 
-Blocks blocks_of(const Tensor& rows, int64_t rows_of_block, const Tensor& elements) {
-  const Tensor sums = in_blocks((rows * rows).sum(2), rows_of_block).sum(2);
-  return {sums / elements, in_blocks(rows.abs().amax(2), rows_of_block).amax(2),
-          sums.sum().item<double>() / static_cast<double>(rows.numel())};
-}
-
-// Returns the mean square of the error that one rounding of every element could have at most, as far as few large
-// elements make it up: the sum of the fourth powers over the sum of squares.
-Tensor luck_of(const Tensor& rows, int64_t rows_of_block, const Tensor& elements) {
-  const Tensor squares = rows * rows, sums = in_blocks(squares.sum(2), rows_of_block).sum(2);
-  const Tensor fourth = in_blocks((squares * squares).sum(2), rows_of_block).sum(2);
-  return at::where(sums == 0, sums, fourth / sums) / elements;
-}
-
-// Returns the largest share, and writes where it is if it is more than 1.
-double largest_share(const Tensor& found, const Tensor& allowed, const char* of_what, int64_t rows_of_block,
-                     std::ostream& words) {
-  const Tensor shares = at::where(found == 0, at::zeros({}, found.options()), found / allowed).flatten();
-  const int64_t at = shares.argmax().item<int64_t>();
-  const double share = shares[at].item<double>();
-  if (share > 1) {
-    const int64_t blocks = found.size(1), first = at % blocks * rows_of_block;
-    words << of_what << " in rows " << first << " to " << first + rows_of_block - 1;
-    if (found.size(0) > 1) words << " of group " << at / blocks;
-    words << " is " << found.flatten()[at].item<double>() << ", allowed are " << allowed.flatten()[at].item<double>()
-          << "; ";
+  Agreement agreement() {
+    const Tensor of_formula = square_of_formula();
+    Agreement result;
+    result.share =
+        std::max({share_of_factors(), share_of_blocks(of_formula), share_of_elements(), share_of_all(of_formula)});
+    result.words = words_.str();
+    return result;
   }
-  return share;
-}
+
+ private:
+  // [groups, rows, width] becomes [groups, blocks].
+  Tensor sum_of(const Tensor& rows) const { return in_blocks(rows.sum(2), rows_).sum(2); }
+  Tensor largest_of(const Tensor& rows) const { return in_blocks(rows.abs().amax(2), rows_).amax(2); }
+  double count() const { return static_cast<double>(exact_.numel()); }
+
+  // The sum of the squares of the formula's error in each block, which is no excuse for an error of any size.
+  Tensor square_of_formula() const {
+    const double most = kRoundingsOfTheFormula * unit_;
+    const Tensor size = sum_of_squares_ + elements_ * (sum_of_squares_.sum() / count());
+    return at::minimum(sum_of(rounding_ * rounding_), size * (most * most));
+  }
+
+  // The sum of the squares of the error that roundings of the largest elements have, as far as they make up a block.
+  Tensor square_of_luck(const Tensor& fourth_powers, const Tensor& squares) const {
+    const double luck = kRoundingsOfLuck * unit_;
+    return at::where(squares == 0, squares, fourth_powers / squares) * (luck * luck);
+  }
+
+  // The product of error and result finds a factor that is a little wrong, such as a norm that was rounded to 16 bits.
+  // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
+  double share_of_factors() {
+    const double luck = kRoundingsOfAFactor * unit_;
+    const Tensor of_formula = sum_of(rounding_ * exact_).abs();
+    const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (luck * luck));
+    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() / (4 * count());
+    const Tensor largest_factor = at::where(is_large, of_formula / sum_of_squares_, 0.0).nan_to_num(0.0).max();
+    const Tensor allowed = at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor,
+                                       sum_of_squares_ * largest_factor * kMoreInAFactor);
+    return largest_share(sum_of(error_ * exact_).abs(), allowed * factor_ + sum_of(exact_.abs()) * floor_,
+                         "product of error and result");
+  }
+
+  double share_of_blocks(const Tensor& of_formula) {
+    const Tensor found = (sum_of(error_ * error_) / elements_).sqrt();
+    const Tensor luck = square_of_luck(sum_of(squares_ * squares_), sum_of_squares_);
+    const Tensor allowed = ((of_formula + luck) / elements_).sqrt() * (kMoreInABlock * factor_);
+    return largest_share(found, allowed + floor_, "root mean square error");
+  }
+
+  double share_of_elements() {
+    const Tensor allowed = largest_of(rounding_) * kMoreInAnElement + largest_of(exact_) * unit_;
+    return largest_share(largest_of(error_), allowed * factor_ + floor_, "largest error");
+  }
+
+  double share_of_all(const Tensor& of_formula) {
+    const Tensor luck = square_of_luck((squares_ * squares_).sum(), squares_.sum());
+    const double found = std::sqrt((error_ * error_).sum().item<double>() / count());
+    const double allowed =
+        std::sqrt((of_formula.sum() + luck).item<double>() / count()) * (kMoreInAll * factor_) + floor_;
+    if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
+    return found == 0 ? 0 : found / allowed;
+  }
+
+  // Returns the largest share, and writes where it is if it is more than 1.
+  double largest_share(const Tensor& found, const Tensor& allowed, const char* of_what) {
+    const Tensor shares = at::where(found == 0, 0.0, found / allowed).flatten();
+    const int64_t at = shares.argmax().item<int64_t>();
+    const double share = shares[at].item<double>();
+    if (share <= 1) return share;
+    const int64_t blocks = found.size(1), first = at % blocks * rows_;
+    say() << of_what << " in rows " << first << " to " << first + rows_ - 1;
+    if (found.size(0) > 1) words_ << " of group " << at / blocks;
+    words_ << " is " << found.flatten()[at].item<double>() << ", allowed are " << allowed.flatten()[at].item<double>();
+    return share;
+  }
+
+  std::ostream& say() { return words_ << (words_.tellp() > 0 ? "; " : ""); }
+
+  const Tensor exact_, error_, rounding_;
+  const double factor_, unit_, floor_;
+  const int64_t rows_;  // of a block
+  const Tensor squares_, sum_of_squares_, elements_;
+  std::ostringstream words_;
+};
 
 }  // namespace
 
@@ -112,57 +176,9 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
     return {std::numeric_limits<double>::infinity(),
             std::to_string(wrong) + " numbers are finite where the formula's are not, or the other way round"};
   }
-  const auto rows_of = [&](const Tensor& tensor) {
-    return in_rows(at::where(finite, tensor, at::zeros({}, tensor.options())), bounds.row_width);
-  };
+  const auto rows_of = [&](const Tensor& tensor) { return in_rows(at::where(finite, tensor, 0.0), bounds.row_width); };
   const Tensor exact = rows_of(expected.exact);
-  const int64_t width = exact.size(2),
-                rows = std::clamp((kElementsOfBlock + width - 1) / width, int64_t{1}, kRowsOfBlock);
-  const Tensor elements = in_blocks(at::zeros({1, exact.size(1)}, exact.options()) + double(width), rows).sum(2);
-  const Blocks error = blocks_of(rows_of(wide) - exact, rows, elements);
-  const Blocks rounding = blocks_of(rows_of(expected.rounded) - exact, rows, elements);
-  const Blocks size = blocks_of(exact, rows, elements);
-
-  const double unit = unit_roundoff(bounds.dtype);
-  const double floor = bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact));
-  const double most = kRoundingsOfTheFormula * unit, luck = kRoundingsOfLuck * unit;
-  const Tensor of_formula = at::minimum(rounding.mean_square, (size.mean_square + size.of_all) * (most * most));
-  const Tensor allowed = of_formula + luck_of(exact, rows, elements) * (luck * luck);
-  // Products of errors and results find a factor that is a little wrong, such as a norm that was rounded to 16 bits.
-  // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
-  const Tensor rounded_by = rows_of(expected.rounded) - exact, squares = exact * exact;
-  const auto sum_of = [&](const Tensor& of_rows) { return in_blocks(of_rows.sum(2), rows).sum(2); };
-  const double by_luck = kRoundingsOfAFactor * unit;
-  const Tensor variance = sum_of(rounded_by * rounded_by * squares + squares * squares * (by_luck * by_luck));
-  const Tensor factor_of_formula = sum_of(rounded_by * exact).abs(), square_of_size = sum_of(squares);
-  const Tensor is_large = size.mean_square >= size.of_all / 4;
-  const Tensor largest_factor = at::where(is_large, factor_of_formula / square_of_size, 0.0).nan_to_num(0.0).max();
-  const Tensor by_chance = factor_of_formula + variance.sqrt() * kDeviationsOfAFactor;
-  const Tensor as_the_formula = square_of_size * largest_factor * kMoreInAFactor;
-  const Tensor allowed_factor = at::maximum(by_chance, as_the_formula) * bounds.factor + sum_of(exact.abs()) * floor;
-  const Tensor wrong_factor = sum_of((rows_of(wide) - exact) * exact).abs();
-  std::ostringstream words;
-  const double of_factors = largest_share(wrong_factor, allowed_factor, "product of error and result", rows, words);
-  const double of_blocks =
-      largest_share(error.mean_square.sqrt(), allowed.sqrt() * (kMoreInABlock * bounds.factor) + floor,
-                    "root mean square error", rows, words);
-  const double of_elements = largest_share(
-      error.largest,
-      rounding.largest * (kMoreInAnElement * bounds.factor) + size.largest * (unit * bounds.factor) + floor,
-      "largest error", rows, words);
-  const double found_in_all = std::sqrt(error.of_all);
-  const double of_formula_in_all = (of_formula * elements).sum().item<double>() / static_cast<double>(exact.numel());
-  const double luck_in_all =
-      luck_of(exact.reshape({1, 1, -1}), 1, at::full({1, 1}, double(exact.numel()), exact.options())).item<double>() *
-      luck * luck;
-  const double allowed_in_all = std::sqrt(of_formula_in_all + luck_in_all) * kMoreInAll * bounds.factor + floor;
-  const double of_all = found_in_all == 0 ? 0 : found_in_all / allowed_in_all;
-  if (of_all > 1) {
-    words << "root mean square error is " << found_in_all << ", allowed are " << allowed_in_all << "; ";
-  }
-  Agreement result{std::max({of_factors, of_blocks, of_elements, of_all}), words.str()};
-  if (result.words.size() > 2) result.words.resize(result.words.size() - 2);
-  return result;
+  return Comparison(exact, rows_of(wide) - exact, rows_of(expected.rounded) - exact, bounds).agreement();
 }
 
 }  // namespace strata::kernels
