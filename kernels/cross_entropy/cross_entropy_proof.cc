@@ -10,6 +10,10 @@
 namespace strata::kernels {
 namespace {
 
+// Levels store the gradient of the logits before the factor of the loss's own gradient is known, and round the product
+// again. The formula knows the factor.
+const std::vector<double> kFactors = {1, 1.7};
+
 // If the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
 // logarithm of a number near 1. Neither can be more exact than the rounding of 1.
 OpCase cross_entropy_case(const std::string& prefix, const Tensor& logits, const Tensor& targets, double smoothing) {
@@ -23,6 +27,7 @@ OpCase cross_entropy_case(const std::string& prefix, const Tensor& logits, const
                   return {cross_entropy(leaves[0], copied_to(device, targets), number(kLossScale, device), kIgnored,
                                         smoothing, level)};
                 }};
+  result.factors = kFactors;
   result.operands = {kLossScale, kLossScale};
   return result;
 }
@@ -49,6 +54,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.split_constants = 1;
   w.split_results = 0;
   w.row_elements = s.classes;
+  w.factors = kFactors;
   w.inputs.leaves = {random({s.rows, s.classes}, options).mul_(3.0)};
   w.inputs.constants = {random_indices(s.rows, s.classes, options),
                         number(1.0 / double(std::max<int64_t>(s.rows, 1)), options)};
