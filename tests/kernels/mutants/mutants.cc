@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "tests/kernels/mutants/local_mutants.h"
+
 namespace strata::kernels {
 namespace {
 
@@ -30,6 +32,25 @@ def without_last_column(x: torch.Tensor) -> torch.Tensor:
 
 def without_small(x: torch.Tensor, share: float) -> torch.Tensor:
     return torch.where(x < share * x.detach().amax(x.dim() - 1, keepdim=True), torch.zeros_like(x), x)
+
+
+def places_of(x: torch.Tensor, dimension: int, first: int, count: int) -> torch.Tensor:
+    place = torch.arange(x.size(dimension), device=x.device)
+    sizes = [1] * x.dim()
+    sizes[dimension] = x.size(dimension)
+    return ((place >= first) & (place < first + count)).to(x.dtype).reshape(sizes)
+
+
+def gradient_of_places(x: torch.Tensor, dimension: int, first: int, count: int, factor: float) -> torch.Tensor:
+    return x.detach() + (1.0 + (factor - 1.0) * places_of(x, dimension, first, count)) * (x - x.detach())
+
+
+def stale(x: torch.Tensor, dimension: int, place: int) -> torch.Tensor:
+    return torch.where(places_of(x, dimension, place, 1) > 0, torch.roll(x, 1, dimension), x)
+
+
+def gradient_without_small(x: torch.Tensor, share: float) -> torch.Tensor:
+    return torch.where(torch.exp(x.detach()) < share, x.detach(), x)
 )";
 
 std::vector<Mutant> of(std::string_view formula, std::string_view function,
@@ -335,7 +356,8 @@ std::vector<Mutant> of_graphs() {
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs()}) {
+    for (const auto& some :
+         {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(), local_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
