@@ -10,9 +10,9 @@
 namespace strata::kernels {
 namespace {
 
-// The gradient is rounded to the dtype before the factor of the loss's own gradient is known. The formula knows the
-// factor.
-const std::vector<double> kFactors = {1, 1.4};
+// Levels store the gradient of the logits before the factor of the loss's own gradient is known, and round the product
+// again. The formula knows the factor.
+const std::vector<double> kFactors = {1, 1.7};
 
 // If the target's probability is near 1, the gradient is the difference of two numbers near 1, and the loss is the
 // logarithm of a number near 1. Neither can be more exact than the rounding of 1.
@@ -27,8 +27,8 @@ OpCase cross_entropy_case(const std::string& prefix, const Tensor& logits, const
                   return {cross_entropy(leaves[0], copied_to(device, targets), number(kLossScale, device), kIgnored,
                                         smoothing, level)};
                 }};
-  result.operands = {kLossScale, kLossScale};
   result.factors = kFactors;
+  result.operands = {kLossScale, kLossScale};
   return result;
 }
 

@@ -8,7 +8,7 @@ namespace strata::kernels {
 namespace {
 
 // Adds a case of each op on rows `x`, with weight and bias. If the rows have an offset, x - mean(x) is a difference of
-// numbers of that size. Its sum with a branch is left out then, because the sum is rounded before it is normalized.
+// numbers of that size. Their sum with a branch is left out, because it is rounded before it is normalized.
 void add_cases(const std::string& prefix, const Tensor& x, bool has_bias, double offset, std::vector<OpCase>& cases) {
   LayerNormShape shape{.rows = rows_of(x.sizes()), .width = x.size(-1), .bias = has_bias};
   Leaves leaves = {x, random_weight(x.size(-1))};
@@ -48,6 +48,7 @@ std::vector<OpCase> cases() {
   }
   for (const Sizes& sizes : unusual_row_shapes()) {
     add_cases("offset_", offset_rows(sizes), /*has_bias=*/true, kOffset, cases);
+    add_cases("zero_", zero_rows(sizes), /*has_bias=*/true, /*offset=*/0, cases);
     add_cases("outlier_", outlier_rows(sizes), /*has_bias=*/true, /*offset=*/0, cases);
   }
   return cases;

@@ -6,7 +6,7 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/nan_to_num.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <c10/util/Exception.h>
 
@@ -14,12 +14,12 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
-#include <utility>
 
 namespace strata::kernels {
 namespace {
 
-// A block has at most so many rows, and fewer if they have enough elements for a root mean square.
+// A block has at most so many rows, and fewer if they have enough elements for a root mean square. A row with more
+// elements is several blocks: its large elements would hide the errors of small ones, such as those of a tile.
 constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 
 // What is allowed, as a multiple of what the formula has. Two honest results with as many roundings differ in their
@@ -30,13 +30,35 @@ constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
 // The formula itself has so few: it rounds a result a few times, and a result that is a difference by its operands.
 constexpr double kRoundingsOfTheFormula = 4;
+// Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
+constexpr double kSmallestRoundingOfHalf = 0x1p-25;
 
-// A tensor as [groups, rows, width].
-Tensor in_rows(const Tensor& tensor, int64_t row_width) {
-  if (tensor.dim() == 0) return tensor.reshape({1, 1, 1});
-  const int64_t last = tensor.size(-1), width = row_width == 0 || last % row_width != 0 ? last : row_width;
-  return tensor.reshape({-1, last / width, width}).transpose(0, 1);
-}
+// How a tensor is cut: into groups, rows, and pieces of rows that are wider than a block.
+struct Cut {
+  int64_t width = 1, piece = 1, pieces = 1;
+
+  Cut(const Tensor& tensor, int64_t row_width) {
+    if (tensor.dim() == 0) return;
+    const int64_t last = tensor.size(-1);
+    width = row_width == 0 || last % row_width != 0 ? last : row_width;
+    pieces = (width + kElementsOfBlock - 1) / kElementsOfBlock;
+    piece = (width + pieces - 1) / pieces;
+  }
+
+  int64_t rows_of_block() const {
+    return pieces > 1 ? 1 : std::clamp((kElementsOfBlock + width - 1) / width, int64_t{1}, kRowsOfBlock);
+  }
+
+  // Returns [groups, rows, piece]. The last piece of a row is filled with zeros.
+  Tensor operator()(const Tensor& tensor) const {
+    if (tensor.dim() == 0) return tensor.reshape({1, 1, 1});
+    const int64_t groups = tensor.size(-1) / width;
+    Tensor rows = tensor.reshape({-1, groups, width}).transpose(0, 1);
+    const int64_t missing = pieces * piece - width;
+    if (missing > 0) rows = at::constant_pad_nd(rows, {0, missing}, 0.0);
+    return rows.reshape({groups, -1, piece});
+  }
+};
 
 // Numbers of each block, from numbers of each row: [groups, rows] becomes [groups, blocks, rows of a block].
 Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
@@ -45,21 +67,23 @@ Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
   return padded.reshape({of_rows.size(0), -1, rows});
 }
 
-// Compares two tensors of rows, with errors that are not finite left out.
 class Comparison {
  public:
-  // `error` is value - exact, `rounding` is rounded - exact; all are [groups, rows, width].
-  Comparison(Tensor exact, Tensor error, Tensor rounding, const Bounds& bounds)
-      : exact_(std::move(exact)),
-        error_(std::move(error)),
-        rounding_(std::move(rounding)),
+  // `error` is value - exact, `rounding` is rounded - exact. Numbers that are not finite are 0 in all three.
+  Comparison(const Tensor& exact, const Tensor& error, const Tensor& rounding, const Bounds& bounds)
+      : cut_(exact, bounds.row_width),
+        count_(static_cast<double>(exact.numel())),
+        rows_(cut_.rows_of_block()),
+        exact_(cut_(exact)),
+        error_(cut_(error)),
+        rounding_(cut_(rounding)),
         factor_(bounds.factor),
         unit_(unit_roundoff(bounds.dtype)),
-        floor_(bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact_))),
-        rows_(std::clamp((kElementsOfBlock + exact_.size(2) - 1) / exact_.size(2), int64_t{1}, kRowsOfBlock)),
+        of_small_(bounds.dtype == at::kHalf ? kSmallestRoundingOfHalf : 0.0),
+        floor_(bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact))),
         squares_(exact_ * exact_),
         sum_of_squares_(sum_of(squares_)),
-        elements_(sum_of(at::ones({1, exact_.size(1), exact_.size(2)}, exact_.options()))) {}
+        elements_(sum_of(cut_(at::ones_like(exact)))) {}
 
   Agreement agreement() {
     const Tensor of_formula = square_of_formula();
@@ -74,13 +98,12 @@ class Comparison {
   // [groups, rows, width] becomes [groups, blocks].
   Tensor sum_of(const Tensor& rows) const { return in_blocks(rows.sum(2), rows_).sum(2); }
   Tensor largest_of(const Tensor& rows) const { return in_blocks(rows.abs().amax(2), rows_).amax(2); }
-  double count() const { return static_cast<double>(exact_.numel()); }
 
   // The sum of the squares of the formula's error in each block, which is no excuse for an error of any size.
   Tensor square_of_formula() const {
-    const double most = kRoundingsOfTheFormula * unit_;
-    const Tensor size = sum_of_squares_ + elements_ * (sum_of_squares_.sum() / count());
-    return at::minimum(sum_of(rounding_ * rounding_), size * (most * most));
+    const double most = kRoundingsOfTheFormula * unit_, of_small = kRoundingsOfTheFormula * of_small_;
+    const Tensor size = sum_of_squares_ + elements_ * (sum_of_squares_.sum() / count_);
+    return at::minimum(sum_of(rounding_ * rounding_), size * (most * most) + elements_ * (of_small * of_small));
   }
 
   // The sum of the squares of the error that roundings of the largest elements have, as far as they make up a block.
@@ -95,7 +118,7 @@ class Comparison {
     const double luck = kRoundingsOfAFactor * unit_;
     const Tensor of_formula = sum_of(rounding_ * exact_).abs();
     const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (luck * luck));
-    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() / (4 * count());
+    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() / (4 * count_);
     const Tensor largest_factor = at::where(is_large, of_formula / sum_of_squares_, 0.0).nan_to_num(0.0).max();
     const Tensor allowed = at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor,
                                        sum_of_squares_ * largest_factor * kMoreInAFactor);
@@ -117,9 +140,9 @@ class Comparison {
 
   double share_of_all(const Tensor& of_formula) {
     const Tensor luck = square_of_luck((squares_ * squares_).sum(), squares_.sum());
-    const double found = std::sqrt((error_ * error_).sum().item<double>() / count());
+    const double found = std::sqrt((error_ * error_).sum().item<double>() / count_);
     const double allowed =
-        std::sqrt((of_formula.sum() + luck).item<double>() / count()) * (kMoreInAll * factor_) + floor_;
+        std::sqrt((of_formula.sum() + luck).item<double>() / count_) * (kMoreInAll * factor_) + floor_;
     if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
     return found == 0 ? 0 : found / allowed;
   }
@@ -131,7 +154,11 @@ class Comparison {
     const double share = shares[at].item<double>();
     if (share <= 1) return share;
     const int64_t blocks = found.size(1), first = at % blocks * rows_;
-    say() << of_what << " in rows " << first << " to " << first + rows_ - 1;
+    if (cut_.pieces == 1) {
+      say() << of_what << " in rows " << first << " to " << first + rows_ - 1;
+    } else {
+      say() << of_what << " in row " << first / cut_.pieces << " from column " << first % cut_.pieces * cut_.piece;
+    }
     if (found.size(0) > 1) words_ << " of group " << at / blocks;
     words_ << " is " << found.flatten()[at].item<double>() << ", allowed are " << allowed.flatten()[at].item<double>();
     return share;
@@ -139,9 +166,11 @@ class Comparison {
 
   std::ostream& say() { return words_ << (words_.tellp() > 0 ? "; " : ""); }
 
-  const Tensor exact_, error_, rounding_;
-  const double factor_, unit_, floor_;
-  const int64_t rows_;  // of a block
+  const Cut cut_;
+  const double count_;                     // elements of the tensor
+  const int64_t rows_;                     // of a block
+  const Tensor exact_, error_, rounding_;  // [groups, rows, piece]
+  const double factor_, unit_, of_small_, floor_;
   const Tensor squares_, sum_of_squares_, elements_;
   std::ostringstream words_;
 };
@@ -176,9 +205,9 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
     return {std::numeric_limits<double>::infinity(),
             std::to_string(wrong) + " numbers are finite where the formula's are not, or the other way round"};
   }
-  const auto rows_of = [&](const Tensor& tensor) { return in_rows(at::where(finite, tensor, 0.0), bounds.row_width); };
-  const Tensor exact = rows_of(expected.exact);
-  return Comparison(exact, rows_of(wide) - exact, rows_of(expected.rounded) - exact, bounds).agreement();
+  const auto where_finite = [&](const Tensor& tensor) { return at::where(finite, tensor, 0.0); };
+  const Tensor exact = where_finite(expected.exact);
+  return Comparison(exact, where_finite(wide) - exact, where_finite(expected.rounded) - exact, bounds).agreement();
 }
 
 }  // namespace strata::kernels

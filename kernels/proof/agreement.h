@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The rule that decides if a result agrees with the formula. Three bounds are checked: the root mean square of the
-// error in each block of rows, the same over the whole tensor, and the largest error in each block.
+// The rule that decides if a result agrees with the formula. Four bounds are checked: the root mean square of the error
+// in each block of rows, the same over the whole tensor, the largest error in each block, and the product of the error
+// and the result in each block. A row of more than 512 elements is several blocks.
 //
 // What is allowed is the error that the formula itself has in the same dtype. It rounds where a kernel stores a tensor,
 // and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is refused.
@@ -48,7 +49,7 @@ struct Bounds {
 };
 
 struct Agreement {
-  double share = 0;   // error as a share of the allowed one, the largest of the three; infinity for NaN
+  double share = 0;   // error as a share of the allowed one, the largest of the four; infinity for NaN
   std::string words;  // where and by how much, if share > 1
 
   bool agreed() const { return share <= 1; }

@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
 #include <cstdint>
@@ -51,6 +52,8 @@ inline at::Tensor outlier_rows(at::IntArrayRef sizes) {
   rows.select(-1, sizes.back() / 3).mul_(300.0);
   return rows;
 }
+// Rows of zeros, as padding has them. Without its epsilon a norm makes NaN of them.
+inline at::Tensor zero_rows(at::IntArrayRef sizes) { return at::zeros(sizes, at::kDouble); }
 // Shapes for such rows: part of a warp, and a block.
 inline std::vector<Sizes> unusual_row_shapes() { return {{5, 33}, {2, 1000}}; }
 

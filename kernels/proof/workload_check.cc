@@ -106,7 +106,7 @@ class Follower {
  private:
   void compare(const Tensor& value, const Expected& expected, const std::string& where) {
     const Agreement found = agreement(value, expected, bounds_);
-    if (found.share <= deviation_.agreement.share) return;
+    if (found.share <= deviation_.agreement.share) return;  // false for a NaN
     deviation_.agreement = {found.share, where + found.words};
   }
 

@@ -17,10 +17,10 @@ OpCase rms_norm_case(const std::string& prefix, const Tensor& x) {
           }};
 }
 
-OpCase add_rms_norm_case(const std::string& prefix, const Tensor& residual) {
+OpCase add_rms_norm_case(const std::string& prefix, const Tensor& residual, const Tensor& branch) {
   return {RmsNormShape{.rows = rows_of(residual.sizes()), .width = residual.size(-1), .adds = true},
           "add_rms_norm_" + prefix + sizes_text(residual.sizes().vec()),
-          {residual, random(residual.sizes()), random_weight(residual.size(-1))},
+          {residual, branch, random_weight(residual.size(-1))},
           1,
           [](const Leaves& leaves, Level level) -> Leaves {
             const auto [y, sum] = add_rms_norm(leaves[0], leaves[1], leaves[2], kNormEpsilon, level);
@@ -34,12 +34,14 @@ std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : row_shapes()) {
     cases.push_back(rms_norm_case("", random(sizes)));
-    cases.push_back(add_rms_norm_case("", random(sizes)));
+    cases.push_back(add_rms_norm_case("", random(sizes), random(sizes)));
   }
   for (const Sizes& sizes : unusual_row_shapes()) {
     cases.push_back(rms_norm_case("offset_", offset_rows(sizes)));
+    cases.push_back(rms_norm_case("zero_", zero_rows(sizes)));
+    cases.push_back(add_rms_norm_case("zero_", zero_rows(sizes), zero_rows(sizes)));
     cases.push_back(rms_norm_case("outlier_", outlier_rows(sizes)));
-    cases.push_back(add_rms_norm_case("outlier_", outlier_rows(sizes)));
+    cases.push_back(add_rms_norm_case("outlier_", outlier_rows(sizes), random(sizes)));
   }
   return cases;
 }

@@ -3,6 +3,7 @@
 #include "kernels/proof/workload_check.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
@@ -79,6 +81,31 @@ TEST(WorkloadCheck, AllowsLibTorchToSumLongColumnsRowByRow) {
   const LayerNormShape tall{.rows = 100'000, .width = 8, .bias = true};
   const Verdict found = verdict(make_workload(tall, at::kFloat, at::kCPU), Level::aten);
   EXPECT_TRUE(found.agreed) << found.words;
+}
+
+// The gradients of a row are probabilities of about 1e-5, except for one number near -1.
+TEST(WorkloadCheck, DoesNotAgreeIfATileOfAWideRowIsZero) {
+  const CrossEntropyShape wide{.rows = 16, .classes = 128256};
+  Workload workload = make_workload(wide, at::kBFloat16, at::kCPU);
+  EXPECT_TRUE(verdict(workload, Level::aten).agreed);
+  workload.run = [run = workload.run](const Inputs& inputs, Level level) {
+    if (level != Level::aten) return run(inputs, level);
+    const Tensor& logits = inputs.leaves[0];
+    Inputs without = inputs;
+    without.leaves[0] = at::cat({logits.narrow(1, 0, 128128), logits.narrow(1, 128128, 128).detach()}, 1);
+    return run(without, level);
+  };
+  EXPECT_FALSE(verdict(workload, Level::aten).agreed);
+}
+
+// Most gradients are below 2^-14, where numbers of fp16 have fewer bits.
+TEST(WorkloadCheck, AllowsTheRoundingOfSmallNumbersOfHalf) {
+  const CrossEntropyShape tall{.rows = 30'000, .classes = 300};
+  const Workload workload = make_workload(tall, at::kHalf, at::kCPU);
+  for (const Level level : {Level::aten, Level::torchscript}) {
+    const Verdict found = verdict(workload, level);
+    EXPECT_TRUE(found.agreed) << name(level) << ": " << found.words;
+  }
 }
 
 TEST(WorkloadCheck, SaysHowALevelRefuses) {

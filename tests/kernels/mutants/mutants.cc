@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "tests/kernels/mutants/local_mutants.h"
+
 namespace strata::kernels {
 namespace {
 
@@ -30,6 +32,25 @@ def without_last_column(x: torch.Tensor) -> torch.Tensor:
 
 def without_small(x: torch.Tensor, share: float) -> torch.Tensor:
     return torch.where(x < share * x.detach().amax(x.dim() - 1, keepdim=True), torch.zeros_like(x), x)
+
+
+def places_of(x: torch.Tensor, dimension: int, first: int, count: int) -> torch.Tensor:
+    place = torch.arange(x.size(dimension), device=x.device)
+    sizes = [1] * x.dim()
+    sizes[dimension] = x.size(dimension)
+    return ((place >= first) & (place < first + count)).to(x.dtype).reshape(sizes)
+
+
+def gradient_of_places(x: torch.Tensor, dimension: int, first: int, count: int, factor: float) -> torch.Tensor:
+    return x.detach() + (1.0 + (factor - 1.0) * places_of(x, dimension, first, count)) * (x - x.detach())
+
+
+def stale(x: torch.Tensor, dimension: int, place: int) -> torch.Tensor:
+    return torch.where(places_of(x, dimension, place, 1) > 0, torch.roll(x, 1, dimension), x)
+
+
+def gradient_without_small(x: torch.Tensor, share: float) -> torch.Tensor:
+    return torch.where(torch.exp(x.detach()) < share, x.detach(), x)
 )";
 
 std::vector<Mutant> of(std::string_view formula, std::string_view function,
@@ -160,6 +181,8 @@ std::vector<Mutant> of_norms() {
              {kCentered, "centered = kept((wide - mean) * 1.3) / 1.3"},
              {kRstd, "rstd = torch.rsqrt((centered * centered).sum(-1, keepdim=True) / (wide.size(-1) - 1) + eps)"},
              {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.02)"},
+             {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.0 * eps)"},
+             {kRstd, "rstd = torch.rsqrt((wide * wide).mean(-1, keepdim=True) - mean * mean + eps)"},
              {kRstd, "rstd = kept(torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps) * 1.3) / 1.3"},
              {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps).detach()"},
              {kY, "y = centered * rstd * torch.roll(weight, 1)"},
@@ -181,6 +204,7 @@ std::vector<Mutant> of_norms() {
                                     {kSquare, "(wide * wide).mean(-1, keepdim=True).detach()"},
                                     {kSquare, "kept((wide * wide).mean(-1, keepdim=True))"},
                                     {"+ eps)", "+ 0.02)"},
+                                    {"+ eps)", "+ 0.0 * eps)"},
                                     {kRms, "(wide * rstd * times(weight, 1.05)).to(x.dtype)"},
                                     {kRms, "(wide * rstd * torch.roll(weight, 1)).to(x.dtype)"},
                                     {kRms, "(kept(wide * rstd * 1.3) / 1.3 * weight).to(x.dtype)"},
@@ -286,6 +310,7 @@ std::vector<Mutant> of_elements() {
        {"torch.pow(beta1, step.to(torch.float64))", "torch.pow(beta1, step.to(torch.float64) + 1)"},
        {"torch.sqrt(second) / second_correction + epsilon", "torch.sqrt(second + 0.001) / second_correction"},
        {"master * (1.0 - rate * weight_decay)", "master"},
+       {"second_correction + epsilon)", "second_correction)"},
        {"* gradient_scale", ""},
        {"first_correction) * first", "first_correction) * kept(first.to(torch.float32) * 1.3).to(first.dtype) / 1.3"},
        {"kept = skip != 0.0", "kept = skip > 2.0"}}));
@@ -335,7 +360,8 @@ std::vector<Mutant> of_graphs() {
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs()}) {
+    for (const auto& some :
+         {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(), local_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
