@@ -76,8 +76,9 @@ inline int64_t ring_blocks(const RowPlan& plan, int64_t rows) {
 template <class Arguments>
 cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments& arguments, const RowPlan& plan,
                              cudaStream_t stream) {
+  // The limit is the same for all widths, so that a thread does not lower it before another one's launch.
   const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared_bytes);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes));
   if (status != cudaSuccess) return status;
   const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows));
   return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);

@@ -110,11 +110,13 @@ bool read_jpeg_rows(jpeg_decompress_struct& info, JpegErrors& errors, const Box&
   const int64_t right = std::min<int64_t>(box.left + box.width + kMargin, info.image_width);
   JDIMENSION first = static_cast<JDIMENSION>(left), columns = static_cast<JDIMENSION>(right - left);
   if (columns < info.image_width) jpeg_crop_scanline(&info, &first, &columns);  // may decrease `first`
-  if (box.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.top));
+  const JDIMENSION top = static_cast<JDIMENSION>(box.top);
+  if (top > 0 && jpeg_skip_scanlines(&info, top) != top)
+    return false;  // rows before the box would be outside of `buffer`
   rows = {3 * static_cast<size_t>(info.output_width), 3 * static_cast<size_t>(box.left - first)};
-  const JDIMENSION end = static_cast<JDIMENSION>(box.top + box.height);
+  const JDIMENSION end = top + static_cast<JDIMENSION>(box.height);
   while (info.output_scanline < end) {
-    JSAMPROW row = buffer + rows.bytes * (info.output_scanline - static_cast<JDIMENSION>(box.top));
+    JSAMPROW row = buffer + rows.bytes * (info.output_scanline - top);
     jpeg_read_scanlines(&info, &row, 1);
   }
   return true;
