@@ -3,6 +3,7 @@
 // once for both. Two warpgroups multiply 64 rows each; one thread of the third loads boxes of a and b. The warps that
 // multiplied a tile keep it, rounded, in their registers. While the tensor cores work on the next tile, these warps
 // apply gelu_tanh to a part of the finished one after each step of 64 along k, and the copy engine stores the results.
+// Clusters take the numbers of their tiles from a counter, one tile ahead, in the order in which they need them.
 // On an H200 65536 x 768 -> 3072 takes 0.479 ms (645 TFLOP/s; cuBLASLt 0.551, the product with bias alone 0.432). A
 // version with separate warps for gelu_tanh, three stages and the tile in shared memory took 0.499 ms. The tensor cores
 // are busy in 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of gelu_tanh the kernel
@@ -11,14 +12,16 @@
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/gelu_gemm.h"
 #include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/work_counter.cuh"
 
 namespace strata::kernels {
 namespace {
 
 constexpr int kRows = 128;  // rows of a block's tile
 constexpr int kColumns = 256;
-constexpr int kDepth = 64;       // 128 bytes, the width that the copy engine swizzles
-constexpr int kBlocks = 2;       // blocks of a cluster
+constexpr int kDepth = 64;  // 128 bytes, the width that the copy engine swizzles
+constexpr int kBlocks = 2;  // blocks of a cluster
+constexpr int kClusters = kMultiprocessors / kBlocks;
 constexpr int kMultipliers = 8;  // warps that multiply; one more loads
 constexpr int kGroup = 8;  // clusters that take adjacent rows before the next columns: they share b in the L2 cache
 constexpr int kThreads = (kMultipliers + 4) * kWarp;
@@ -28,18 +31,24 @@ constexpr int kStages = 4;
 constexpr int kBytesA = kRows * kDepth * 2, kBytesB = kColumns * kDepth * 2, kStage = kBytesA + kBytesB;
 // Each multiplying warp has a box of its 16 rows and 64 columns in flight to each of the two results.
 constexpr int kBox = 16 * 128;
-constexpr int kBiases = kStages + 1;      // loads are at most kStages tiles ahead
+constexpr int kPlaces = kStages + 1;      // tiles whose bias and position are kept; loads are at most kStages ahead
 constexpr int kBoxes = kStages * kStage;  // offset in bytes, as are the next ones
 constexpr int kBias = kBoxes + kMultipliers * 2 * kBox;
-constexpr int kBarriers = kBias + kBiases * kColumns * 2;
-constexpr int kShared = kBarriers + 2 * kStages * 8;
+constexpr int kBarriers = kBias + kPlaces * kColumns * 2;
+constexpr int kPositions = kBarriers + (2 * kStages + kPlaces) * 8;
+constexpr int kNumbers = kPositions + kPlaces * 8;
+constexpr int kShared = kNumbers + kPlaces * 4;
+static_assert(kShared <= 227 * 1024);
 constexpr int kParts = 8;  // a finished tile is stored in this many parts, between products of the next tile
 constexpr int kPartWords = kColumns / 4 / kParts;  // words of each thread in a part
 
 struct Problem {
   const void* bias;
   int rows, columns, depth;
+  WorkCounter counter;
 };
+
+__device__ unsigned counters[kWorkCounters];
 
 // The position in the ring of stages, and the parity of the round.
 struct Turn {
@@ -53,25 +62,23 @@ struct Turn {
   }
 };
 
-// The tiles of a cluster, in an order that keeps the tiles which run at the same time close together in rows and
+// The position of a block's tile. Row -1 comes after the last tile.
+struct Tile {
+  int row, column;
+};
+
+// The tiles of all clusters, in an order that keeps the tiles which run at the same time close together in rows and
 // columns.
 struct Tiles {
-  int pairs, across, index;
-  __device__ explicit Tiles(const Problem& problem)
-      : pairs((problem.rows + kBlocks * kRows - 1) / (kBlocks * kRows)),
-        across((problem.columns + kColumns - 1) / kColumns),
-        index(static_cast<int>(blockIdx.x) / kBlocks) {}
-  __device__ bool more() const { return index < pairs * across; }
-  __device__ void next() { index += static_cast<int>(gridDim.x) / kBlocks; }
-  __device__ int first_row() const {
-    const int pair = first() + index % (kGroup * across) % height();
-    return (pair * kBlocks + static_cast<int>(block_in_cluster())) * kRows;
+  int pairs, across;
+  __host__ __device__ Tiles(int rows, int columns)
+      : pairs((rows + kBlocks * kRows - 1) / (kBlocks * kRows)), across((columns + kColumns - 1) / kColumns) {}
+  __host__ __device__ int count() const { return pairs * across; }
+  __device__ Tile of_block(int number, int block) const {
+    const int first = number / (kGroup * across) * kGroup, in_group = number % (kGroup * across);
+    const int height = min(pairs - first, kGroup);
+    return {((first + in_group % height) * kBlocks + block) * kRows, in_group / height * kColumns};
   }
-  __device__ int first_column() const { return index % (kGroup * across) / height() * kColumns; }
-
- private:
-  __device__ int first() const { return index / (kGroup * across) * kGroup; }
-  __device__ int height() const { return min(pairs - first(), kGroup); }
 };
 
 // Addresses in shared memory.
@@ -82,33 +89,70 @@ struct Places {
   __device__ unsigned box(int warp, int result) const { return memory + kBoxes + (warp * 2 + result) * kBox; }
   __device__ SharedBarrier full(int i) const { return {memory + kBarriers + i * 8}; }
   __device__ SharedBarrier empty(int i) const { return full(kStages + i); }
+  // Ends a phase when the number of the tile has come.
+  __device__ SharedBarrier numbered(int i) const { return full(2 * kStages + i); }
+  __device__ unsigned number(int i) const { return memory + kNumbers + i * 4; }
+  __device__ unsigned position(int i) const { return memory + kPositions + i * 8; }
+
+  __device__ Tile tile(int i) const {
+    return {static_cast<int>(load_word(position(i))), static_cast<int>(load_word(position(i) + 4))};
+  }
 };
 
-__device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Problem& problem, const Places& places) {
+__device__ int place_after(int place) { return place + 1 == kPlaces ? 0 : place + 1; }
+
+// The first block of a cluster takes numbers from the counter and sends them to all blocks. `number` is its first one.
+// A number is sent when kStages steps before, so a step of one of the last kStages tiles, have been multiplied by all
+// blocks. All blocks have read the number of that tile, so kPlaces places for numbers are enough.
+__device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Problem& problem, const Places& places,
+                           unsigned number) {
   constexpr uint16_t kAll = (1 << kBlocks) - 1;
   constexpr int kShare = kColumns / kBlocks;  // columns of b that this block loads for all blocks of its cluster
-  const int share = static_cast<int>(block_in_cluster()) * kShare;
+  const int block = static_cast<int>(block_in_cluster()), share = block * kShare;
+  const Tiles tiles(problem.rows, problem.columns);
+  // The next number is taken in the last step but one, which hides the time that it takes. An earlier one would leave
+  // no tile to clusters that start a little later, if there are few tiles.
+  const int take_at = max((problem.depth - 1) / kDepth - 1, 0) * kDepth;
+  const auto send = [&](int place) {
+    for (int i = 0; i < kBlocks; ++i) send_word(number, places.number(place), places.numbered(place), i);
+  };
   Turn turn;
-  int bias_place = 0;
-  for (Tiles tiles(problem); tiles.more(); tiles.next()) {
-    const int row = tiles.first_row(), column = tiles.first_column();
+  int place = 0;
+  unsigned round = 0;  // parity of the round of places
+  if (block == 0) send(place);
+  while (true) {
+    places.numbered(place).arrive_expecting(4);
+    places.numbered(place).wait_for_cluster(round);
+    const auto own = static_cast<int>(load_word(places.number(place)));
+    if (own >= tiles.count()) break;
+    const Tile tile = tiles.of_block(own, block);
     for (int k = 0; k < problem.depth; k += kDepth) {
       places.empty(turn.stage).wait(turn.parity ^ 1);
       const SharedBarrier barrier = places.full(turn.stage);
-      const unsigned place = places.stage(turn.stage);
+      const unsigned stage = places.stage(turn.stage);
       const bool with_bias = k == 0 && problem.bias != nullptr;
-      const int bias_bytes = with_bias ? 2 * min(kColumns, problem.columns - column) : 0;
+      const int bias_bytes = with_bias ? 2 * min(kColumns, problem.columns - tile.column) : 0;
+      if (k == 0) store_words(places.position(place), tile.row, tile.column);
       barrier.arrive_expecting(kStage + bias_bytes);
-      load_box(place, a, k, row, barrier);
-      load_box_to(kAll, place + kBytesA + share * 128, b, k, column + share, barrier);
+      load_box(stage, a, k, tile.row, barrier);
+      load_box_to(kAll, stage + kBytesA + share * 128, b, k, tile.column + share, barrier);
       if (with_bias) {
-        copy_bulk(places.bias(bias_place), static_cast<const char*>(problem.bias) + 2 * static_cast<int64_t>(column),
+        copy_bulk(places.bias(place), static_cast<const char*>(problem.bias) + 2 * static_cast<int64_t>(tile.column),
                   bias_bytes, barrier);
+      }
+      if (block == 0 && k == take_at) {
+        number = problem.counter.take(counters);
+        send(place_after(place));
       }
       turn.next();
     }
-    bias_place = bias_place + 1 == kBiases ? 0 : bias_place + 1;
+    place = place_after(place);
+    if (place == 0) round ^= 1;
   }
+  // A stage without bytes ends the work of the warps that multiply.
+  places.empty(turn.stage).wait(turn.parity ^ 1);
+  store_words(places.position(place), -1, 0);
+  places.full(turn.stage).arrive();
 }
 
 template <class Element>
@@ -205,8 +249,14 @@ __device__ void multiply_tiles(const CUtensorMap& pre_activation, const CUtensor
   Turn turn;
   Finished<Element> finished;
   bool has_finished = false;
-  int bias_place = 0;
-  for (Tiles tiles(problem); tiles.more(); tiles.next()) {
+  int place = 0;
+  // Waits for the first step of the tile of this place.
+  const auto find_tile = [&] {
+    places.full(turn.stage).wait(turn.parity);
+    return places.tile(place);
+  };
+  Tile tile = find_tile();
+  while (tile.row >= 0) {
     float sums[kColumns / 2];
     int before = -1;  // the stage that the products still read
     const auto multiply = [&](int k) {
@@ -234,14 +284,16 @@ __device__ void multiply_tiles(const CUtensorMap& pre_activation, const CUtensor
       if (has_finished) finished.store(part, pre_activation, out, places);
     }
     for (; k < problem.depth; k += kDepth) multiply(k);
+    finished.row = tile.row + warp * 16;
+    finished.column = tile.column;
+    const unsigned bias = places.bias(place);
+    place = place_after(place);
+    tile = find_tile();  // while the tensor cores work on the last step
     wait_products<0>();
     hold(sums);
     release(before);
-    finished.take(sums, problem.bias != nullptr, places.bias(bias_place));
-    finished.row = tiles.first_row() + warp * 16;
-    finished.column = tiles.first_column();
+    finished.take(sums, problem.bias != nullptr, bias);
     has_finished = true;
-    bias_place = bias_place + 1 == kBiases ? 0 : bias_place + 1;
   }
   if (!has_finished) return;
 #pragma unroll
@@ -257,11 +309,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(1024) char memory[];
   const Places places = {shared_address(memory)};
   if (places.memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
+  const bool loads = threadIdx.x == kMultipliers * kWarp;
+  unsigned number = 0;
+  if (loads && block_in_cluster() == 0) number = problem.counter.take(counters);
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       places.full(i).init(1);
       places.empty(i).init(kBlocks * kMultipliers);
     }
+    for (int i = 0; i < kPlaces; ++i) places.numbered(i).init(1);
     fence_initialized_barriers();
   }
   __syncthreads();
@@ -273,7 +329,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     multiply_tiles<Element>(pre_activation, out, problem, places);
   } else {
     give_registers<40>();
-    if (threadIdx.x == kMultipliers * kWarp) load_tiles(a, b, problem, places);
+    if (loads) load_tiles(a, b, problem, places, number);
   }
   meet_cluster();  // the other block may still arrive at barriers of this one
 }
@@ -315,9 +371,13 @@ cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   }
   if (status == cudaSuccess) status = describe(out, g.type, g.out, g.rows, g.columns, g.out_distance, 16);
   if (status != cudaSuccess) return status;
-  const Problem problem = {g.bias, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth)};
+  Problem problem = {g.bias, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth), {}};
+  // Every cluster takes one number after its last tile.
+  problem.counter.takes = static_cast<unsigned>(Tiles(problem.rows, problem.columns).count() + kClusters);
+  status = WorkCounters::instance().find(stream, problem.counter.index);
+  if (status != cudaSuccess) return status;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(kMultiprocessors);
+  config.gridDim = dim3(kClusters * kBlocks);
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = kShared;
   config.stream = stream;

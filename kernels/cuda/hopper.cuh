@@ -28,6 +28,17 @@ __device__ inline void arrive_at(SharedBarrier barrier, unsigned block) {
       : "memory");
 }
 
+// Stores a word at the same address in another block of the cluster, and reports its 4 bytes to the same barrier there.
+__device__ inline void send_word(unsigned word, unsigned to, SharedBarrier barrier, unsigned block) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier_there;\n"
+      "mapa.shared::cluster.u32 there, %0, %3;\n"
+      "mapa.shared::cluster.u32 barrier_there, %1, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [there], %2, [barrier_there];\n}" ::"r"(to),
+      "r"(barrier.address), "r"(word), "r"(block)
+      : "memory");
+}
+
 // Copies a box of a matrix to shared memory and reports its bytes to `barrier`. `column` counts along adjacent
 // elements.
 __device__ inline void load_box(unsigned to, const CUtensorMap& map, int column, int row, SharedBarrier barrier) {
@@ -61,6 +72,10 @@ __device__ inline unsigned load_word(unsigned place) {
   unsigned word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(place) : "memory");
   return word;
+}
+
+__device__ inline void store_words(unsigned place, int first, int second) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(place), "r"(first), "r"(second) : "memory");
 }
 
 // Stores four 8 x 8 matrices of 16-bit elements from the registers of a warp. Lane i passes the address of row i % 8 of

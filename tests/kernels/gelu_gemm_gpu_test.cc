@@ -2,16 +2,20 @@
 // Checks the hand-written product with gelu_tanh against fp64, on whole tiles, parts of tiles and odd depths.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/gelu_gemm.h"
 
@@ -101,6 +105,74 @@ INSTANTIATE_TEST_SUITE_P(Types, GeluProduct,
                            return std::string(std::get<0>(info.param) == at::kHalf ? "fp16" : "bf16") +
                                   (std::get<1>(info.param) ? "_bias" : "");
                          });
+
+// Takes its operands from `like` and writes to new tensors full of NaN.
+struct Launch {
+  Tensor out, pre_activation;
+  GeluGemm gemm;
+
+  explicit Launch(const GeluGemm& like)
+      : out(at::full({like.rows, like.columns}, NAN, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16))),
+        pre_activation(out.clone()),
+        gemm(like) {
+    gemm.out = out.mutable_data_ptr();
+    gemm.pre_activation = pre_activation.mutable_data_ptr();
+  }
+  void start() const { ASSERT_EQ(launch_gelu_gemm(gemm, c10::cuda::getCurrentCUDAStream()), cudaSuccess); }
+};
+
+// Launches that run at the same time would take each other's tiles if they shared a counter.
+TEST(GeluProductLaunches, OfStreamsAndGraphsAtTheSameTimeHaveTheSameBits) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  constexpr int64_t kRows = 4096, kDepth = 768, kColumns = 2304;
+  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
+  const Tensor a = at::randn({kRows, kDepth}, options), b = at::randn({kColumns, kDepth}, options);
+  const GeluGemm like = {.type = CudaType::bfloat16,
+                         .a = a.const_data_ptr(),
+                         .b = b.const_data_ptr(),
+                         .bias = nullptr,
+                         .out = nullptr,
+                         .pre_activation = nullptr,
+                         .rows = kRows,
+                         .columns = kColumns,
+                         .depth = kDepth,
+                         .a_distance = kDepth,
+                         .b_distance = kDepth,
+                         .out_distance = kColumns};
+  const Launch expected(like);
+  expected.start();
+  const std::vector<Launch> eager = {Launch(like), Launch(like), Launch(like)};
+  const std::vector<Launch> graph_launches = {Launch(like), Launch(like)};
+  c10::cuda::device_synchronize();
+  const auto capturing = c10::cuda::getStreamFromPool();
+  std::vector<at::cuda::CUDAGraph> graphs(graph_launches.size());
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const c10::cuda::CUDAStreamGuard guard(capturing);
+    graphs[i].capture_begin();
+    graph_launches[i].start();
+    graph_launches[i].start();
+    graphs[i].capture_end();
+  }
+  std::vector<c10::cuda::CUDAStream> streams = {capturing};
+  while (streams.size() < eager.size() + graphs.size()) streams.push_back(c10::cuda::getStreamFromPool());
+  for (int round = 0; round < 20; ++round) {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      const c10::cuda::CUDAStreamGuard guard(streams[i]);
+      if (i < eager.size()) {
+        eager[i].start();
+      } else {
+        graphs[i - eager.size()].replay();
+      }
+    }
+  }
+  c10::cuda::device_synchronize();
+  for (const auto* launches : {&eager, &graph_launches}) {
+    for (const Launch& launch : *launches) {
+      EXPECT_TRUE(at::equal(launch.out, expected.out));
+      EXPECT_TRUE(at::equal(launch.pre_activation, expected.pre_activation));
+    }
+  }
+}
 
 TEST(GeluProductTypes, Fp32IsRefused) {
   GeluGemm gemm{};
