@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_shape.h"
@@ -13,8 +14,10 @@ namespace strata::kernels {
 namespace {
 
 // Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
-// the gradient of the scores.
-const std::vector<double> kFactors = {1.5, 4};
+// the gradients of the scores. The gradient of an early key adds those of all queries, and most of their sum cancels.
+std::vector<double> factors_of(int64_t positions) {
+  return {1.5, 4 * std::sqrt(std::max(1.0, static_cast<double>(positions) / 2048))};
+}
 
 // `sizes` are explained at head_sizes().
 AttentionShape shape_of(const Sizes& sizes, bool causal) {
@@ -34,7 +37,7 @@ OpCase attention_case(const std::string& name, const Sizes& sizes, const Attenti
                   return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
                 }};
   result.row_width = s.head_width;
-  result.factors = kFactors;
+  result.factors = factors_of(s.positions);
   return result;
 }
 
@@ -73,7 +76,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   Workload w{shape};
   w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
   w.row_width = s.head_width;
-  w.factors = kFactors;
+  w.factors = factors_of(s.positions);
   w.deterministic = s.deterministic;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
   w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in, Level level) -> Leaves {

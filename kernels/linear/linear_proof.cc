@@ -20,6 +20,13 @@ void keep_off_zero(Leaves& leaves) {
   leaves[1].select(-1, 0).add_(0.5);
 }
 
+// A row of a gradient is a product of few rounded numbers, so the errors of its elements are not independent.
+std::vector<double> factors_of(const Leaves& leaves) {
+  std::vector<double> factors(1 + leaves.size(), 1.2);
+  factors[0] = 1;
+  return factors;
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Activation kind : {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
@@ -31,10 +38,13 @@ std::vector<OpCase> cases() {
         if (kind == Activation::relu) keep_off_zero(leaves);
         const LinearShape shape{
             .rows = rows_of(sizes), .inputs = in, .outputs = out, .activation = kind, .bias = has_bias};
-        cases.push_back({shape, "linear_" + std::string(name(kind)) + (has_bias ? "_bias_" : "_") + sizes_text(sizes),
-                         leaves, leaves.size() - 1, [kind](const Leaves& leaves, Level level) -> Leaves {
-                           return {linear(leaves[0], leaves[1], leaves.size() > 2 ? leaves[2] : Tensor(), kind, level)};
-                         }});
+        OpCase linear_case{
+            shape, "linear_" + std::string(name(kind)) + (has_bias ? "_bias_" : "_") + sizes_text(sizes), leaves,
+            leaves.size() - 1, [kind](const Leaves& leaves, Level level) -> Leaves {
+              return {linear(leaves[0], leaves[1], leaves.size() > 2 ? leaves[2] : Tensor(), kind, level)};
+            }};
+        linear_case.factors = factors_of(leaves);
+        cases.push_back(linear_case);
       }
     }
   }
@@ -48,6 +58,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.inputs.leaves = {random({s.rows, s.inputs}, options),
                      random({s.outputs, s.inputs}, options).div_(std::sqrt(double(s.inputs)))};
   if (s.bias) w.inputs.leaves.push_back(random({s.outputs}, options));
+  w.factors = factors_of(w.inputs.leaves);
   w.run = [kind = s.activation](const Inputs& in, Level level) -> Leaves {
     return {linear(in.leaves[0], in.leaves[1], in.leaves.size() > 2 ? in.leaves[2] : Tensor(), kind, level)};
   };
