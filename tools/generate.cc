@@ -172,11 +172,15 @@ void generate(const Request& request) {
                 "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
   sampler.require_ids(ids);
   const bool for_a_terminal = isatty(STDOUT_FILENO) == 1;
+  int64_t before = 0;
   const auto print = [&](int64_t id) {
     if (as_text) {
-      // A model may write any byte, and a terminal obeys control characters.
-      const bool is_control = (id < ' ' && id != '\n' && id != '\t') || id == 0x7f;
+      // A model may write any byte, and a terminal obeys control characters: also U+0080 to U+009F, the byte 0xc2 and
+      // one below 0xa0.
+      const bool is_c1 = before == 0xc2 && id >= 0x80 && id < 0xa0;
+      const bool is_control = (id < ' ' && id != '\n' && id != '\t') || id == 0x7f || is_c1;
       std::putchar(for_a_terminal && is_control ? '?' : static_cast<int>(id));
+      before = id;
     } else {
       std::printf("%lld\n", static_cast<long long>(id));
     }

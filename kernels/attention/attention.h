@@ -49,7 +49,7 @@ struct AttentionOp {
 
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
-// Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 128.
+// Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.
 // The backward adds the gradient of queries in an order that varies, except under
 // at::globalContext().deterministicAlgorithms(), where its workspace has 2 B H T^2 bytes.
 AttentionOp::Forward attention_forward_cuda;

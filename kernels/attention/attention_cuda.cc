@@ -215,8 +215,8 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
   const auto type = qkv.scalar_type();
   require(type == at::kBFloat16 || type == at::kHalf, kOp, Level::cuda, "qkv is ", type,
           ", expected BFloat16 or Half; level aten takes it");
-  require(width % 8 == 0 && width <= 128, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
-          " wide, expected a multiple of 8 up to 128; level aten takes it");
+  require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
+          " wide, expected a multiple of 8 up to 256; level aten takes it");
   Problem problem = {
       backward,    qkv.get_device(),  type == at::kHalf, backward && at::globalContext().deterministicAlgorithms(),
       qkv.size(0), qkv.size(1),       shape.heads,       shape.key_value_heads,

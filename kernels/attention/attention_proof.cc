@@ -57,6 +57,8 @@ std::vector<OpCase> cases() {
   // many.
   cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
   cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
+  cases.push_back(attention_case("attention_causal_1x150x2x1x192", {1, 150, 2, 1, 192}, {.causal = true}));
+  cases.push_back(attention_case("attention_full_1x70x2x2x256", {1, 70, 2, 2, 256}, {}));
   cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, {.causal = true}));
   cases.push_back(attention_case("attention_window_2x150x4x2x32", {2, 150, 4, 2, 32}, {.causal = true, .window = 20}));
   cases.push_back(attention_case("attention_window_1x7x2x1x10", {1, 7, 2, 1, 10}, {.causal = true, .window = 1}));

@@ -105,8 +105,6 @@ cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
       return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case Epilogue::gelu_tanh:
       return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-    case Epilogue::gelu_tanh_gradient:
-      return bias ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;  // unreachable: the switch is complete
 }

@@ -9,17 +9,17 @@
 namespace strata::kernels {
 
 // The function that is applied to the product before it is stored. relu keeps a NaN. Not every call supports it, and
-// none with `add`. gelu_tanh_gradient multiplies the product by the derivative of gelu_tanh at `pre_activation`.
-enum class Epilogue { none, relu, gelu_tanh, gelu_tanh_gradient };
+// none with `add`.
+enum class Epilogue { none, relu, gelu_tanh };
 
 // out [M, N] = epilogue(a [M, K] b [K, N] + bias [N]) with sums in fp32; with `add`, out += a b. The elements of a row
 // are adjacent and rows may be any distance apart; a and b may also be transposed views of such matrices. `out` has the
 // type of a and b, or fp32.
 struct Gemm {
   at::Tensor a, b, out;
-  at::Tensor bias = {};  // [N]; undefined: none. gelu_tanh_gradient writes the sum of out over its rows here
+  at::Tensor bias = {};  // [N]; undefined: none
   Epilogue epilogue = Epilogue::none;
-  at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh, read by gelu_tanh_gradient
+  at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh
   bool add = false;
 };
 

@@ -123,4 +123,4 @@ show_sample() {
 }
 
 # Removes control characters: a model of bytes that has learnt little prints any byte, also commands for terminals.
-printable() { iconv -c -f UTF-8 -t UTF-8 | tr -d '\000-\010\013-\037\177'; }
+printable() { iconv -c -f UTF-8 -t UTF-8 | LC_ALL=C sed 's/\xc2[\x80-\x9f]//g' | tr -d '\000-\010\013-\037\177'; }
