@@ -102,8 +102,8 @@ struct Places {
 __device__ int place_after(int place) { return place + 1 == kPlaces ? 0 : place + 1; }
 
 // The first block of a cluster takes numbers from the counter and sends them to all blocks. `number` is its first one.
-// A number is sent when kStages steps before, so a step of one of the last kStages tiles, have been multiplied by all
-// blocks. All blocks have read the number of that tile, so kPlaces places for numbers are enough.
+// A number is sent during the tile before. Then all blocks have multiplied the step that was loaded kStages steps
+// earlier. They know the number of its tile, one of the last kStages, so kPlaces places for numbers are enough.
 __device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Problem& problem, const Places& places,
                            unsigned number) {
   constexpr uint16_t kAll = (1 << kBlocks) - 1;
