@@ -6,7 +6,6 @@
 #include "kernels/cross_entropy/cross_entropy_rows.cuh"
 #include "kernels/cuda/bulk_ring.cuh"
 #include "kernels/cuda/elementwise.cuh"
-#include "kernels/cuda/work_counter.cuh"
 
 namespace strata::kernels {
 namespace {
@@ -29,91 +28,53 @@ __device__ Share share_of_block(int vectors_in_row, int rank, int blocks) {
   return {first, vectors_in_row * (rank + 1) / blocks - first};
 }
 
-__device__ unsigned counters[kWorkCounters];
-
-// Deals rows to thread 0, which sends them. A number is taken one row ahead: from the counter or, if its `takes` is 0,
-// from a fixed share of the rows.
-class RowNumbers {
- public:
-  __device__ RowNumbers(const WorkCounter& counter, int64_t first, int64_t step)
-      : counter_(counter), next_(first), step_(step) {
-    if (counter.takes > 0 && threadIdx.x == 0) next_ = counter.take(counters);
-  }
-  __device__ int64_t take() {
-    const int64_t row = next_;
-    next_ = counter_.takes > 0 ? counter_.take(counters) : next_ + step_;
-    return row;
-  }
-
- private:
-  const WorkCounter& counter_;
-  int64_t next_, step_;
-};
-
-// The numbers that a block has taken before it sends its first row, and so those without a row that it takes in all.
-constexpr int kRowsAhead = 3;
-
-// A row in the ring. Row -1 comes after the last row.
-struct alignas(16) SentRow {
-  int64_t row, target;
-};
-
-// Thread 0 sends the rows of this block through the ring. A row that is ignored is a stage without bytes. So is the
-// end.
+// Thread 0 sends the rows of this block through the ring and skips rows that are ignored.
 template <class T>
 class RowSender {
  public:
   __device__ RowSender(const CrossEntropyArguments& a, const RingBarriers<kStages>& barriers, unsigned ring,
-                       const Share& share, RowNumbers& numbers, SentRow* sent_rows)
-      : a_(a), barriers_(barriers), ring_(ring), share_(share), numbers_(numbers), sent_rows_(sent_rows) {
-    if (threadIdx.x != 0) return;
-    row_ = numbers_.take();
-    next_row_ = numbers_.take();
-    target_ = target_of(row_);
-    next_target_ = target_of(next_row_);
-  }
+                       const Share& share, int64_t first_row, int64_t row_step)
+      : a_(a),
+        barriers_(barriers),
+        ring_(ring),
+        share_(share),
+        row_(first_row),
+        row_step_(row_step),
+        target_(target_of(first_row)),
+        next_target_(target_of(first_row + row_step)) {}
 
   __device__ void send() {
-    if (threadIdx.x != 0 || ended_) return;
+    if (threadIdx.x != 0) return;
+    while (row_ < a_.rows && target_ == a_.ignore_index) next_row();
+    if (row_ >= a_.rows) return;
     const SharedBarrier full = barriers_.full(at_.stage);
+    const int vectors = min(kStageVectors, share_.count - sent_), bytes = vectors * static_cast<int>(sizeof(uint4));
     barriers_.empty(at_.stage).wait(at_.turn ^ 1);
-    ended_ = row_ >= a_.rows;
-    if (sent_ == 0) sent_rows_[at_.stage] = {ended_ ? -1 : row_, target_};
-    if (ended_ || target_ == a_.ignore_index) {
-      full.arrive();
-      sent_ = share_.count;
-    } else {
-      const int vectors = min(kStageVectors, share_.count - sent_), bytes = vectors * static_cast<int>(sizeof(uint4));
-      full.arrive_expecting(bytes);
-      const uint4* row = static_cast<const uint4*>(a_.logits) + row_ * (a_.columns / kVectorWidth<T>);
-      copy_bulk(ring_ + at_.stage * kStageBytes, row + share_.first + sent_, bytes, full);
-      sent_ += vectors;
-    }
+    full.arrive_expecting(bytes);
+    const uint4* row = static_cast<const uint4*>(a_.logits) + row_ * (a_.columns / kVectorWidth<T>);
+    copy_bulk(ring_ + at_.stage * kStageBytes, row + share_.first + sent_, bytes, full);
     at_.advance(kStages);
-    if (sent_ == share_.count && !ended_) next_row();
+    sent_ += vectors;
+    if (sent_ == share_.count) next_row();
   }
 
  private:
-  // Numbers are taken and targets are loaded one row ahead of their use, so that no thread waits for them.
+  // Targets are loaded one row ahead, so that no thread waits for them.
   __device__ int64_t target_of(int64_t row) const { return row < a_.rows ? a_.targets[row] : 0; }
 
   __device__ void next_row() {
     sent_ = 0;
-    row_ = next_row_;
+    row_ += row_step_;
     target_ = next_target_;
-    next_row_ = numbers_.take();
-    next_target_ = target_of(next_row_);
+    next_target_ = target_of(row_ + row_step_);
   }
 
   const CrossEntropyArguments& a_;
   const RingBarriers<kStages>& barriers_;
   unsigned ring_;
   const Share& share_;
-  RowNumbers& numbers_;
-  SentRow* sent_rows_;
-  int64_t row_ = 0, target_ = 0, next_row_ = 0, next_target_ = 0;
+  int64_t row_, row_step_, target_, next_target_;
   int sent_ = 0;  // vectors of the row
-  bool ended_ = false;
   RingPosition at_;
 };
 
@@ -163,14 +124,12 @@ class ClusterParts {
 
 // For long rows: the blocks of a cluster hold a row in their shared memory while the next one is loaded.
 template <class T>
-__global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyArguments a, const WorkCounter counter) {
+__global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyArguments a) {
   constexpr int N = kVectorWidth<T>;
   extern __shared__ uint4 ring_memory[];
-  __shared__ SentRow sent_rows[kStages];
   const int blocks = cluster_blocks(), rank = static_cast<int>(blockIdx.x) % blocks;
   const int thread = static_cast<int>(kept(threadIdx.x));
-  const int64_t vectors_in_row = a.columns / N;
-  RowNumbers numbers(counter, blockIdx.x / blocks, gridDim.x / blocks);
+  const int64_t first_row = blockIdx.x / blocks, row_step = gridDim.x / blocks, vectors_in_row = a.columns / N;
   const Share share = share_of_block(static_cast<int>(vectors_in_row), rank, blocks);
   const int stages = share.stages();
   // The elements of this block's share that label smoothing sums up.
@@ -180,7 +139,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   const RingBarriers<kStages> barriers(kStages, kRingWarps);
   const unsigned ring = shared_address(ring_memory), own = kept(ring + thread * sizeof(uint4));
   const ClusterParts cluster;
-  RowSender<T> sender(a, barriers, ring, share, numbers, sent_rows);
+  RowSender<T> sender(a, barriers, ring, share, first_row, row_step);
   for (int i = 0; i < kStages; ++i) sender.send();
   const float scale = *a.scale;
   // True once the sender is one stage after the readers, so that it does not wait for the last warp.
@@ -201,18 +160,16 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   };
   RingPosition at;
   int turn = 0, parity = 0;
-  while (true) {
-    barriers.full(at.stage).wait(at.turn);
-    const auto [row, target] = sent_rows[at.stage];
-    if (row < 0) break;
+  int64_t next_target = first_row < a.rows ? a.targets[first_row] : 0;
+  for (int64_t row = first_row; row < a.rows; row += row_step) {
+    const int64_t target = next_target;
+    if (row + row_step < a.rows) next_target = a.targets[row + row_step];
     uint4* gradient = static_cast<uint4*>(a.gradient) + row * vectors_in_row + share.first;
     if (target == a.ignore_index) {
       if (a.gradient != nullptr) {
         for (int i = thread; i < share.count; i += kRingThreads) __stcs(gradient + i, uint4{});
       }
       if (rank == 0 && thread == 0) a.row_losses[row] = 0.0f;
-      release(at.stage);
-      at.advance(kStages);
       continue;
     }
     require_class(target, a);
@@ -288,15 +245,6 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   // Only 128 of the 132 multiprocessors can hold clusters of 4 and of 8, because a cluster lies in one GPC of the chip,
   // which has 16 or 18 multiprocessors.
   const int64_t clusters = (blocks <= 2 ? kMultiprocessors : 128) / blocks;
-  // A block takes up to 7 rows before the first is done (2 stages each), so with few rows some blocks would get none.
-  // Clusters have a fixed share, because their blocks would have to agree on each row.
-  constexpr int64_t kFewRows = 8;
-  WorkCounter counter;
-  if (blocks == 1 && a.rows >= kFewRows * clusters && a.rows < int64_t{1} << 31) {
-    counter.takes = static_cast<unsigned>(a.rows + kRowsAhead * clusters);
-    const cudaError_t found = WorkCounters::instance().find(stream, counter.index);
-    if (found != cudaSuccess) return found;
-  }
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
@@ -307,7 +255,7 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, ring_kernel<T>, a, counter);
+  return cudaLaunchKernelEx(&config, ring_kernel<T>, a);
 }
 
 // Returns the number of blocks that share a row so that the ring holds one and a half rows, or 0 if the row is too

@@ -6,8 +6,6 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -22,12 +20,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cuda/gelu_gemm.h"
 #include "tests/kernels/held_multiprocessors.h"
 
 namespace strata::kernels {
 namespace {
+
+using at::Tensor;
 
 constexpr int kRounds = 4, kRuns = 8;
 
@@ -138,24 +137,6 @@ class HeldMultiprocessor : public testing::Test {
 TEST_F(HeldMultiprocessor, DelaysManyTilesOfGeluGemmLittle) { expect_little_delay_of_gelu_gemm(65536, 768, 3072); }
 
 TEST_F(HeldMultiprocessor, DelaysDeepTilesOfGeluGemmLittle) { expect_little_delay_of_gelu_gemm(8192, 1600, 6400); }
-
-// The op writes the gradient over the logits. Some rows are ignored.
-TEST_F(HeldMultiprocessor, DelaysCrossEntropyLittle) {
-  constexpr int64_t kRows = 4096, kClasses = 50304, kIgnored = -100;
-  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
-  const Tensor values = random({kRows, kClasses}), logits = at::empty_like(values), loss = at::empty({}, options);
-  const Tensor targets = at::randint(kClasses, {kRows}, options.dtype(at::kLong)), scale = at::full({}, 1e-3, options);
-  targets.slice(0, 1, {}, 70).fill_(kIgnored);
-  const Tensor leaf = logits.detach().requires_grad_();
-  expect_little_delay(
-      {.name = "cross_entropy 4096 x 50304",
-       .prepare = [&] { logits.copy_(values); },
-       .run =
-           [&] {
-             loss.copy_(cross_entropy(leaf, targets, scale, kIgnored, /*label_smoothing=*/0.0, Level::cuda).detach());
-           },
-       .results = {logits, loss}});
-}
 
 }  // namespace
 }  // namespace strata::kernels
