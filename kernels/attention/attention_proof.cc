@@ -16,7 +16,7 @@ namespace {
 // Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
 // the gradients of the scores. The gradient of an early key adds those of all queries, and most of their sum cancels.
 std::vector<double> factors_of(int64_t positions) {
-  return {1.5, 4 * std::sqrt(std::max(1.0, static_cast<double>(positions) / 2048))};
+  return {1.5, 5 * std::sqrt(std::max(1.0, static_cast<double>(positions) / 2048))};
 }
 
 // `sizes` are explained at head_sizes().
