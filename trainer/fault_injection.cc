@@ -92,6 +92,7 @@ void FaultInjection::strike() {
     case Fault::nan:
     case Fault::nan_loss:
     case Fault::nan_weights:
+    case Fault::scale_gradient:
     case Fault::slow:
     case Fault::flip_weight:
     case Fault::flip_gradient:
@@ -115,6 +116,9 @@ modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
 void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
   if (!now_) return;
   if (kind_ == Fault::nan) group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(kNan);
+  if (kind_ == Fault::scale_gradient) {
+    for (const at::Tensor& gradient : group.full_gradients()) gradient.mul_(1000);
+  }
   if (kind_ == Fault::nan_weights) group.master().narrow(0, 0, 1).fill_(kNan);
   if (kind_ == Fault::flip_gradient && group.name() == group_ && !std::exchange(has_flipped_, true)) {
     flip_bit(group.full_gradients().front());

@@ -170,6 +170,7 @@ void Trainer::handle_result(const StepResult& result) {
     for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, seconds_now())) {
       metrics_->straggler(result.step, straggler);
     }
+    for (const Spike& spike : spikes_.see(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
   }
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;

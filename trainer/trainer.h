@@ -14,6 +14,7 @@
 #include "trainer/feed/bad_samples.h"
 #include "trainer/ledger/ledger.h"
 #include "trainer/report/metrics.h"
+#include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
 #include "trainer/run_saves.h"
 #include "trainer/step.h"
@@ -50,7 +51,8 @@ class Trainer {
   std::optional<LedgerWriter> ledger_;  // set by start(), as what follows
   std::optional<Metrics> metrics_;      // on rank 0
   std::optional<RunSaves> saves_;
-  StragglerWatch stragglers_;  // used on rank 0
+  StragglerWatch stragglers_;  // used on rank 0, as the next one
+  SpikeWatch spikes_;
   const int64_t last_step_;
   bool stop_ = false;
   int64_t skips_in_a_row_ = 0;  // steps without an update

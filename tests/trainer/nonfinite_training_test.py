@@ -27,6 +27,13 @@ class NonfiniteTrainingTest(TrainingRuns):
         self.assertEqual(self.skipped("forever"), list(range(4, 104)))
         self.assertIn("step 103: the last 100 updates were all skipped", self.error("forever")["message"])
 
+    def test_a_gradient_that_is_a_thousand_times_as_large_is_named_at_its_step(self):
+        self.train("spike", "fault={at: step 21 rank 1, do: scale_gradient}", "steps=30", "evaluation.every=0", environment=FAULTS)
+        spikes = [line for line in self.lines("spike") if "spike" in line]
+        self.assertEqual([(line["step"], line["spike"]["what"]) for line in spikes], [(21, "gradient norm")])
+        self.assertGreater(spikes[0]["spike"]["value"], 100 * spikes[0]["spike"]["usual"])
+        self.assertIn("warning: step 21: the gradient norm is", self.errors)
+
 
 if __name__ == "__main__":
     unittest.main()

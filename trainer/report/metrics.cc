@@ -203,6 +203,18 @@ void Metrics::straggler(int64_t step, const Straggler& straggler) {
   warn(to_text(straggler));
 }
 
+void Metrics::spike(int64_t step, const Spike& spike) {
+  std::string json = "{";
+  append_member(json, "step", json_number(step));
+  std::string found = "{";
+  append_member(found, "what", "\"" + std::string(spike.what) + "\"");
+  append_member(found, "value", json_number(spike.value));
+  append_member(found, "usual", json_number(spike.usual));
+  append_member(json, "spike", found + "}");
+  json_.append(json + "}\n");
+  warn(to_text(step, spike));
+}
+
 std::string Metrics::phase_table() const {
   if (timed_steps_ <= 0 || phase_sums_.empty()) return "";
   size_t width = std::string_view("the rest").size();

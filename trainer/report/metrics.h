@@ -11,6 +11,7 @@
 #include "trainer/report/best_evaluation.h"
 #include "trainer/report/console.h"
 #include "trainer/report/event_file.h"
+#include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
 
 namespace strata::trainer {
@@ -73,6 +74,9 @@ class Metrics {
 
   // Reports a rank for which the others wait.
   void straggler(int64_t step, const Straggler& straggler);
+
+  // Reports a loss or gradient norm that is far above the usual one.
+  void spike(int64_t step, const Spike& spike);
 
   // Prints another line on the console without disturbing the progress line.
   void note(std::string_view line) {

@@ -14,6 +14,7 @@
 
 #include "base/grouped_digits.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
 
 namespace strata::trainer {
@@ -229,6 +230,17 @@ TEST(Metrics, AStragglerIsAWarningAndARecord) {
   EXPECT_EQ(warnings.text(), "warning: " + to_text(straggler) + "\n");
   const nlohmann::json found = {{"rank", 3}, {"phase", "data"}, {"ratio", 1.25}, {"milliseconds", 100.0}};
   EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 7}, {"straggler", found}}));
+}
+
+TEST(Metrics, ASpikeIsAWarningAndARecord) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
+  const Spike spike{.what = "gradient norm", .value = 500, .usual = 0.5};
+  metrics.spike(7, spike);
+  EXPECT_EQ(warnings.text(), "warning: " + to_text(7, spike) + "\n");
+  const nlohmann::json found = {{"what", "gradient norm"}, {"value", 500.0}, {"usual", 0.5}};
+  EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 7}, {"spike", found}}));
 }
 
 TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/report/spike_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+
+namespace strata::trainer {
+namespace {
+
+constexpr size_t kFewest = 16, kMost = 64;  // steps before
+constexpr int kQuiet = 16;
+constexpr double kTimes = 4, kDeviations = 12;
+// The median of absolute deviations of a normal distribution, times this, is its standard deviation.
+constexpr double kOfMedian = 1.4826;
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::string to_text(int64_t step, const Spike& spike) {
+  char text[256];
+  std::snprintf(text, sizeof(text),
+                "step %lld: the %.*s is %.4g, and was about %.4g in the steps before; it may come from a bad sample, a "
+                "learning rate that is too high, or a fault of the hardware, which a replay of the step tells apart",
+                static_cast<long long>(step), static_cast<int>(spike.what.size()), spike.what.data(), spike.value,
+                spike.usual);
+  return text;
+}
+
+std::vector<Spike> SpikeWatch::see(double loss, double gradient_norm) {
+  std::vector<Spike> spikes;
+  if (const auto usual = losses_.see(loss)) spikes.push_back({"loss", loss, *usual});
+  if (const auto usual = norms_.see(gradient_norm)) spikes.push_back({"gradient norm", gradient_norm, *usual});
+  return spikes;
+}
+
+std::optional<double> SpikeWatch::Series::see(double value) {
+  if (!std::isfinite(value) || value <= 0) return std::nullopt;
+  const double logarithm = std::log(value);
+  std::optional<double> usual;
+  if (logarithms.size() >= kFewest) {
+    const std::vector<double> before(logarithms.begin(), logarithms.end());
+    const double median = median_of(before);
+    std::vector<double> deviations;
+    for (const double other : before) deviations.push_back(std::abs(other - median));
+    const double above = logarithm - median;
+    const bool is_spike = above > std::log(kTimes) && above > kDeviations * kOfMedian * median_of(deviations);
+    if (is_spike && quiet == 0) usual = std::exp(median);
+  }
+  quiet = usual ? kQuiet : std::max(quiet - 1, 0);
+  logarithms.push_back(logarithm);
+  if (logarithms.size() > kMost) logarithms.pop_front();
+  return usual;
+}
+
+}  // namespace strata::trainer
