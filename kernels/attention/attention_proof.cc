@@ -53,7 +53,7 @@ std::vector<OpCase> cases() {
     return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
         .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
   };
-  // The widths and lengths are those that cuDNN supports, with full and partial tiles, and rows of one document or
+  // All widths but 10 are those that cuDNN takes. There are full and partial tiles, and sequences of one document or
   // many.
   cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
   cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
@@ -71,7 +71,7 @@ std::vector<OpCase> cases() {
   return cases;
 }
 
-// Parts are sequences. The scores, positions^2 per head, are larger than the inputs.
+// Parts are sequences. In a long one the scores, positions^2 per head, are larger than the inputs.
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const AttentionShape& s = *shape.as<AttentionShape>();
   const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// WorkCounter: the blocks of one launch take the numbers of their tiles or rows from a counter in global memory. If
-// another kernel holds a multiprocessor, a block starts late, finds no numbers left and exits. With a fixed share of
-// the work, all others would wait for it: gelu_gemm then took 1.8 times as long on an H200.
+// WorkCounter: the blocks of one launch take the numbers of their tiles from a counter in global memory. If another
+// kernel holds a multiprocessor, a block starts late, finds no numbers left and exits. With a fixed share of the work,
+// the launch would end when this block ends: gelu_gemm then took 1.8 times as long on an H200.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,11 +14,11 @@
 
 namespace strata::kernels {
 
-// The counters of a file's kernels, which declares an array of them. They are 0 between launches.
+// Each file with such kernels declares an array of so many counters. They are 0 between launches.
 inline constexpr unsigned kWorkCounters = 1 << 16;
 
-// A launch takes the numbers 0, 1, ... exactly `takes` times: those of its work, and for each taker those from which it
-// learns that no work is left. The last take sets the counter to 0 again.
+// A launch takes a number exactly `takes` times: 0, 1, ... and so on. The first numbers are those of its work. After
+// them each taker gets one more, from which it learns that no work is left. The last take sets the counter to 0 again.
 struct WorkCounter {
   unsigned index = 0, takes = 0;
 
@@ -34,8 +34,9 @@ class WorkCounters {
   }
 
   // Sets `index` to the counter for a launch on `stream`. Launches of a stream run one after the other and share a
-  // counter. A launch that a CUDA graph captures has its own until the graph is destroyed, because the graph may run on
-  // any stream. Executable graphs of the same graph must not run at the same time.
+  // counter, which no other stream gets later. A launch that a CUDA graph captures has its own until the graph is
+  // destroyed, because the graph may run on any stream. Executable graphs of the same graph must not run at the same
+  // time.
   cudaError_t find(cudaStream_t stream, unsigned& index) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaGraph_t graph = nullptr;

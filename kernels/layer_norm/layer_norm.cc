@@ -25,7 +25,7 @@ namespace strata::kernels {
 namespace {
 
 // LibTorch's kernel for CPUs stores mean and rstd in the dtype of the weight, and its backward sums the weight's
-// gradient in the dtype of x. In bf16 a mean of 100 is off by up to 0.25, and the sum of 4096 rows was off by 7 %. So
+// gradient in the dtype of x. In bf16 a mean of 100 was off by up to 0.25 then, and a sum of 4096 rows by 7 %. So
 // 16-bit tensors become fp32.
 Tensor wide_on_cpu(const Tensor& tensor) {
   const bool widens = tensor.defined() && on_cpu(tensor) && at::elementSize(tensor.scalar_type()) == 2;

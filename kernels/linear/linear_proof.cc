@@ -12,7 +12,7 @@
 namespace strata::kernels {
 namespace {
 
-// Sets small integers, whose sums of products are exact in every dtype, with one half in each sum. So the side of
+// Sets small integers, whose sums of products are exact in fp32, with one half in each sum. No sum is 0, so the side of
 // relu's kink does not depend on rounding.
 void keep_off_zero(Leaves& leaves) {
   for (Tensor& leaf : leaves) leaf = at::randint(-2, 3, leaf.sizes(), at::kDouble);

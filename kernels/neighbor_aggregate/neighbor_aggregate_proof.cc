@@ -15,7 +15,8 @@ namespace strata::kernels {
 namespace {
 
 // A rectangular graph. Some edges occur twice, and the last target and the last source have no edges. If there are
-// enough edges, every second one comes from source 0 and every fourth one goes to target 0, in several pieces.
+// enough edges, every second one comes from source 0 and every fourth one goes to target 0. Such long rows are computed
+// in several pieces.
 NeighborGraph random_graph(int64_t sources, int64_t targets, int64_t edges) {
   const Tensor from = at::randint(0, std::max<int64_t>(sources - 1, 1), {edges}, at::kLong);
   const Tensor to = at::randint(0, std::max<int64_t>(targets - 1, 1), {edges}, at::kLong);
@@ -78,7 +79,8 @@ OpCase attention_case(const GraphCase& s, const NeighborGraph& graph, const std:
                 }};
   result.factors = {1, 1, kOfSourceScores, kOfTargetScores};
   // A gradient of a score is a difference of products of rows of x and output gradients, which may cancel. With large
-  // scores most of them do, and what is left is the rounding of the stored result to 16 bits.
+  // scores most of them do, and what is left is the rounding of the stored result to 16 bits. One such rounding to bf16
+  // is 1024 times as large as 64 roundings of fp32.
   const double product = std::sqrt(static_cast<double>(width)) * (spread > 1 ? 1024 : 1);
   result.operands = {0, 0, product, product};
   return result;
@@ -111,7 +113,7 @@ NeighborGraph skewed_graph(int64_t targets, int64_t sources, int64_t edges) {
   return NeighborGraph::from_edges(from, at::randint(0, targets, {edges}, at::kLong), sources, targets);
 }
 
-// Returns the values of the edges of `count` targets.
+// Returns the values of the edges of `count` targets from target `first` on.
 Tensor edges_of(const Tensor& of_all, const NeighborGraph& graph, int64_t first, int64_t count) {
   if (count == graph.targets) return of_all;
   const Tensor& offsets = graph.by_target.offsets;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // NormForwardCall and NormBackwardCall: convert tensors to the pointers of the norms' CUDA kernels, for rms_norm and
-// layer_norm. contiguous_if_defined and number_per_row serve level triton
-// too.
+// layer_norm. contiguous_if_defined and number_per_row serve level triton too.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -28,7 +28,8 @@ constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, 
 // So many roundings are allowed where the formula is exact by luck, because few elements make up most of a block.
 constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
-// The formula itself has so few: it rounds a result a few times, and a result that is a difference by its operands.
+// The error of the formula counts up to so many roundings of numbers as large as those of the block and of the tensor.
+// In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
 constexpr double kRoundingsOfTheFormula = 4;
 // Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
 constexpr double kSmallestRoundingOfHalf = 0x1p-25;
@@ -95,18 +96,19 @@ class Comparison {
   }
 
  private:
-  // [groups, rows, width] becomes [groups, blocks].
+  // [groups, rows, piece] becomes [groups, blocks].
   Tensor sum_of(const Tensor& rows) const { return in_blocks(rows.sum(2), rows_).sum(2); }
   Tensor largest_of(const Tensor& rows) const { return in_blocks(rows.abs().amax(2), rows_).amax(2); }
 
-  // The sum of the squares of the formula's error in each block, which is no excuse for an error of any size.
+  // Returns the sum of the squares of the formula's error in each block, at most that of kRoundingsOfTheFormula.
   Tensor square_of_formula() const {
     const double most = kRoundingsOfTheFormula * unit_, of_small = kRoundingsOfTheFormula * of_small_;
     const Tensor size = sum_of_squares_ + elements_ * (sum_of_squares_.sum() / count_);
     return at::minimum(sum_of(rounding_ * rounding_), size * (most * most) + elements_ * (of_small * of_small));
   }
 
-  // The sum of the squares of the error that roundings of the largest elements have, as far as they make up a block.
+  // Returns the square of the error of kRoundingsOfLuck roundings. The quotient is the square of one element if all of
+  // them are equal, or if one is much larger than the others.
   Tensor square_of_luck(const Tensor& fourth_powers, const Tensor& squares) const {
     const double luck = kRoundingsOfLuck * unit_;
     return at::where(squares == 0, squares, fourth_powers / squares) * (luck * luck);

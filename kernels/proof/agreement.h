@@ -39,24 +39,25 @@ struct Expected {
 
 struct Bounds {
   at::ScalarType dtype = at::kFloat;  // type of the result
-  // A factor on the error of the formula, where kernels store in 16 bits what the formula does not store.
+  // A factor on the error of the formula, where kernels store in 16 bits what the formula does not store, or where the
+  // errors of a row are not independent.
   double factor = 1;
   double roundings = 64;  // Tolerance::roundings, or more for long sums
   double largest = 0;     // largest number that was rounded: a result's, or the operand of a difference
-  // Width of a row of the result, a divisor of its last dimension. Packed tensors have several kinds of rows side by
-  // side, such as queries, keys and values. 0 is the last dimension.
+  // Width of a row of the result. Packed tensors have several kinds of rows side by side, such as queries, keys and
+  // values. If it is 0, or does not divide the last dimension, a row is as wide as the last dimension.
   int64_t row_width = 0;
 };
 
 struct Agreement {
-  double share = 0;   // error as a share of the allowed one, the largest of the four; infinity for NaN
+  double share = 0;   // error as a share of the allowed one, the largest of the four, or infinity
   std::string words;  // where and by how much, if share > 1
 
   bool agreed() const { return share <= 1; }
 };
 
 // `value` has the sizes of the expected tensors and their device. Where the formula is not finite, the value must not
-// be finite either.
+// be finite either; otherwise the share is infinity.
 Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds);
 
 }  // namespace strata::kernels

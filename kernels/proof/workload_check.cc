@@ -15,7 +15,7 @@
 namespace strata::kernels {
 namespace {
 
-// The formula is <op>.py in fp64, differentiated by autograd.
+// The formula is <op>.py, differentiated by autograd.
 constexpr Level kFormulaLevel = Level::torchscript;
 
 struct Results {
@@ -45,7 +45,7 @@ Tensor as(In in, const Tensor& tensor) {
   return tensor.to(tensor.device(), dtype, /*non_blocking=*/false, /*copy=*/true);
 }
 
-// Returns rows first .. first + count. Indices and fp32 tables keep their type.
+// Returns `count` rows from row `first` on. Indices and fp32 tables keep their type.
 Inputs part_of(const Workload& workload, int64_t first, int64_t count, In in) {
   Inputs part;
   for (size_t i = 0; i < workload.inputs.leaves.size(); ++i) {
@@ -72,8 +72,8 @@ std::vector<Tensor> formula_of_part(const Workload& workload, const std::vector<
   return part.values;
 }
 
-// Rows of a weight's gradient may be added one after another. The rounding of n terms of random signs is about
-// sqrt(n) / 4 in the last place of their sum. For 82,115 rows of layer_norm on a CPU it was 60.
+// Rows of a weight's gradient may be added one after another. The error of n terms of random signs is about
+// sqrt(n) / 4 roundings of their sum. For 82,115 rows of layer_norm on a CPU it was 60.
 double roundings_of_sum(int64_t terms) { return std::sqrt(static_cast<double>(terms)); }
 
 // Compares one result with the parts of the formula. A result that is not split is their sum.
@@ -106,7 +106,7 @@ class Follower {
  private:
   void compare(const Tensor& value, const Expected& expected, const std::string& where) {
     const Agreement found = agreement(value, expected, bounds_);
-    if (found.share <= deviation_.agreement.share) return;  // false for a NaN
+    if (found.share <= deviation_.agreement.share) return;
     deviation_.agreement = {found.share, where + found.words};
   }
 

@@ -72,7 +72,7 @@ class HeldMultiprocessor : public testing::Test {
   static void expect_little_delay(const Timed& timed) {
     c10::cuda::getCurrentCUDAStream().synchronize();  // the operands are computed there
     const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
-    milliseconds_of(timed);  // loads all kernels, which could wait for a sleeping one
+    milliseconds_of(timed);  // loads the kernels: later that could wait for sleeping ones
     std::vector<Tensor> alone;
     for (const Tensor& result : timed.results) alone.push_back(result.clone());
     const auto expect_same = [&](int held) {
@@ -81,7 +81,7 @@ class HeldMultiprocessor : public testing::Test {
             << timed.name << ": other bits in result " << i << " with " << held << " held multiprocessors";
       }
     };
-    expect_same(0);
+    expect_same(0);  // no result is equal to itself if it has a NaN, which stands where nothing was written
     float time_alone = std::numeric_limits<float>::infinity(), times[std::size(kHeld)];
     std::fill(std::begin(times), std::end(times), time_alone);
     for (int round = 0; round < kRounds; ++round) {

@@ -9,7 +9,7 @@ namespace strata::kernels {
 class HeldMultiprocessors {
  public:
   // Returns when `count` blocks sleep on the current device, on a stream of their own. Each has all of the shared
-  // memory of its multiprocessor. Throws a std::runtime_error if they do not start within seconds.
+  // memory of its multiprocessor. Throws a std::runtime_error if they do not start within 10 seconds.
   explicit HeldMultiprocessors(int count);
   ~HeldMultiprocessors();
   HeldMultiprocessors(const HeldMultiprocessors&) = delete;

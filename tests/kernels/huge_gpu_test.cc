@@ -26,8 +26,8 @@ namespace {
 
 constexpr int64_t kRows = (int64_t{1} << 20) + 1, kWidth = 2048;  // 2^31 + 2048 elements
 static_assert(kRows * kWidth > int64_t{1} << 31);
-constexpr int64_t kSequences =
-    700;  // of 1024 positions with 16 heads of 64: 2^31 + 5 % elements of queries, keys, values
+// Sequences of 1024 positions with 16 heads of 64: queries, keys and values have 2.5 % more than 2^31 elements.
+constexpr int64_t kSequences = 700;
 static_assert(kSequences * 1024 * 3 * 16 * 64 > int64_t{1} << 31);
 
 std::vector<OpShape> huge_shapes() {

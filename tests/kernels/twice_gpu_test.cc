@@ -73,7 +73,7 @@ TEST_P(TwiceOnGpu, SameBits) {
     once = run_once(workload, GetParam().level);
   } catch (const std::exception& error) {
     const std::string sentence = sentence_of(error), op(GetParam().shape.op());
-    // A level may refuse a shape in its own words, and has no package for a width that no test compiles.
+    // A level may refuse a shape in its own words. Level aot_inductor has no package for a width that no test compiles.
     if (!sentence.starts_with(op + "/" + std::string(name(GetParam().level)) + ": ")) throw;
     GTEST_SKIP() << "refused: " << sentence;
   }

@@ -85,7 +85,7 @@ std::vector<OpCase> norm_cases(const std::string& op, const Definition& definiti
        {"2x3x8", "5x33", "offset_5x33", "outlier_5x33", "zero_5x33", "2x1000", "offset_2x1000"}) {
     for (const std::string bias : {"_", "_bias_"}) {
       if (bias == "_bias_" && !centered) continue;
-      // The ops have cases of unusual rows with a bias only, and no sums of rows with an offset.
+      // Ops with a bias have unusual rows only in cases with a bias. Ops that add a branch have no rows with an offset.
       const bool unusual = sizes.starts_with("o") || sizes.starts_with("zero");
       if (unusual && centered && bias == "_") continue;
       if (adds && sizes.starts_with("offset")) continue;
@@ -167,7 +167,7 @@ std::vector<OpCase> adamw_cases(const Definition& definition) {
   return cases;
 }
 
-// A graph with a hub: target 0 has every fourth edge.
+// A graph with a hub: every fourth edge goes to target 0.
 struct Edges {
   Tensor offsets, columns, rows;
 };
