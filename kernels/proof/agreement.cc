@@ -28,6 +28,7 @@ constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, 
 // So many roundings are allowed where the formula is exact by luck, because few elements make up most of a block.
 constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
+constexpr double kLargePart = 0.25;         // of the mean square of the tensor: smaller blocks have factors by chance
 // The error of the formula counts up to so many roundings of numbers as large as those of the block and of the tensor.
 // In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
 constexpr double kRoundingsOfTheFormula = 4;
@@ -120,7 +121,7 @@ class Comparison {
     const double luck = kRoundingsOfAFactor * unit_;
     const Tensor of_formula = sum_of(rounding_ * exact_).abs();
     const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (luck * luck));
-    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() / (4 * count_);
+    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() * (kLargePart / count_);
     const Tensor largest_factor = at::where(is_large, of_formula / sum_of_squares_, 0.0).nan_to_num(0.0).max();
     const Tensor allowed = at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor,
                                        sum_of_squares_ * largest_factor * kMoreInAFactor);
@@ -157,7 +158,7 @@ class Comparison {
     if (share <= 1) return share;
     const int64_t blocks = found.size(1), first = at % blocks * rows_;
     if (cut_.pieces == 1) {
-      say() << of_what << " in rows " << first << " to " << first + rows_ - 1;
+      say() << of_what << " in rows " << first << " to " << std::min(first + rows_, exact_.size(1)) - 1;
     } else {
       say() << of_what << " in row " << first / cut_.pieces << " from column " << first % cut_.pieces * cut_.piece;
     }

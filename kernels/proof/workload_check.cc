@@ -146,6 +146,7 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
     followers.emplace_back("gradient of leaf " + std::to_string(i), results.gradients[i], i < workload.split_leaves,
                            bounds_of(results.values.size() + i));
   }
+  TORCH_CHECK(rows_of_workload(workload) > 0, "a workload without rows proves nothing");
   const int64_t rows = rows_of_workload(workload), step = rows_of_part(workload, rows, part_elements);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);

@@ -13,6 +13,8 @@
 
 #include <functional>
 #include <memory>
+#include <tuple>
+#include <utility>
 
 #include "kernels/op_proofs.h"
 #include "kernels/proof/loss_inputs.h"
