@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/proof/agreement.h"
 #include "kernels/proof/op_case.h"
 
 namespace strata::kernels {
@@ -40,6 +41,15 @@ struct Value {
 };
 
 inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added
+
+// Returns what is allowed for a value of an op.
+inline Bounds bounds_of(const Value& value, const Tolerance& tolerance) {
+  return {.dtype = value.dtype,
+          .factor = value.factor,
+          .roundings = tolerance.roundings,
+          .largest = value.operands,
+          .row_width = value.row_width};
+}
 
 std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& setting);
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Products of 16-bit matrices add in fp32 at every level, and a bias is added before the result is rounded.
-#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
@@ -22,27 +20,21 @@ namespace {
 class Fp32Sums : public testing::TestWithParam<Level> {
  protected:
   void SetUp() override {
-    if (test_device() == c10::kCUDA && !at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-    if (test_device() == c10::kCPU && GetParam() == Level::aot_inductor && !__builtin_cpu_supports("avx2")) {
-      GTEST_SKIP() << "not run: packages for CPUs need AVX2, which this processor lacks";
-    }
+    if (const char* reason = why_not_run(GetParam())) GTEST_SKIP() << reason;
   }
 };
 
 // Level torchscript is left out, because TorchScript makes a product and a sum of addmm, and rounds both.
-std::vector<Level> levels_here() {
-  std::vector<Level> levels;
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (runs_on(Level(i), test_device()) && Level(i) != Level::torchscript) levels.push_back(Level(i));
-  }
+std::vector<Level> fusing_levels() {
+  std::vector<Level> levels = levels_here();
+  std::erase(levels, Level::torchscript);
   return levels;
 }
 
 // Returns the same values on the device, on request one element after an aligned address.
 Tensor on_device(const Tensor& tensor, bool is_aligned) {
   const Tensor copy = tensor.to(test_device());
-  if (is_aligned) return copy;
-  return at::empty({copy.numel() + 1}, copy.options()).narrow(0, 1, copy.numel()).view(copy.sizes()).copy_(copy);
+  return is_aligned ? copy : unaligned(copy);
 }
 
 // Products around 256 and a bias of -256 leave numbers around 1. A product that is rounded to bf16 before the bias is
@@ -71,7 +63,7 @@ TEST_P(Fp32Sums, ABiasMayCancelTheProduct) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, Fp32Sums, testing::ValuesIn(levels_here()),
+INSTANTIATE_TEST_SUITE_P(Levels, Fp32Sums, testing::ValuesIn(fusing_levels()),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace

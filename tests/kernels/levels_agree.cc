@@ -70,10 +70,7 @@ std::string run_name(const testing::TestParamInfo<Run>& info) {
 class LevelsAgree : public testing::TestWithParam<Run> {
  protected:
   void SetUp() override {
-    if (test_device() == c10::kCUDA && !at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-    if (test_device() == c10::kCPU && GetParam().level == Level::aot_inductor && !__builtin_cpu_supports("avx2")) {
-      GTEST_SKIP() << "not run: packages for CPUs need AVX2, which this processor lacks";
-    }
+    if (const char* reason = why_not_run(GetParam().level)) GTEST_SKIP() << reason;
   }
   const OpCase& op_case() const { return cases()[GetParam().op_case]; }
   std::string slot() const { return op_case().op() + "/" + std::string(name(GetParam().level)); }
@@ -110,7 +107,8 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     const Tolerance& tolerance = tolerance_of(op_case().op());
     ASSERT_EQ(values->size(), formula.exact.size());
     for (size_t i = 0; i < values->size(); ++i) {
-      const auto& [name, value, dtype, operands, factor, row_width] = (*values)[i];
+      const std::string& name = (*values)[i].name;
+      const Tensor& value = (*values)[i].value;
       Expected expected{formula.exact[i].value, formula.rounded[i].value};
       ASSERT_EQ(value.sizes(), expected.exact.sizes()) << name;
       // A buffer rounds what it gets, and the sum with what is in it.
@@ -121,11 +119,9 @@ class LevelsAgree : public testing::TestWithParam<Run> {
         expected.rounded = (expected.rounded + before).to(setting.destination.dtype).to(at::kDouble);
       }
       const bool is_gradient = name.starts_with("gradient");
-      const Bounds bounds{.dtype = in_buffer ? coarser(dtype, setting.dtype) : dtype,
-                          .factor = factor * (GetParam().level == Level::aten ? tolerance.at_aten : 1.0),
-                          .roundings = tolerance.roundings,
-                          .largest = operands,
-                          .row_width = row_width};
+      Bounds bounds = bounds_of((*values)[i], tolerance);
+      if (in_buffer) bounds.dtype = coarser(bounds.dtype, setting.dtype);
+      if (GetParam().level == Level::aten) bounds.factor *= tolerance.at_aten;
       const Agreement found = agreement(value, expected, bounds);
       EXPECT_TRUE(found.agreed()) << name << ": " << found.words;
       double& share = slots()[slot()].shares[{setting.dtype, is_gradient}];

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Inputs that are not finite, at every level. A NaN stays, so that a run that diverges is seen. A logit of -infinity is
 // a class of probability 0.
-#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
@@ -32,26 +30,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 class NotFinite : public testing::TestWithParam<Level> {
  protected:
   void SetUp() override {
-    if (test_device() == c10::kCUDA && !at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-    if (test_device() == c10::kCPU && GetParam() == Level::aot_inductor && !__builtin_cpu_supports("avx2")) {
-      GTEST_SKIP() << "not run: packages for CPUs need AVX2, which this processor lacks";
-    }
+    if (const char* reason = why_not_run(GetParam())) GTEST_SKIP() << reason;
   }
 };
-
-std::vector<Level> levels_here() {
-  std::vector<Level> levels;
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (runs_on(Level(i), test_device())) levels.push_back(Level(i));
-  }
-  return levels;
-}
-
-// Returns the same values, one element after an aligned address.
-Tensor unaligned(const Tensor& tensor) {
-  const Tensor memory = at::empty({tensor.numel() + 1}, tensor.options());
-  return memory.narrow(0, 1, tensor.numel()).view(tensor.sizes()).copy_(tensor);
-}
 
 template <class Op>
 bool has(Level level) {

@@ -35,7 +35,7 @@ const std::string& definition_in(std::string_view file) {
 // Significant bits of an intermediate result that is kept in 16 bits. In fp32 it is fp16, the finer of the two types.
 int bits_of_16(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 8 : 11; }
 
-// What is expected of a case in a dtype: the values that the definition computes in it, and its exact values.
+// A case as its definition computes it: in a dtype, and exactly, in fp64.
 struct Definition {
   Definition(const OpCase& op_case, at::ScalarType dtype)
       : in_dtype(evaluate(op_case, Level::torchscript, {.dtype = dtype})),
@@ -44,14 +44,10 @@ struct Definition {
   // Returns the first sentence that refuses a value, or nothing. The values are fp64, in the order of `in_dtype`.
   std::string refusal(const OpCase& op_case, const std::vector<Tensor>& values) const {
     for (size_t i = 0; i < values.size(); ++i) {
-      const auto& [name, of_definition, dtype, operands, factor, row_width] = in_dtype.at(i);
-      const Agreement found = agreement(values[i], {exact.at(i).value, of_definition},
-                                        {.dtype = dtype,
-                                         .factor = factor,
-                                         .roundings = tolerance_of(op_case.op()).roundings,
-                                         .largest = operands,
-                                         .row_width = row_width});
-      if (!found.agreed()) return op_case.name + ", " + name + ": " + found.words;
+      const Value& expected = in_dtype.at(i);
+      const Agreement found =
+          agreement(values[i], {exact.at(i).value, expected.value}, bounds_of(expected, tolerance_of(op_case.op())));
+      if (!found.agreed()) return op_case.name + ", " + expected.name + ": " + found.words;
     }
     return "";
   }

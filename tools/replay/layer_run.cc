@@ -80,7 +80,7 @@ class LayerAlone {
     }
   }
 
-  // Of what the folder gives to the forward.
+  // Returns the facts of weights, inputs and context, which the forward reads.
   TensorFacts facts_of_inputs() const {
     TensorFacts facts;
     for (const auto& [name, tensor] : saved_.tensors) {
