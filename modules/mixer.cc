@@ -35,7 +35,8 @@ class MixerBlock {
         channels_dropout_(scope / "mix_channels", config.dropout, 2 * index + 2) {}
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
-    // contiguous() would not copy the tokens of a single patch, and a recomputed tensor has a storage of its own.
+    // This always copies, because a recomputed tensor needs a storage of its own. contiguous() would not copy if there
+    // is a single patch.
     const auto transposed = [](const Tensor& x) { return x.transpose(1, 2).clone(at::MemoryFormat::Contiguous); };
     const auto mix_patches = [&](const Tensor& x_BDT) { return mix_patches_(x_BDT, context); };
     const auto mix_channels = [&](const Tensor& x_BTD) { return mix_channels_(x_BTD, context); };

@@ -26,7 +26,8 @@ int64_t classes_to_add(const Tensor& weight) {
 Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, kernels::Level level) {
   const Tensor padded = at::constant_pad_nd(kernels::with_gradient_destination(weight), {0, 0, 0, more});
   const Tensor logits = kernels::linear(hidden, padded, /*bias=*/{}, kernels::Activation::none, level);
-  // Autograd need not know: linear does not save its result, and the gradient of these logits is 0.
+  // This write is hidden from autograd, which is correct: linear does not save its result, and the gradient of these
+  // logits is 0.
   logits.detach().narrow(-1, weight.size(0), more).fill_(-std::numeric_limits<float>::infinity());
   return logits;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Logits whose rows begin at 16-byte boundaries, for a vocabulary that is no multiple of 64 (GPT-2: 50257). On a GPU
-// the products of other rows, and reading them, take about twice as long.
+// Logits whose rows begin at 16-byte boundaries, for a vocabulary that is no multiple of 64 (GPT-2: 50257). On a GPU,
+// matrix products and reads of rows that begin elsewhere take about twice as long.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -39,8 +39,8 @@ std::string value_of(const LoadedConfig& loaded, const std::string& key) {
   return value;
 }
 
-// Returns the gradient_checkpointing that the run in this folder chose at its start, as YAML. Returns an empty text if
-// the folder holds no run that has trained, or one with another configuration.
+// Returns, as YAML, the gradient_checkpointing that the run in this folder chose at its start. Returns an empty text if
+// no run in this folder has trained, or if that run has another configuration.
 std::string earlier_choice(const TrainerConfig& config) {
   const std::string path = config.run.folder + "/resolved.yaml";
   try {
@@ -114,14 +114,14 @@ class Predictor {
   int rank_ = 0;  // that needs the most
 };
 
-// Throws if the configured gradient_checkpointing is predicted not to fit, or that of a resumed run, whose micro_batch,
-// ranks or sharding may have changed. A resumed run keeps the margin with which its value was chosen. A configured
-// value needs none.
-void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
+// Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`resumes`) this may be new, because
+// micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory` chose the value. A
+// value that the user has set needs no margin.
+void require_fits(const LoadedConfig& loaded, int64_t budget, bool resumes, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   Predictor predict(config, bootstrap);
   PredictedStep step = predict(config.gradient_checkpointing);
-  if (!goes_on) step.margin = 0;
+  if (!resumes) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             text_of(step) + " as predicted";
   if (step.needed() <= budget) {
@@ -129,7 +129,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
-    if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
+    if (resumes && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
@@ -137,8 +137,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   };
   throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
                                            predict.table() + what_needs_less(config, note) +
-                                           (goes_on ? "\na run that goes on keeps the gradient_checkpointing that "
-                                                      "memory picked as it began"
+                                           (resumes ? "\na resumed run keeps the gradient_checkpointing that memory "
+                                                      "picked when it began"
                                                     : "\nwithout gradient_checkpointing, memory picks what fits"));
 }
 
@@ -181,7 +181,7 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   sharding::set_position(0, "prediction of memory");
   const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
   if (!is_none(config.gradient_checkpointing)) {
-    return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
+    return require_fits(loaded, budget, /*resumes=*/false, bootstrap);
   }
   const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
   if (!earlier.empty()) {
@@ -189,7 +189,7 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                                          {"gradient_checkpointing=" + earlier, "fault={do: none}"})
                                         .config.gradient_checkpointing;
     loaded.places["gradient_checkpointing"] = place_of("memory, as this run began");
-    return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
+    return require_fits(loaded, budget, /*resumes=*/true, bootstrap);
   }
   choose(loaded, budget, bootstrap);
 }

@@ -12,8 +12,8 @@ namespace strata::trainer {
 
 RunSaves::RunSaves(const Parts& parts, const Ranks& ranks, const CheckpointWriter::Options& options)
     : parts_(parts), writer_(options, ranks) {
-  // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end does it
-  // then.
+  // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end allocates
+  // it at its end.
   if (parts_.config.checkpoint.every > 0) writer_.reserve(pieces());
 }
 
@@ -77,7 +77,8 @@ void RunSaves::finish_before_error() {
   try {
     finish(/*wait=*/true, /*is_last=*/false);
   } catch (const Error& error) {
-    // All ranks throw it together. The cause for which the run ends matters more.
+    // All ranks catch this error together. It is only a warning here, because the run ends for another cause, which is
+    // reported.
     if (error.code() != ExitCode::storage) throw;
     if (parts_.metrics != nullptr) parts_.metrics->warn(error.what());
   }

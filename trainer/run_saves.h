@@ -33,8 +33,8 @@ class RunSaves {
   // All methods are collective.
   // Starts a save of the present step. Waits for the save before, if that is not on the disk yet.
   void save();
-  // Looks whether the save under way is on the disk, or waits for it. A failure is only a warning while the run goes
-  // on, because there will be another save. Of the last one it is thrown.
+  // Checks whether the save under way is on the disk or, with `wait`, waits until it is. A failed save is only a
+  // warning, because there will be another save. If it is the last one of the run, its failure is thrown.
   void finish(bool wait, bool is_last);
   // Call it before all ranks throw together: a save that fails is only a warning then.
   void finish_before_error();

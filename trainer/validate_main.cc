@@ -73,9 +73,9 @@ void print_values(const LoadedConfig& loaded) {
 }
 
 // Prints a line for each op, dtype and shape that a run calls: the op's key of `kernels:`, the op, the dtype and the
-// shape, with tabs between. A plan may choose either way to compute head and loss, and times each op in
-// precision.compute, so these are there too. If training samples neighbors, evaluations compute the whole graph, with
-// other ops.
+// shape, with tabs between. Both ways to compute head and loss are printed, and each op in precision.compute too,
+// because a plan needs them. If training samples neighbors, the ops of an evaluation are printed too, because it
+// computes the whole graph.
 void print_calls(TrainerConfig config) {
   const c10::DeviceType device = device_of_trace(config);
   std::vector<std::vector<UsedShape>> ways = ways_to_compute(config, device);

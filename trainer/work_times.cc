@@ -44,7 +44,8 @@ void WorkTimes::measure_host() {
   before_ = now;
 }
 
-// The last step may still run. So this is the time before the step before it, whose results the host has seen.
+// Measures the time before the step before the last one: the host has the results of that step, and the last step may
+// still run.
 void WorkTimes::measure_gpu() {
   if (step_ < 3) return;
   const c10::cuda::CUDAEvent& end = events_[(step_ - 3) % events_.size()].end;

@@ -18,7 +18,8 @@ namespace strata::modules {
 
 class GraphNetwork {
  public:
-  // features_are_gathered_once: GraphStep::gathered_features is set in each step if gathered() returns a tensor.
+  // features_are_gathered_once: the caller computes gathered() once and, if that is a tensor, sets
+  // GraphStep::gathered_features to it in each step.
   GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_gathered_once);
 
   // Replaces each layer by the result of `wrap`: recomputation, timing, sharding.

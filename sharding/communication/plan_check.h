@@ -17,8 +17,8 @@ class PlanCheck {
  public:
   explicit PlanCheck(int every) : every_(every) {}
 
-  // Returns `communicator` with comparison. `group` has the same ranks on the host. Communicators that are split from
-  // it are compared too.
+  // Wraps `communicator`, so that its collectives are compared. `group` has the same ranks on the host. Communicators
+  // that are split from the result are compared too.
   std::unique_ptr<Communicator> compared(std::unique_ptr<Communicator> communicator, HostGroup group);
 
   // All ranks call this after each step.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The communicator of a rank that is alone and behaves as one of several: all tensors are there and nothing is sent.
+// A communicator for one process that plays one rank of several: tensors have the sizes of several ranks, and nothing
+// is sent.
 #pragma once
 
 #include <ATen/ops/zeros.h>
@@ -21,7 +22,7 @@ class SilentCommunicator : public Communicator {
   at::Device device() const override { return device_; }
   PendingCollective start(const Collective&) override { return {}; }
   Tensor gather_buffer(int64_t elements, at::TensorOptions options) override { return at::zeros({elements}, options); }
-  // No other rank says its color: the mesh of a trace is made without split.
+  // Cannot split, because there is no other rank whose color is known. A trace makes its mesh without it.
   std::unique_ptr<Communicator> split(int) override { return nullptr; }
 
  private:

@@ -175,9 +175,9 @@ void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {
   }
 }
 
-// Meetings of different groups can wait for each other in a cycle. If every rank is in a meeting, and in the same one
-// for kStallSeconds or a third of the timeout, none of them will end: a rank that answers has polled its messages in
-// the meantime. `seconds` is how long this rank's meeting has lasted.
+// Meetings of different groups can wait for each other in a cycle. If every rank is in a meeting, and none has left its
+// meeting for kStallSeconds or a third of the timeout, no meeting will end. No message is merely late: a rank that
+// answers also polls its messages. `seconds` is how long this rank's meeting has lasted.
 void Watchdog::look_for_cycle(std::vector<PeerState> states, double seconds) {
   PeerState own = state();
   own.rank = failure_here(ExitCode::communication, "").rank;

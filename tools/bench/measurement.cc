@@ -12,7 +12,8 @@ std::vector<Level> levels_of(std::string_view op, at::Device device) {
   std::vector<Level> levels;
   for (const kernels::LevelRow& row : kernels::level_matrix()) {
     if (row.op != op || row.device != device.type() || !row.forward) continue;
-    // Some kernels of a level, such as those of cuBLASLt, run on GPUs on which a run of the level is refused.
+    // A level that a run may not use on this GPU is left out, even if some of its kernels, such as those of cuBLASLt,
+    // would run here.
     if (kernels::why_not_on(row.level, device).empty()) levels.push_back(row.level);
   }
   return levels;

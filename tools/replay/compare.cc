@@ -9,9 +9,9 @@
 namespace strata::tools {
 namespace {
 
-// Relative differences that are allowed for each step since the start where bits cannot be equal. In float32 another
-// number of ranks changes the first loss by less than 1e-6, and updates multiply that. 2^-8 is a last digit of
-// bfloat16.
+// The relative difference that is allowed if bits cannot be equal, for each step since the start. In float32, another
+// number of ranks changes the first loss by less than 1e-6, and each update makes this difference larger. 2^-8 is the
+// rounding of bfloat16.
 constexpr double kRoundingFloat32 = 1.0 / (1 << 16), kRoundingBfloat16 = 1.0 / (1 << 8);
 
 double rounding_of(const trainer::PrecisionConfig& precision) {

@@ -67,8 +67,9 @@ class LayerAlone {
     for (const auto& [name, parameter] : parameters_) kernels::clear_gradient_destination(parameter);
   }
 
-  // Runs forward and backward, and keeps what they compute. If an op refuses its inputs, the folder does not fit its
-  // configuration. Refused memory and errors of the GPU are no fault of the folder.
+  // Runs forward and backward, and keeps what they compute. If an op refuses its inputs, the error says that the folder
+  // does not fit its configuration. A lack of memory and an error of the GPU are thrown on, because they say nothing
+  // about the folder.
   void run() {
     try {
       forward_and_backward();

@@ -118,7 +118,7 @@ void NonfiniteSearch::backward_ends() {
     complete(*call);
     found_call_.reset();
   }
-  *call = {};  // its hooks keep it until the whole backward has ended, and its tensors would be kept with it
+  *call = {};  // hooks hold the call until the whole backward has ended; its tensors are freed now
   first_op_ = ops_.ops().size();
 }
 

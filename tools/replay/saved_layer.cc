@@ -104,8 +104,8 @@ std::string facts_text(const SavedLayer& layer, const std::string& sha256) {
 class Members {
  public:
   explicit Members(std::string path) : path_(std::move(path)) {
-    // Facts of tensors are for readers, and what stands in other members is not kept. Lists in lists would take a
-    // hundred times the memory of their text.
+    // Deeper members, such as the facts of tensors, are for people and are skipped. Nested lists would take a hundred
+    // times the memory of their text.
     const auto outermost = [](int depth, auto, auto&) { return depth <= 1; };
     json_ = nlohmann::json::parse(read_text_file(path_, kMostJson), outermost, /*allow_exceptions=*/false);
     if (!json_.is_object()) refuse("no JSON object");

@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostDifferences = 20;
 
-// Returns a line, which is a note about files that do not belong there or empty, and the manifest's text. Throws
-// Damaged unless the folder holds the manifest and its files.
+// Returns a note of one line, a line break and the text of the manifest. The note names files that do not belong to the
+// checkpoint; it is empty if there are none. Throws Damaged if the folder lacks the manifest or one of its files.
 std::string read_manifest(const std::string& folder) {
   if (!fs::is_directory(fs::symlink_status(folder))) throw Damaged(folder + ": expected a folder");
   std::map<std::string, fs::file_type> listed;
@@ -68,8 +68,8 @@ void verify_file(const std::string& folder, const StoredFile& file) {
   }
 }
 
-// As gather_slow_results, but throws Damaged on every rank if `work` throws it on some rank and no other error on any
-// rank.
+// Does what gather_slow_results does. If `work` throws Damaged on some ranks, and nothing else on any rank, every rank
+// throws Damaged.
 std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::string& purpose,
                                           const std::function<std::string()>& work) {
   constexpr char kGood = '+', kDamaged = '-';
@@ -129,7 +129,7 @@ void append_transfers(const std::string& name, const StoredTensor& stored, int64
   }
 }
 
-// A tensor of a device, and the host memory into which files are read for it.
+// A tensor on a device, and the host memory into which its elements are read.
 struct Upload {
   at::Tensor device, host;
 };
@@ -156,7 +156,7 @@ std::vector<Upload> read_files(const FoundCheckpoint& found, const std::vector<T
     }
     append_transfers(piece.tensor, stored->second, piece.offset, target, transfers);
   }
-  // Files are read one at a time, because a thousand ranks have written a thousand files.
+  // Only one file is open at a time, because a run of a thousand ranks has written a thousand files.
   std::stable_sort(transfers.begin(), transfers.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
   std::unique_ptr<SafetensorsFile> file;
   int64_t opened = -1;
@@ -204,7 +204,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
       found.notes.push_back(name + " rejected: " + damage.what());
       continue;
     } catch (const Error& error) {
-      if (error.code() != ExitCode::storage) throw;  // the loss of a rank says nothing about the files
+      if (error.code() != ExitCode::storage) throw;  // that a rank was lost says nothing about the files
       throw Error(ExitCode::storage,
                   name + " could not be read, which does not show that it is damaged: " + error.what() +
                       "\nStart again. To use an older one, move " + found.path + " to another place.");
@@ -222,7 +222,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
 }
 
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
-  // Tensors of all ranks, because a rank may hold nothing of a tensor.
+  // The tensors of all ranks are gathered, because a rank may hold no element of a tensor.
   nlohmann::json mine = nlohmann::json::object();
   for (const TensorPiece& piece : pieces) mine[piece.tensor] = dtype_and_shape(dtype_name(piece.data), piece.shape);
   std::map<std::string, std::string> model;

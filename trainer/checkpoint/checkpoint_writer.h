@@ -47,9 +47,10 @@ class CheckpointWriter {
   // Allocates the memory for copies of these pieces, which the first save would otherwise do.
   void reserve(const std::vector<TensorPiece>& pieces) { snapshot_.reserve(pieces); }
 
-  // This does not communicate. Pieces on CPUs may be modified after it returns, and those on a GPU after the work that
-  // copies() has then. Only rank 0's `state` is called, in another thread. The pieces of all ranks must cover each
-  // tensor once. Does nothing if `step` is the last one saved. The previous save must have finished.
+  // This does not communicate. Pieces on CPUs may be modified after it returns. Pieces on a GPU may be modified after
+  // the work that is queued on copies() by then. Only rank 0's `state` is called, in another thread. The pieces of all
+  // ranks must cover each tensor once. Does nothing if `step` is the last one saved. The previous save must have
+  // finished.
   void start_save(int64_t step, const std::vector<TensorPiece>& pieces, StateText state);
 
   // The stream on which pieces are copied from a GPU; nothing if there were none.

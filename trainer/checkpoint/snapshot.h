@@ -25,9 +25,9 @@ class Snapshot {
   // Error(out_of_memory) if the driver has none.
   void reserve(const std::vector<TensorPiece>& pieces);
 
-  // Copies the pieces. Those on CPUs may be modified when it returns. Copies from a GPU are only queued: on a stream of
-  // their own, after what the current stream has to do now. The GPU may modify the pieces when copies() has done what
-  // is queued there.
+  // Copies the pieces. Those on CPUs may be modified when it returns. Copies from a GPU are only queued, on the stream
+  // copies(), after the work that is queued on the current stream now. The GPU may modify the pieces after these
+  // copies.
   void take(const std::vector<TensorPiece>& pieces);
   const std::optional<c10::cuda::CUDAStream>& copies() const { return copies_; }  // nothing before pieces of a GPU
 

@@ -13,16 +13,17 @@ class UpdateGate {
  public:
   explicit UpdateGate(c10::Device device);
 
-  // pass() waits from here on for what `readers` has to do now.
+  // From now on, pass() waits for the work that is queued on `readers` now.
   void close_until_done(const c10::cuda::CUDAStream& readers);
 
-  // The current stream waits, and the host does not. If the stream is captured, each replay waits for the readers that
-  // were given last before it.
+  // The current stream waits, and the host does not. If the stream is captured, each replay waits for the readers of
+  // the last close_until_done() before that replay.
   void pass();
 
  private:
   const c10::Device device_;
-  // As the event is external, its wait is a node of a captured step, and does not lead out of the capture.
+  // The event is external: in a capture, the wait for it becomes a node of the graph. Waiting for another event of a
+  // stream outside of the capture would be an error.
   c10::cuda::CUDAEvent readers_{cudaEventDisableTiming | cudaEventExternal};
 };
 

@@ -9,7 +9,7 @@
 namespace strata::trainer {
 namespace {
 
-// Memory without values: what it holds differs from run to run.
+// True for ops that allocate memory without setting it. What such memory holds differs from run to run.
 bool leaves_values_open(const std::string& name) {
   for (const char* part : {"::empty", "::new_empty", "::resize", "::set_"}) {
     if (name.find(part) != name.npos) return true;
@@ -17,8 +17,8 @@ bool leaves_values_open(const std::string& name) {
   return false;
 }
 
-// What attention saves for its backward ends in padding that no kernel sets on GPUs, and seeds are not set without
-// dropout. A difference in a sum shows in what backward returns.
+// True for forwards of attention, whose other outputs may hold memory that no kernel has set: padding on GPUs, and
+// seeds without dropout. If one of these outputs is wrong, the gradients show it.
 bool only_first_is_set(const std::string& name) {
   return name.starts_with("aten::") && name.find("attention") != name.npos && name.find("backward") == name.npos;
 }

@@ -39,7 +39,7 @@ std::string yaml(const PlanRow& row) {
   return text + ", not_timed: " + quoted(row.not_timed) + "}\n";
 }
 
-// The file that was read, which all keys but the overridden ones come from.
+// Returns the path of the configuration. Every key that is written and not overridden comes from it.
 std::string file_of(const configs::Places& places) {
   for (const auto& [path, place] : places) {
     if (place.source && !place.source->is_override) return place.source->name;
@@ -47,8 +47,8 @@ std::string file_of(const configs::Places& places) {
   return "CONFIG";
 }
 
-// Must times be measured again when this value changes? The shapes of a graph network are those of its graph, of which
-// each rank may have a part.
+// Returns true if times must be measured again when this value changes. The shapes of a graph network follow from its
+// graph and from the part of the graph that a rank has.
 bool times_depend_on(const std::string& path, bool has_graph) {
   if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
@@ -66,7 +66,7 @@ std::string for_a_shell(const std::string& word) {
   return text + "'";
 }
 
-// What measures a plan that fits: with the overrides that it depends on.
+// Returns the command that measures a plan for this run, with the overrides on which a plan depends.
 std::string command_for_plan(const LoadedConfig& loaded) {
   std::string command = "tools/strata plan " + file_of(loaded.places);
   std::set<std::string> used;

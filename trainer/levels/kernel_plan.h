@@ -10,7 +10,8 @@
 
 namespace strata::trainer {
 
-// One op at one shape and level. Microseconds; absent where it did not agree or cannot run, which `not_timed` says.
+// One op at one shape and level, in microseconds. A level that did not agree or cannot run has no time; `not_timed`
+// says why.
 struct PlanRow {
   std::string op, shape;
   kernels::Level level = kernels::Level::aten;
@@ -56,21 +57,22 @@ struct KernelPlan {
   }
 };
 
-// Strict, as configurations are.
+// Reads a plan as strictly as a configuration is read.
 KernelPlan read_kernel_plan(const std::string& path);
 std::string yaml(const KernelPlan& plan);
 
-// What times depend on, of a configuration: 16 hexadecimal digits. What is in its files is not looked at.
+// Returns a hash of the keys on which times depend, as 16 hexadecimal digits. The contents of data files are not
+// hashed.
 std::string model_version(const TrainerConfig& config);
 
-// Who is about to run.
+// The device and the versions of the run that reads a plan.
 struct PlanReader {
   std::string device, torch, kernels;
 };
 
-// Where `kernels.default` is best: the levels of its plan for every op that no line names, with the plan as their
-// origin. Lines for layers and modules stand above it as above any level for all. Refuses a missing plan, and one of
-// another device, LibTorch, kernels or model, naming both.
+// If `kernels.default` is best, sets the level of every op that no line for all layers names, and gives the plan as its
+// origin. Lines for layers and modules win over these levels as usual. Refuses a missing plan, and a plan of another
+// device, LibTorch, kernels or model, with both values.
 void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
 
 // Refuses a plan that was applied and has no level of an op of the model. `modules` are those of declared_model() with

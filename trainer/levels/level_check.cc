@@ -34,7 +34,7 @@ Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, 
   return last;
 }
 
-// Adds an error for each line that sets the level of an op which no module that the line means computes.
+// Adds an error for each line that sets the level of an op if no module that the line names computes it.
 void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
                       configs::ErrorList& errors) {
   std::map<std::string, std::pair<std::string, bool>> lines;  // path -> op, and whether a module computes it

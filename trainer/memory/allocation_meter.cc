@@ -8,7 +8,8 @@
 
 namespace strata::trainer {
 
-// What LibTorch's allocators report: sizes as they were given out, negative when memory comes back.
+// Receives the reports of LibTorch's allocators: the size of a block that was allocated, and its negative when it is
+// freed.
 class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
  public:
   explicit Listener(c10::Device device) : device_(device) {}

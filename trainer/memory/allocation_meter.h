@@ -11,7 +11,7 @@
 namespace strata::trainer {
 
 // Counts allocations of the thread that made it and of the backwards that this thread starts. It cannot be used while a
-// profiler runs, which listens in the same place.
+// profiler runs, because LibTorch has one place for the two.
 class AllocationMeter {
  public:
   explicit AllocationMeter(c10::Device device);
@@ -20,7 +20,7 @@ class AllocationMeter {
   // Bytes that were allocated since the construction and are not yet freed.
   int64_t now() const;
   int64_t most() const;
-  // From here on most() is counted anew.
+  // Starts most() again at now().
   void forget_most();
 
  private:

@@ -11,9 +11,9 @@
 namespace strata::trainer {
 
 struct PredictedStep {
-  int64_t bytes = 0;                        // of the rank that takes the most, when it takes the most
+  int64_t bytes = 0;                        // the peak, of the rank with the highest peak
   int64_t margin = 0;                       // bytes that may be added to them
-  std::optional<int64_t> backward_of = {};  // the layer in whose backward that is; absent: in no backward of a layer
+  std::optional<int64_t> backward_of = {};  // the layer in whose backward the peak is; absent: elsewhere
 
   int64_t needed() const { return bytes + margin; }
 };

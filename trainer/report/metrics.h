@@ -37,7 +37,7 @@ struct EvaluationRecord {
 struct SaveRecord {
   int64_t step = 0;
   double milliseconds = 0;  // in all
-  double waited = 0;        // milliseconds of these, for the save before
+  double waited = 0;        // of these, the milliseconds that it waited for the previous save
 };
 
 class Metrics {

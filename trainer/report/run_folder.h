@@ -27,8 +27,8 @@ struct StartQuestion {
 // Decides without touching any file. Files of others with the names of a run's files are removed only with `overwrite`;
 // otherwise this throws Error(configuration). Another run, or the same run if it may not or cannot be resumed, is
 // replaced only with `overwrite`; otherwise this throws Error(configuration). The same run is resumed even with
-// `overwrite`, so that a restart after a crash keeps its progress. A run that has finished a checkpoint and has none
-// cannot be resumed: its checkpoints are not where they were.
+// `overwrite`, so that a restart after a crash keeps its progress. A run that once finished a checkpoint, and whose
+// folder has none now, cannot be resumed: somebody has moved or deleted its checkpoints.
 Start decide_start(const StartQuestion& question, const std::string& path);
 
 // Returns a line that says at which step the run starts. It is empty for a run that has a checkpoint: the trainer says

@@ -102,7 +102,8 @@ std::vector<Straggler> StragglerWatch::see(double milliseconds, std::span<const 
     if (delay < kOverNoise * peak || now < rank.quiet_until) continue;
     rank.quiet_until = now + rank.pause;
     rank.pause = std::min(2 * rank.pause, kMostPause);
-    // The duration of a step may have been measured in other steps than the work.
+    // The result is at least a hundredth of the duration, because duration and work may have been measured in different
+    // steps.
     const double without = std::max(duration - delay, 0.01 * duration);
     found.push_back({static_cast<int>(index), slowest_phase(index), delay, duration / without});
   }

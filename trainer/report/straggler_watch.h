@@ -15,7 +15,7 @@ struct Straggler {
   int rank = 0;
   std::string_view phase;   // the one in which most of the time is lost
   double milliseconds = 0;  // by which the rank works longer in a step than the median of the other ranks
-  double ratio = 1;         // of the duration of a step to what it would be without, if no other rank is slow
+  double ratio = 1;         // duration of a step / what it would be without this delay, if no other rank is slow
 };
 
 std::string to_text(const Straggler& straggler);
@@ -25,8 +25,8 @@ class StragglerWatch {
   StragglerWatch(int ranks, std::vector<std::string_view> phases);
 
   // `work` has the seconds of every rank in every phase of a step that took `milliseconds`, rank by rank. `now` is in
-  // seconds. Returns the stragglers that are to be named now. The pause between two names of a rank is at least a
-  // minute; it doubles with each, up to an hour.
+  // seconds. Returns the stragglers that are to be named now. Between two warnings about the same rank there is at
+  // least a minute. This pause doubles with each warning, up to an hour.
   std::vector<Straggler> see(double milliseconds, std::span<const float> work, double now);
 
  private:

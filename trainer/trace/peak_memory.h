@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The most that tensors of a rank take at once, predicted, by class.
+// Predicts the peak of the memory that tensors of a rank take, by class.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace strata::trainer {
 
-// memory_per_rank, what the task keeps on the device, and what the step takes besides when it takes the most.
+// Returns the classes of memory_per_rank, what the task keeps on the device, and what else a step takes at its peak.
 std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
                                      const StepTrace& step);
 

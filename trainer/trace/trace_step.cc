@@ -103,8 +103,8 @@ class Shapes : public kernels::CallObserver {
   std::vector<UsedShape>& all_;
 };
 
-// Adds the updates of a step: the norm of all gradients of a type, and the two parts of each group, with and without
-// weight decay (trainer/step.cc, trainer/optimizer.cc).
+// Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
+// two calls of adamw for each group, with and without weight decay.
 void add_updates(const ShardedModel& model, Shapes& shapes) {
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
@@ -170,14 +170,15 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   const int64_t before_step = tracing.now();
   // The second micro-batch adds to the gradients of the first. Later ones take no more.
   const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
-  // Forward and backward of the first micro-batch are observed; later ones are the same. The backward of a graph on
-  // several ranks calls the op that sums the gradients of nodes which other ranks return.
+  // Only forward and backward of the first micro-batch are observed, because later ones are the same. The backward is
+  // observed too: if a graph is split over ranks, it calls the op that sums the gradients which other ranks return.
   int phases = 0;
   const auto enter = [&](Phase phase) -> std::unique_ptr<kernels::ObservedCalls> {
     if (phase == Phase::forward) tracing.enter("the embedding");
     return ++phases <= 2 ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
   };
-  // TorchScript profiles the first call of a function and saves other tensors in it, so the second round counts.
+  // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
+  // round counts.
   const int rounds = modules::names_level(config.kernels, Level::torchscript) ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
     tracing.forget_most();
@@ -191,8 +192,8 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   for (int64_t layer = 0; layer < static_cast<int64_t>(trace.kept_by_layer.size()); ++layer) {
     if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
   }
-  // Evaluations come last, because TorchScript optimizes a function for its first call, which is one of a training step
-  // in a run. The meter writes into `trace` there too.
+  // The evaluation comes last, as in a run, because TorchScript optimizes a function for its first call. It would
+  // change `trace`, because the meter writes there, so the result is a copy.
   StepTrace result = trace;
   // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
   // have another shape.
@@ -214,7 +215,8 @@ std::unique_ptr<Task> task_to_trace(const TrainerConfig& config) {
 std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType device) {
   TrainerConfig config = given;
   config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
-  // At level aten each op runs at every shape and type. Of the levels, shapes depend on that of head and loss alone.
+  // At level aten each op runs at every shape and type. No level changes the shapes, except that linear_cross_entropy
+  // makes head and loss one op.
   config.kernels = {};
   config.gradient_checkpointing = {};  // calls that recompute a forward are not counted
   config.kernels.default_level = Level::aten;

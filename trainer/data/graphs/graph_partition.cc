@@ -111,8 +111,8 @@ GraphOrder order_by_metis(const GraphData& graph) {
   const SharedMemory results((count + 1) * sizeof(idx_t));
   auto* part = static_cast<idx_t*>(results.data());
   const auto partition = metis();
-  // METIS takes a SIGTERM for an error and jumps out of its handler. If that interrupts random(), whose lock stays
-  // taken then, METIS's next call waits for ever. In a process of its own METIS gets no SIGTERM.
+  // METIS treats a SIGTERM as an error and leaves its handler by longjmp. If it was inside of random(), the lock of
+  // random() stays locked, and its next call waits for ever. In a child process METIS gets no SIGTERM.
   run_in_child([&] {
     part[count] = partition(&nodes, &constraints, edges.offsets.data(), edges.neighbors.data(), edges.weights.data(),
                             /*vsize=*/nullptr, /*adjwgt=*/nullptr, &parts, /*tpwgts=*/nullptr, /*ubvec=*/nullptr,

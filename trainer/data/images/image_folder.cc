@@ -69,8 +69,9 @@ class Descriptor {
   int number_;
 };
 
-// Throws what the failure of a call in errno means. A file that is gone or closed to us is a bad image. Any other
-// failure is one of the storage: were it a bad image, a disk would decide which images are trained on.
+// Throws what the failure of a call in errno means. A file that is missing or may not be read is a bad image. Any other
+// error is a failure of the storage. It must not count as a bad image, because then a broken disk would decide which
+// images are trained on.
 [[noreturn]] void throw_read_error(const std::string& path, const char* what) {
   const int reason = errno;
   if (reason == ENOMEM) throw std::bad_alloc();
