@@ -193,7 +193,8 @@ int64_t traced_backward_workspace(const Problem& p) {
 }
 
 // Executes the graph of the problem. A graph is built at its first call (a tenth of a second) and kept for the process.
-// Where `like` has no values, only the workspace is counted. That of a forward is not known, and 1 byte is the least.
+// If `like` has no values, the call is traced, and only its workspace is counted. The workspace of a forward is not
+// known without a GPU and counts as 1 byte.
 void run(const Problem& problem, Pointers& pointers, const Tensor& like) {
   if (like.is_meta()) return traced_workspace(problem.backward ? traced_backward_workspace(problem) : 1);
   static std::mutex mutex;

@@ -364,7 +364,8 @@ std::optional<Choice> choice_for(std::string_view op, Call& call) {
 at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ? matrix : matrix.contiguous(); }
 
 bool try_gemm(std::string_view op, const Gemm& gemm) {
-  // Traced calls are taken for supported. Their workspace, up to kWorkspace bytes, is not counted: only cuBLASLt knows.
+  // A traced call counts as supported. Its workspace, up to kWorkspace bytes, is not counted, because only cuBLASLt
+  // knows it.
   if (gemm.out.numel() == 0 || gemm.out.is_meta()) return true;
   const c10::cuda::CUDAGuard device(gemm.out.device());
   Call call(op, gemm);

@@ -18,19 +18,21 @@
 namespace strata::kernels {
 namespace {
 
-// A block has at most so many rows, and fewer if they have enough elements for a root mean square. A row with more
-// elements is several blocks: its large elements would hide the errors of small ones, such as those of a tile.
+// A block has at most kRowsOfBlock rows, and fewer if kElementsOfBlock elements are reached, which are enough for a
+// root mean square. A row with more elements is several blocks: its large elements would hide the errors of small ones,
+// such as those of a tile.
 constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 
-// What is allowed, as a multiple of what the formula has. Two honest results with as many roundings differ in their
-// root mean square by a few percent. The largest of many errors, and factors, vary more.
+// The allowed error, as a multiple of the error of the formula. If two correct results have the same number of
+// roundings, their root mean squares differ by a few percent. The largest of many errors, and factors, differ more.
 constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, kMoreInAFactor = 2;
-// So many roundings are allowed where the formula is exact by luck, because few elements make up most of a block.
+// If few elements make up most of a block, the formula may be exact by chance. So this many roundings are always
+// allowed.
 constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
-constexpr double kLargePart = 0.25;         // of the mean square of the tensor: smaller blocks have factors by chance
-// The error of the formula counts up to so many roundings of numbers as large as those of the block and of the tensor.
-// In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
+constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
+// The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
+// tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
 constexpr double kRoundingsOfTheFormula = 4;
 // Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
 constexpr double kSmallestRoundingOfHalf = 0x1p-25;

@@ -115,7 +115,7 @@ std::shared_ptr<TracedMemory> current_memory() {
   return current;
 }
 
-// Gives addresses that nobody can read or write. A kernel that runs in spite of all ends the process at its first
+// Gives addresses that nobody can read or write. A kernel that is launched by mistake ends the process at its first
 // access.
 class CountingAllocator final : public c10::Allocator {
  public:
@@ -133,7 +133,8 @@ class CountingAllocator final : public c10::Allocator {
   static void free(void* context) {
     auto* block = static_cast<TracedMemory::Block*>(context);
     const std::shared_ptr<TracedMemory> memory = block->memory;
-    // What listens in one Tracing did not hear of blocks of an earlier one, so it must not hear that they are freed.
+    // A listener in one Tracing was not told of the blocks of an earlier one, so it must not be told that they are
+    // freed.
     if (memory == current_memory()) c10::reportMemoryUsageToProfiler(nullptr, -block->asked_for, 0, 0, c10::kMeta);
     memory->free(block);
   }

@@ -104,7 +104,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<c10::SymInt> size)
   return at::empty({size->expect_int()}, repeats.options());
 }
 
-// LibTorch's own resizes an empty tensor, of which an allocator of meta tensors hears nothing.
+// LibTorch's own kernel resizes an empty tensor, and an allocator of meta tensors is not told of that.
 Tensor arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
               std::optional<at::ScalarType> type, std::optional<at::Layout> layout, std::optional<at::Device> device,
               std::optional<bool> pinned) {

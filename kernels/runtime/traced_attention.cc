@@ -71,8 +71,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Ten
   return {y, logsumexp, {}, {}, query.size(2), key.size(2), seed, offset, {}};
 }
 
-// The workspace holds for each query a number and its gradient in fp32. Gradients of keys and values that query heads
-// share are made for each of these first.
+// For each query, the workspace holds one number and the gradient of the query, in fp32. If query heads share keys and
+// values, it also holds a gradient of the key and of the value for each query head.
 std::tuple<Tensor, Tensor, Tensor> cudnn_backward(const Tensor& grad_y, const Tensor& query, const Tensor& key,
                                                   const Tensor& value, const Tensor&, const Tensor&, const Tensor&,
                                                   const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -95,7 +95,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_forward(const Tensor& query
   return {y, logsumexp, at::empty({}, at::kLong), at::empty({}, at::kLong)};
 }
 
-// For each query a number in fp32. The gradients are filled up to tiles of 64 x 64 for each head, with a lock.
+// Each query takes one number in fp32. The workspace holds a gradient of each head in fp32, padded to tiles of 64 x 64,
+// with locks.
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(const Tensor& grad_y, const Tensor& query,
                                                               const Tensor& key, const Tensor& value, const Tensor&,
                                                               const Tensor&, const Tensor&, const Tensor&,
