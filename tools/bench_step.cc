@@ -158,10 +158,10 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(5, 100000));
   app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
   app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
-  app.add_option("--profile-steps", request.profiled_steps, "steps behind those, profiled for the breakdown")
+  app.add_option("--profile-steps", request.profiled_steps, "steps after these, which are profiled for the breakdown")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
-  app.add_option("--profile", request.profile, "folder that gets the whole profile of those");
+  app.add_option("--profile", request.profile, "folder for the whole profile of the profiled steps");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

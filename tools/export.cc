@@ -169,7 +169,8 @@ int main(int count, char** arguments) {
                  "strata: our names; hf: a folder that Hugging Face's transformers opens; timm: one that timm opens")
       ->check(CLI::IsMember({"strata", "hf", "timm"}))
       ->capture_default_str();
-  app.add_option("--weights", request.weights, "best: the moving average where the run kept one; trained: never")
+  app.add_option("--weights", request.weights,
+                 "best: the moving average if the run kept one; trained: the weights themselves")
       ->check(CLI::IsMember({"best", "trained"}))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");

@@ -160,7 +160,7 @@ void generate(const Request& request) {
 
   const bool as_text = request.prompt.has_value();
   if (as_text && sampler.vocabulary() != 256) {
-    throw Error(ExitCode::configuration, "--prompt wants a model of bytes, and this one has a vocabulary of " +
+    throw Error(ExitCode::configuration, "--prompt needs a model of bytes, and this one has a vocabulary of " +
                                              std::to_string(sampler.vocabulary()) + "; give --prompt-ids");
   }
   std::vector<int64_t> ids = request.prompt_ids;

@@ -189,7 +189,7 @@ AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape
 constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
     .aten = {attention_forward_aten, attention_backward_aten},
     .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = Absent{"Inductor makes of the formula products with all T^2 scores in memory between them"},
+    .aot_inductor = Absent{"Inductor turns the formula into products that keep all T^2 scores in memory"},
     .triton = {attention_forward_triton, attention_backward_triton},
     .cuda = {attention_forward_cuda, attention_backward_cuda},
 };
@@ -252,7 +252,7 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   int32_t last = 0;
   for (const int32_t offset : std::span(offsets.const_data_ptr<int32_t>(), offsets.size(0))) {
     require(offset >= last && offset <= next_row, op, level, "document_offsets go from ", last, " to ", offset,
-            ", expected numbers that do not fall and among them every row's begin, a multiple of ", positions);
+            ", expected ascending numbers that include the start of every row, each multiple of ", positions);
     if (offset == next_row) next_row += positions;
     last = offset;
   }

@@ -347,8 +347,8 @@ std::optional<Choice> choice_for(std::string_view op, Call& call) {
   const bool times = !capturing && !deterministic;
   if (capturing && !deterministic) {
     TORCH_WARN_ONCE(op,
-                    "/cuda: a product of new sizes is met inside of a CUDA graph's capture, where nothing can be "
-                    "timed: its algorithm is the first by rule; run one step before the capture");
+                    "/cuda: a product of new sizes comes during the capture of a CUDA graph, where nothing can be "
+                    "timed, so the first algorithm is taken; run one step before the capture");
   }
   std::vector<Choice> candidates;
   if (times || !call.has_relu()) candidates = call.candidates();

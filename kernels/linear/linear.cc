@@ -220,7 +220,7 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
                                            Level level) {
   constexpr auto op = LinearOp::kName;
   require(kind == Activation::gelu || kind == Activation::gelu_tanh, op, level, "activation is ", name(kind),
-          ", expected gelu or gelu_tanh: nothing is kept in front of the others");
+          ", expected gelu or gelu_tanh, because no other activation saves its input");
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   if (kernel.backward == nullptr) {  // autograd differentiates both parts
     const Tensor product = linear(x, weight, bias, Activation::none, level);

@@ -94,7 +94,7 @@ constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels
     .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
     .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
     .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward, Traced::by_itself},
-    .triton = Absent{"its products are a library's: only the loss between them is a kernel"},
+    .triton = Absent{"its matrix products are calls into a library; only the loss would be a kernel"},
     .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward_cuda},
 };
 

@@ -66,7 +66,7 @@ NeighborAttentionOp::Output attention_forward_torchscript(const Tensor& x_SHF, c
   return {y, Tensor()};
 }
 
-constexpr Absent kNoSegments{"Inductor knows no sum over rows of unequal length but scattering, which has no order"};
+constexpr Absent kNoSegments{"Inductor sums rows of unequal length only by scattering, whose order varies"};
 
 }  // namespace
 

@@ -122,8 +122,8 @@ std::string TritonCall::text() const {
 }
 
 void TritonCall::refuse() const {
-  TORCH_CHECK_VALUE(false, text(), ": level triton was compiled for Float, BFloat16 and Half and for sizes that these ",
-                    "are not among; choose level aten or torchscript");
+  TORCH_CHECK_VALUE(false, text(), ": level triton was compiled for Float, BFloat16 and Half and for some sizes, ",
+                    "expected one of these; choose level aten or torchscript");
 }
 
 void TritonCubin::load(const TritonCall& call, int device) {

@@ -102,10 +102,10 @@ HostGroup HostGroup::split(int color) const {
   const TagLayout& tags = thread_->tags();
   if (part.id_ >= tags.groups()) {
     throw Error(ExitCode::communication, "more than " + std::to_string(tags.groups()) +
-                                             " groups of ranks, for which the tags of this MPI up to " +
+                                             " groups of ranks; the tags of this MPI, up to " +
                                              std::to_string(tags.highest_tag()) +
-                                             " suffice; a transport with more may be chosen, as by `--mca pml ob1` in "
-                                             "STRATA_MPIRUN_FLAGS");
+                                             ", suffice for no more; choose a transport with more tags, as by `--mca "
+                                             "pml ob1` in STRATA_MPIRUN_FLAGS");
   }
   thread_->use_group(part.id_);
   // The number distinguishes groups of the same ranks.

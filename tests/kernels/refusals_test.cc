@@ -119,8 +119,8 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          attention(zeros({2, 4, 24}), 2, 2,
                    {.document_offsets = at::full({2}, 8, at::kInt).mul(at::arange(2, at::kInt))}, A);
        },
-       "attention/aten: document_offsets go from 0 to 8, expected numbers that do not fall and among them every row's "
-       "begin, a multiple of 4"},
+       "attention/aten: document_offsets go from 0 to 8, expected ascending numbers that include the start of "
+       "every row, each multiple of 4"},
       {[&] { attention(qkv, 2, 2, {.document_offsets = at::arange(3, at::kInt)}, A); },
        "attention/aten: document_offsets go from 0 to 2, expected from 0 to B * T = 4"},
       {[&] {
@@ -233,11 +233,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
 }
 
 TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
-  EXPECT_EQ(refusal([] {
-              attention(zeros({1, 4, 24}), 4, 2, {.causal = true}, Level::aot_inductor);
-            }),
-            "attention has no kernel at level aot_inductor on cpu (Inductor makes of the formula products with all T^2 "
-            "scores in memory between them); levels there: aten, torchscript");
+  EXPECT_EQ(
+      refusal([] {
+        attention(zeros({1, 4, 24}), 4, 2, {.causal = true}, Level::aot_inductor);
+      }),
+      "attention has no kernel at level aot_inductor on cpu (Inductor turns the formula into products that keep all "
+      "T^2 scores in memory); levels there: aten, torchscript");
   EXPECT_EQ(refusal([] {
               swiglu(zeros({2, 8}), Level::triton);
             }),

@@ -47,7 +47,7 @@ class ValidateTest(unittest.TestCase):
         self.assertIn("FLOPs per token, forward and backward: 5.333e+06 (5,332,992)\n", output)
         for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes a parameter, all aligned
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
-        self.assertRegex(output, rf"most at once .*\n  besides, in memory of the host: for saves +{824448 * 12:,} ")
+        self.assertRegex(output, rf"most at once .*\n  also, in memory of the host, for saves +{824448 * 12:,} ")
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):
         for path in sorted(glob.glob("configs/*.yaml")):

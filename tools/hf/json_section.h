@@ -35,7 +35,7 @@ class JsonSection {
   template <class Value>
   void expect(const char* key, const Value& only) const {
     if (has(key) && json_[key] != only) {
-      throw refuse(key, Json(only).dump() + ", which is all that this family does here");
+      throw refuse(key, Json(only).dump() + ", because Strata supports no other value");
     }
   }
 

@@ -117,7 +117,7 @@ void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
     } else if (name == "reg_tokens") {
       json.expect(key, 0);
     } else if (name != "weight_init" && name != "fix_init" && name != "dynamic_img_size") {
-      throw json.refuse(name, "nothing, because vision transformers here have no such thing");
+      throw json.refuse(name, "no such key, because vision transformers of Strata do not have this part");
     }
   }
   // timm rounds width x ratio down.

@@ -40,7 +40,7 @@ std::string problem_of_group(const std::string& name, const std::vector<Module>&
   const bool is_group = std::any_of(modules.begin(), modules.end(), is_meant);
   const std::string problem = modules::problem_of_module(name, modules);
   if (is_group && (problem.empty() || name == "root")) return "";
-  const std::string groups = "a type is that of a group of parameters: " + listed_groups(modules);
+  const std::string groups = "a type belongs to a whole group of parameters: " + listed_groups(modules);
   if (!problem.empty()) return problem + "; " + groups;
   return name + " is gathered with others, and " + groups;
 }

@@ -57,7 +57,7 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
     const auto& [op, used] = line;
     if (used) continue;
     errors.add(configs::place_of(loaded.places, path), /*path=*/"",
-               path + ": no module that this line means computes " + op + "; the model computes " + all);
+               path + ": no module that this line names computes " + op + "; the model computes " + all);
   }
 }
 

@@ -43,7 +43,8 @@ class Table {
     head();
     if (!waits.empty()) ranks(waits);
     if (!device_.one_group) {
-      text_ += "\n  which rank was waited for is not known: with hybrid sharding collectives are of groups of ranks\n";
+      text_ +=
+          "\n  no rank is named as the last one, because with hybrid sharding collectives are of groups of ranks\n";
     }
     ops();
     layers();

@@ -67,7 +67,7 @@ std::string memory_table(const TrainerConfig& config, const std::vector<modules:
   std::string text;
   for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
   text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
-  return text + row("besides, in memory of the host: for saves", save_memory(config, groups));
+  return text + row("also, in memory of the host, for saves", save_memory(config, groups));
 }
 
 }  // namespace strata::trainer

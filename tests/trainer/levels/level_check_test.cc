@@ -41,7 +41,7 @@ std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels,
 
 TEST(LevelCheck, NamesALineWhoseOpNoModuleComputes) {
   const std::string message = refusal({}, "{default: aten, neighbor_aggregate: torchscript}");
-  EXPECT_NE(message.find("run.yaml:11:26: kernels.neighbor_aggregate: no module that this line means computes "
+  EXPECT_NE(message.find("run.yaml:11:26: kernels.neighbor_aggregate: no module that this line names computes "
                          "neighbor_aggregate; the model computes "),
             std::string::npos)
       << message;
@@ -66,8 +66,8 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
                 ", aot_inductor\n");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", c10::kCUDA)),
             "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy has no kernel at level triton on cuda "
-            "(its products are a library's: only the loss between them is a kernel); levels there: aten, torchscript, "
-            "aot_inductor, cuda");
+            "(its matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
+            "torchscript, aot_inductor, cuda");
   EXPECT_NE(refusal({}, "{default: aot_inductor}").find("kernels.default: attention has no kernel"), std::string::npos);
   const std::string message = refusal(kGraph, "{default: aot_inductor}");
   EXPECT_NE(message.find("kernels.default: neighbor_aggregate has no kernel"), std::string::npos) << message;

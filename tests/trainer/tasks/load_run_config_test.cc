@@ -42,14 +42,14 @@ const BadLine kBadLines[] = {
      "run.yaml:11:62: kernels.modules.0.linear: is not computed by head, because kernels.linear_cross_entropy makes "
      "head and loss one op; ops there: none"},
     {"precision_of_a_part_of_a_group", 9, "precision: {modules: [{only: norm, compute: bfloat16}]}",
-     "run.yaml:9:24: precision.modules.0.only: norm is gathered with others, and a type is that of a group of "
-     "parameters: root (embedding, norm, head), blocks.0-3"},
+     "run.yaml:9:24: precision.modules.0.only: norm is gathered with others, and a type belongs to a whole "
+     "group of parameters: root (embedding, norm, head), blocks.0-3"},
     {"precision_of_a_tied_head", 9, "precision: {modules: [{only: head, compute: bfloat16}]}",
-     "run.yaml:9:24: precision.modules.0.only: head is gathered with others, and a type is that of a group of "
-     "parameters: root (embedding, norm, head), blocks.0-3"},
+     "run.yaml:9:24: precision.modules.0.only: head is gathered with others, and a type belongs to a whole "
+     "group of parameters: root (embedding, norm, head), blocks.0-3"},
     {"precision_of_a_group_misspelt", 9, "precision: {modules: [{only: blocks.4, compute: bfloat16}]}",
      "run.yaml:9:24: precision.modules.0.only: expected layers below model.layers 4, counted from 0, got 'blocks.4'; a "
-     "type is that of a group of parameters: root (embedding, norm, head), blocks.0-3"},
+     "type belongs to a whole group of parameters: root (embedding, norm, head), blocks.0-3"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Lines, BadModuleTest, testing::ValuesIn(kBadLines),
