@@ -114,14 +114,14 @@ class Predictor {
   int rank_ = 0;  // that needs the most
 };
 
-// Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`resumes`) this may be new, because
+// Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`goes_on`) this may be new, because
 // micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory` chose the value. A
 // value that the user has set needs no margin.
-void require_fits(const LoadedConfig& loaded, int64_t budget, bool resumes, sharding::Bootstrap& bootstrap) {
+void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   const TrainerConfig& config = loaded.config;
   Predictor predict(config, bootstrap);
   PredictedStep step = predict(config.gradient_checkpointing);
-  if (!resumes) step.margin = 0;
+  if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             text_of(step) + " as predicted";
   if (step.needed() <= budget) {
@@ -129,7 +129,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool resumes, shar
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
-    if (resumes && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
+    if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
@@ -137,7 +137,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool resumes, shar
   };
   throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
                                            predict.table() + what_needs_less(config, note) +
-                                           (resumes ? "\na resumed run keeps the gradient_checkpointing that memory "
+                                           (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
                                                       "picked when it began"
                                                     : "\nwithout gradient_checkpointing, memory picks what fits"));
 }
@@ -181,7 +181,7 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   sharding::set_position(0, "prediction of memory");
   const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
   if (!is_none(config.gradient_checkpointing)) {
-    return require_fits(loaded, budget, /*resumes=*/false, bootstrap);
+    return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
   }
   const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
   if (!earlier.empty()) {
@@ -189,7 +189,7 @@ void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                                          {"gradient_checkpointing=" + earlier, "fault={do: none}"})
                                         .config.gradient_checkpointing;
     loaded.places["gradient_checkpointing"] = place_of("memory, as this run began");
-    return require_fits(loaded, budget, /*resumes=*/true, bootstrap);
+    return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
   }
   choose(loaded, budget, bootstrap);
 }

@@ -16,8 +16,7 @@ namespace strata::trainer {
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
-// Replaces an exception that was already reported where it was caught. It is reported that early, because a destructor
-// on the way to main() may wait for the disk.
+// Thrown in place of an exception that was reported where it was caught, because what it unwinds waits for the disk.
 class ReportedFailure : public std::exception {
  public:
   explicit ReportedFailure(int exit_code) : exit_code_(exit_code) {}

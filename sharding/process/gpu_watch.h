@@ -29,8 +29,8 @@ class GpuWatch {
   std::shared_ptr<GpuEvent> take_event();
 
   // Ends the wait `name`, which Watchdog::begin() returned, when `event` has completed. The event must have been
-  // recorded. The timeout of a wait starts again whenever an earlier wait ends: the host queues up to a step ahead, and
-  // the GPU runs this work in order.
+  // recorded. The timeout of a wait starts again whenever an earlier one ends, because the host queues up to a step
+  // ahead and the GPU does one after another.
   void end_at(int64_t name, std::shared_ptr<GpuEvent> event);
 
   // A check is called every 20 ms until it is removed. If it returns a text, the run ends with this message 3 s later.
