@@ -28,7 +28,7 @@ constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, kMoreInAFactor = 2;
 // If few elements make up most of a block, the formula may be exact by chance. So this many roundings are always
 // allowed.
-constexpr double kRoundingsOfLuck = 2, kRoundingsOfAFactor = 0.25;
+constexpr double kRoundingsByChance = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
@@ -110,19 +110,19 @@ class Comparison {
     return at::minimum(sum_of(rounding_ * rounding_), size * (most * most) + elements_ * (of_small * of_small));
   }
 
-  // Returns the square of the error of kRoundingsOfLuck roundings. The quotient is the square of one element if all of
-  // them are equal, or if one is much larger than the others.
-  Tensor square_of_luck(const Tensor& fourth_powers, const Tensor& squares) const {
-    const double luck = kRoundingsOfLuck * unit_;
-    return at::where(squares == 0, squares, fourth_powers / squares) * (luck * luck);
+  // Returns the square of the error of kRoundingsByChance roundings. The quotient is the square of one element if all
+  // of them are equal, or if one is much larger than the others.
+  Tensor square_by_chance(const Tensor& fourth_powers, const Tensor& squares) const {
+    const double chance = kRoundingsByChance * unit_;
+    return at::where(squares == 0, squares, fourth_powers / squares) * (chance * chance);
   }
 
   // The product of error and result finds a factor that is a little wrong, such as a norm that was rounded to 16 bits.
   // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
   double share_of_factors() {
-    const double luck = kRoundingsOfAFactor * unit_;
+    const double chance = kRoundingsOfAFactor * unit_;
     const Tensor of_formula = sum_of(rounding_ * exact_).abs();
-    const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (luck * luck));
+    const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (chance * chance));
     const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() * (kLargePart / count_);
     const Tensor largest_factor = at::where(is_large, of_formula / sum_of_squares_, 0.0).nan_to_num(0.0).max();
     const Tensor allowed = at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor,
@@ -133,8 +133,8 @@ class Comparison {
 
   double share_of_blocks(const Tensor& of_formula) {
     const Tensor found = (sum_of(error_ * error_) / elements_).sqrt();
-    const Tensor luck = square_of_luck(sum_of(squares_ * squares_), sum_of_squares_);
-    const Tensor allowed = ((of_formula + luck) / elements_).sqrt() * (kMoreInABlock * factor_);
+    const Tensor by_chance = square_by_chance(sum_of(squares_ * squares_), sum_of_squares_);
+    const Tensor allowed = ((of_formula + by_chance) / elements_).sqrt() * (kMoreInABlock * factor_);
     return largest_share(found, allowed + floor_, "root mean square error");
   }
 
@@ -144,10 +144,10 @@ class Comparison {
   }
 
   double share_of_all(const Tensor& of_formula) {
-    const Tensor luck = square_of_luck((squares_ * squares_).sum(), squares_.sum());
+    const Tensor by_chance = square_by_chance((squares_ * squares_).sum(), squares_.sum());
     const double found = std::sqrt((error_ * error_).sum().item<double>() / count_);
     const double allowed =
-        std::sqrt((of_formula.sum() + luck).item<double>() / count_) * (kMoreInAll * factor_) + floor_;
+        std::sqrt((of_formula.sum() + by_chance).item<double>() / count_) * (kMoreInAll * factor_) + floor_;
     if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
     return found == 0 ? 0 : found / allowed;
   }

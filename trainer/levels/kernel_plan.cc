@@ -40,7 +40,7 @@ std::string yaml(const PlanRow& row) {
 }
 
 // Returns the path of the configuration. Every key that is written and not overridden comes from it.
-std::string file_of(const configs::Places& places) {
+std::string configuration_file(const configs::Places& places) {
   for (const auto& [path, place] : places) {
     if (place.source && !place.source->is_override) return place.source->name;
   }
@@ -58,7 +58,7 @@ bool has_graph(const modules::ModelConfig& model) {
   return std::holds_alternative<modules::GraphNetworkConfig>(model.type);
 }
 
-std::string for_a_shell(const std::string& word) {
+std::string quoted_for_shell(const std::string& word) {
   constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=./-:,";
   if (word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string text = "'";
@@ -68,12 +68,12 @@ std::string for_a_shell(const std::string& word) {
 
 // Returns the command that measures a plan for this run, with the overrides on which a plan depends.
 std::string command_for_plan(const LoadedConfig& loaded) {
-  std::string command = "tools/strata plan " + file_of(loaded.places);
+  std::string command = "tools/strata plan " + configuration_file(loaded.places);
   std::set<std::string> used;
   for (const auto& [path, place] : loaded.places) {
     if (!place.source || !place.source->is_override) continue;
     const bool matters = times_depend_on(path, has_graph(loaded.config.model)) || path == "run.device";
-    if (matters && used.insert(place.source->name).second) command += " " + for_a_shell(place.source->name);
+    if (matters && used.insert(place.source->name).second) command += " " + quoted_for_shell(place.source->name);
   }
   return command;
 }
