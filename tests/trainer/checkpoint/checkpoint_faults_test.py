@@ -3,6 +3,7 @@
 mixture."""
 
 import os
+import re
 import shutil
 import tempfile
 import unittest
@@ -10,6 +11,8 @@ import unittest
 from saving_process import SavingProcess
 
 ALL = "STRATA_TEST_ALL" in os.environ
+
+SHORT_WRITES = os.path.abspath("tests/trainer/checkpoint/libshort_writes.so")
 
 # All calls by which a save changes the disk or may learn that it could not. strace counts each kind of call and each
 # thread separately. So the n-th calls of every kind, from both starts, are all calls.
@@ -39,10 +42,13 @@ class CheckpointFaultsTest(unittest.TestCase):
     def disturbed(self, command, injection):
         return self.process.traced(command, CALLS, self.folder + "/trace", "-e", "inject=" + injection)
 
-    def disturb(self, when, injection, ranks=2):
-        """Saves step 30 next to steps 10 and 20. Returns how it ended, and if there was such a call at all."""
+    def copy_template(self):
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         shutil.copytree(self.template + "/checkpoints", self.checkpoints, symlinks=True)
+
+    def disturb(self, when, injection, ranks=2):
+        """Saves step 30 next to steps 10 and 20. Returns how it ended, and if there was such a call at all."""
+        self.copy_template()
         end = self.disturbed(f"disturb {self.checkpoints} 30 {ranks} {when}", injection)[-1]
         with open(self.folder + "/trace") as file:
             return end, end.startswith("signal") or "(INJECTED)" in file.read()
@@ -102,6 +108,40 @@ class CheckpointFaultsTest(unittest.TestCase):
         for when in ("start", "commit"):
             self.assertEqual(self.disturb(when, "write:error=EINTR:when=1"), ("exit 0", True))
             self.assertEqual(self.newest(), "step 30")
+
+    def writes(self):
+        """Returns (bytes asked, result) of each write of the last save."""
+        with open(self.folder + "/trace") as file:
+            return [(int(asked), result) for asked, result in re.findall(r"write\(.*, (\d+)\) += (\d+|-1 \w+)", file.read())]
+
+    def test_short_writes_go_on(self):
+        """The kernel may write fewer bytes than it was asked to, each time."""
+        for most in (1, 7, 1000):
+            process = SavingProcess(LD_PRELOAD=SHORT_WRITES, STRATA_TEST_WRITE_BYTES=str(most))
+            self.addCleanup(process.close)
+            self.copy_template()
+            answers = process.traced(f"disturb {self.checkpoints} 30 2 start", CALLS, self.folder + "/trace")
+            self.assertEqual((answers[-1], self.newest()), ("exit 0", "step 30"))
+            writes = self.writes()
+            self.assertEqual(max(asked for asked, _ in writes), most)
+            self.assertGreater(len(writes), 10)
+
+    def test_a_file_of_any_size_may_be_too_large(self):
+        """At a limit a write is short, and the next one fails. Half a file is never taken for a whole one."""
+        step = self.template + "/checkpoints/step-00000020/"
+        sizes = [os.path.getsize(step + name) for name in os.listdir(step)]
+        shortened = 0
+        for most in [0, 1, *range(100, max(sizes), 400), max(sizes) - 1]:
+            with self.subTest(most=most):
+                self.copy_template()
+                answers = self.process.traced(f"disturb {self.checkpoints} 30 2 start", CALLS, self.folder + "/trace", most_bytes=most)
+                self.assertEqual((answers[-1], self.newest(), self.leftovers()), ("exit 1", "step 20", []))
+                self.assertIn("-1 EFBIG", [result for _, result in self.writes()])
+                shortened += any(result.isdigit() and int(result) < asked for asked, result in self.writes())
+        self.assertGreater(shortened, 3)
+        self.copy_template()
+        answers = self.process.traced(f"disturb {self.checkpoints} 30 2 start", CALLS, self.folder + "/trace", most_bytes=max(sizes) + 100)
+        self.assertEqual((answers[-1], self.newest()), ("exit 0", "step 30"))
 
     def test_a_write_of_no_bytes_is_a_failure(self):
         for when in ("start", "commit"):
