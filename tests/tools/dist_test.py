@@ -46,6 +46,17 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("export", "runs/small", "weights")
         self.assertEqual(code, 0, words)
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+        empty = "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least"
+        for wrong, message in ((["--prompt", ""], empty), ([], empty), (["--prompt-ids"], "--prompt-ids"),
+                               *((["--prompt", "a", "--temperature", value], f"the temperature is {value}; expected 0 or 1e-6 to 1e6")
+                                 for value in ("-1", "1e7", "nan", "inf", "1e-300", "-0.5"))):
+            words, code = self.archive.run("generate", "runs/small", *wrong)
+            self.assertEqual(code, 2, words)
+            self.assertIn(message, words)
+            self.assertLess(len(words), 300)
+        for value in ("0", "1e-6", "1e6"):
+            words, code = self.archive.run("generate", "runs/small", "--prompt", "a", "--tokens", "2", "--temperature", value)
+            self.assertEqual(code, 0, words)
         # What a model writes may hold control characters. A file gets them as they are, a terminal does not.
         sample = ["generate", "runs/small", "--prompt", "a\x1b[31mb", "--tokens", "1"]
         self.assertTrue(self.archive.run(*sample)[0].startswith("a\x1b[31mb"))
@@ -91,6 +102,9 @@ class DistTest(unittest.TestCase):
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("7 times 8"), words)
         self.assertGreater(len(words), len("7 times 8") + 10)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt", "")
+        self.assertEqual(code, 2, words)
+        self.assertIn("the prompt is empty; give --prompt TEXT", words)
         words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
         self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
         # A model that was trained on GPUs can be sampled on any device.
