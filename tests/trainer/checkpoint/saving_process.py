@@ -42,12 +42,13 @@ class SavingProcess:
         self.process.wait()
         self.process.stdout.close()
 
-    def traced(self, command, calls, trace, *options, most_bytes=resource.RLIM_INFINITY):
+    def traced(self, command, calls, trace, *options, most_bytes=None):
         """Returns the answers of the child under strace with these options. The calls are written to the file
-        `trace`. No file of the child may have more than `most_bytes`."""
+        `trace`. No file of the child may become larger than `most_bytes`."""
         child = self.ask(command)
         pid = child.removeprefix("child ")
-        resource.prlimit(int(pid), resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        if most_bytes is not None:
+            resource.prlimit(int(pid), resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         strace = subprocess.Popen(["strace", "-f", "-p", pid, "-e", "trace=" + ",".join(calls), "-o", trace, *options],
                                   stderr=subprocess.PIPE, text=True)
         attached = strace.stderr.readline()
