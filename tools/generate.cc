@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -194,6 +195,13 @@ void generate(const Request& request) {
   if (as_text) std::putchar('\n');
 }
 
+// Returns nothing for a good temperature. Logits that are divided by less are infinite in fp32.
+std::string problem_of_temperature(const std::string& text) {
+  const double temperature = std::strtod(text.c_str(), nullptr);
+  const bool is_good = temperature == 0 || (temperature >= 1e-6 && temperature <= 1e6);
+  return is_good ? "" : "the temperature is " + text + "; expected 0 or 1e-6 to 1e6";
+}
+
 }  // namespace
 }  // namespace strata::trainer
 
@@ -206,9 +214,9 @@ int main(int count, char** arguments) {
   app.add_option("--prompt-ids", request.prompt_ids, "token ids to go on from; ids are printed, one a line")
       ->excludes(text);
   app.add_option("--tokens", request.tokens, "how many to add")->capture_default_str()->check(CLI::NonNegativeNumber);
-  app.add_option("--temperature", request.temperature, "0: the likeliest token")
+  app.add_option("--temperature", request.temperature, "0: the likeliest token; otherwise 1e-6 to 1e6")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(trainer::problem_of_temperature);
   app.add_option("--top-k", request.top_k, "choose among so many; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -150,6 +150,7 @@ BOMBS = [
     ("npz", "a long shape", lambda n: npy_header(b"{'descr': '<i8', 'fortran_order': False, 'shape': (" + b"1," * n + b"), }"), 4 * MIB, UNPACKED),
     ("number_file", "lines", lambda n: b"\0" + gzip.compress(b"0\n" * n, mtime=0), 2 * MIB, UNPACKED),
     ("number_file", "one line", lambda n: b"\0" + gzip.compress(b"0 " * n, mtime=0), 4 * MIB, UNPACKED),
+    ("number_file", "entries", lambda n: b"\x08" + gzip.compress(b"0 0\n" * n, mtime=0), 1 * MIB, UNPACKED),
     ("number_file", "a line that does not end", lambda n: b"\0" + gzip.compress(b" " * n, mtime=0), 32 * MIB, UNPACKED),
     ("idx", "zeros", lambda n: b"\1" + gzip.compress(files.idx([n], bytes(n)), mtime=0), 32 * MIB, UNPACKED),
     ("tar", "samples", tar_of, 3_000, 64),

@@ -184,7 +184,8 @@ def seeds():
         b"\0" + idx([3, 2, 2], pixels), b"\1" + idx([5], pixels[:5]), b"\2" + idx([1, 3, 2, 2], pixels), b"\3" + idx([12], pixels),
         b"\0" + zlib.compress(b"no gzip")]
     all_of["number_file"] = [
-        b"\0" b"0,1\n1,2\n", b"\1" b"0.5 -1e-3\n1 2\r\n", b"\2" b"3;4\n5\t6", b"\4" b"1\n2\n3\n", b"\7" b"1.25,2\n-3,4e5\n", b"\1" b"inf\n"]
+        b"\0" b"0,1\n1,2\n", b"\1" b"0.5 -1e-3\n1 2\r\n", b"\2" b"3;4\n5\t6", b"\4" b"1\n2\n3\n", b"\7" b"1.25,2\n-3,4e5\n", b"\1" b"inf\n",
+        ("entries", b"\x08" b"0 1 0.5\n2,3,-1\n0 0 1e3\n"), ("entries_of_one", b"\x0c" b"2\t3\n0 1\n1 2\n"), ("entry_twice", b"\x08" b"0 1\n2 2\n0 1\n")]
     sidecar = {"bytes": 80, "tokens": 20, "tokenizer": "bytes", "vocabulary": 256, "largest_token": 19, "sha256": "00ff", "files": ["a.txt"]}
     all_of["sidecar"] = [json.dumps(sidecar), json.dumps({"tokens": 20, "bytes": 1}), json.dumps({"tokens": 21, "bytes": 1}), "{}"]
     all_of["token_file"] = [tokens(20240520, 1, list(range(20)), "H"), tokens(20240801, 7, [0, 70000, 5], "I")]
@@ -193,7 +194,7 @@ def seeds():
     arrays = {b"\0": npy("<i8", "(3,)", bytes(24)), b"\1": npy("<f4", "(2,)", bytes(8)), b"\2": npy("<u2", "(2, 3)", bytes(12)),
               b"\3": npy("<f8", "(1, 1)", bytes(8)), b"\4": npy("|u1", "(5,)", b"\0\1\2\3\4", "True"), b"\5": npy("|O", "(1,)", b"pickle")}
     all_of["npz"] = [choice + zipped([("a.npy", array)], method) for choice, array in arrays.items() for method in (0, 8)]
-    all_of["npz"] += [("long_type", b"\0" + zipped([("a.npy", npy("f" * 65400, "(1,)", b""))], 8)),
+    all_of["npz"] += [("mask", b"\4" + zipped([("a.npy", npy("|b1", "(6,)", b"\0\1\0\1\1\0"))])), ("long_type", b"\0" + zipped([("a.npy", npy("f" * 65400, "(1,)", b""))], 8)),
                       ("long_shape", b"\0" + zipped([("a.npy", npy("<i8", "(" + "1," * 32000 + ")", b""))], 8))]
     grey, rgb = b"\0" + bytes(range(8)), b"\0" + bytes(range(24))
     palette = struct.pack(">I", 6) + b"PLTE" + b"\0\0\0\xff\0\0" + struct.pack(">I", zlib.crc32(b"PLTE\0\0\0\xff\0\0"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes the arrays of NumPy's .npz files, which have one array `a` of integers or reals. The first byte of an input
-// chooses which are expected, and how many dimensions.
+// Fuzzes the arrays of NumPy's .npz files, which have one array `a` of integers, reals or booleans. The first byte of
+// an input chooses which are expected, and how many dimensions.
 #include "tests/fuzz/input_files.h"
 #include "tests/fuzz/zip_checksums.h"
 #include "trainer/data/graphs/npz_file.h"
@@ -9,12 +9,17 @@ namespace strata::fuzz {
 namespace {
 
 constexpr char kFile[] = "input.npz";
-constexpr unsigned kReals = 1, kMatrix = 2;
+constexpr unsigned kReals = 1, kMatrix = 2, kItems = 4;
+constexpr int64_t kAll = 6;
 
 void parse(std::string_view bytes) {
   const unsigned choice = bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]);
   bytes.remove_prefix(bytes.empty() ? 0 : 1);
   trainer::NpzFile file(write_input(kFile, bytes));
+  if ((choice & kItems) != 0) {
+    require(file.items("a", kAll).dim() == 1, "items in more than one dimension");
+    return;
+  }
   const int64_t dimensions = (choice & kMatrix) != 0 ? 2 : 1;
   const at::Tensor array = (choice & kReals) != 0 ? file.reals("a", dimensions) : file.integers("a", dimensions);
   require(array.dim() == dimensions, "another number of dimensions");

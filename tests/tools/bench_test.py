@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+CHECK = os.path.abspath("trainer/check")
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
 STEP = os.path.abspath("tools/bench_step")
 IMAGES, NEIGHBORS = os.path.abspath("tools/bench/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
@@ -244,6 +246,18 @@ class BenchTest(unittest.TestCase):
         if not os.path.exists("/dev/nvidia0"):
             _, errors = self.run_program(PLAN, self.config, "run.device=cuda", "--for-launcher", expect=2)
             self.assertIn("run.device is cuda, and there is no GPU here", errors)
+
+    def test_the_name_of_a_plan_may_need_quotes(self):
+        """The override that the launcher passes on means the same name to the reader of configurations."""
+        for name in ("my #1 run", "a: b", "it's", 'say "x"', "#x", "- x", "[x]", "{a: b}", "*x", "&x", "!x", "null", "a\\b", "x ", "%x", "@x", "é"):
+            with self.subTest(name):
+                config = f"{self.folder}/{name}.yaml"
+                shutil.copy(self.config, config)
+                facts = self.facts(PLAN, config, "run.device=cpu")
+                self.assertTrue(facts["kernels.plan"].startswith(f"plans/{name}-"), facts)
+                read = self.facts(CHECK, config, "run.device=cpu", "kernels.default=best", facts["override"])
+                self.assertEqual(read["kernels.plan"], facts["kernels.plan"])
+                os.remove(config)
 
     def test_a_plan_is_made_followed_and_refused(self):
         for family in ("llama", "gpt2", "vision"):

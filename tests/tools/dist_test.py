@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 import unittest
 
 from archive import SMALL, Archive
@@ -44,6 +46,17 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("export", "runs/small", "weights")
         self.assertEqual(code, 0, words)
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
+        empty = "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least"
+        for wrong, message in ((["--prompt", ""], empty), ([], empty), (["--prompt-ids"], "--prompt-ids"),
+                               *((["--prompt", "a", "--temperature", value], f"the temperature is {value}; expected 0 or 1e-6 to 1e6")
+                                 for value in ("-1", "1e7", "nan", "inf", "1e-300", "-0.5"))):
+            words, code = self.archive.run("generate", "runs/small", *wrong)
+            self.assertEqual(code, 2, words)
+            self.assertIn(message, words)
+            self.assertLess(len(words), 300)
+        for value in ("0", "1e-6", "1e6"):
+            words, code = self.archive.run("generate", "runs/small", "--prompt", "a", "--tokens", "2", "--temperature", value)
+            self.assertEqual(code, 0, words)
         # What a model writes may hold control characters. A file gets them as they are, a terminal does not.
         sample = ["generate", "runs/small", "--prompt", "a\x1b[31mb", "--tokens", "1"]
         self.assertTrue(self.archive.run(*sample)[0].startswith("a\x1b[31mb"))
@@ -89,6 +102,9 @@ class DistTest(unittest.TestCase):
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("7 times 8"), words)
         self.assertGreater(len(words), len("7 times 8") + 10)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt", "")
+        self.assertEqual(code, 2, words)
+        self.assertIn("the prompt is empty; give --prompt TEXT", words)
         words, code = self.archive.run("generate", "runs/pairs", "--prompt-ids", "5", "6", "--tokens", "2")
         self.assertEqual((code, words.split()[:2], len(words.split())), (0, ["5", "6"], 4))
         # A model that was trained on GPUs can be sampled on any device.
@@ -117,6 +133,34 @@ class DistTest(unittest.TestCase):
             report = json.load(file)
         self.assertEqual(report["code"], 3)
         self.assertIn("data/bad/train.bin", report["message"])
+
+    def test_the_hash_of_the_archive_stands_beside_it(self):
+        check = ["sha256sum", "--check", "--strict", "strata.tar.gz.sha256"]
+        result = subprocess.run(check, cwd="tools", capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stdout), (0, "strata.tar.gz: OK\n"), result.stderr)
+        other = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        shutil.copy("tools/strata.tar.gz.sha256", other)
+        shutil.copy("tools/strata.tar.gz", other)
+        with open(other + "/strata.tar.gz", "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        self.assertEqual(subprocess.run(check, cwd=other, capture_output=True, check=False).returncode, 1)
+        shutil.rmtree(other)
+
+    def test_the_hashes_of_all_files_are_in_the_archive(self):
+        with tarfile.open("tools/strata.tar.gz") as archive:
+            files = {member.name.removeprefix("strata/") for member in archive if member.isfile()}
+        with open(self.archive.path("SHA256SUMS"), encoding="utf-8") as file:
+            names = [line.rstrip("\n").split("  ", 1)[1] for line in file]
+        self.assertEqual(names, sorted(files - {"SHA256SUMS"}))
+        for name in ("bin/train", "bill-of-materials.spdx.json", "tools/strata", "docs/several-machines.md"):
+            self.assertIn(name, names)
+        result = subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=self.archive.folder, capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        with open(self.archive.path("bill-of-materials.spdx.json"), encoding="utf-8") as file:
+            self.assertIn("LibTorch", [package["name"] for package in json.load(file)["packages"]])
 
     def test_programs_ask_the_loader_for_nothing_of_bazel(self):
         for name in os.listdir(self.archive.path("bin")):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The disk becomes full while a run trains. The run continues without its checkpoint, and stops when three saves in
-a row have failed."""
+a row have failed. A disk that cannot be written at all is refused."""
 
 import ctypes
+import glob
 import os
 import subprocess
 import unittest
@@ -92,6 +93,19 @@ class DiskFullTest(unittest.TestCase):
         self.assertEqual(said.count("not saved"), 1, said)
         self.assertEqual(self.checkpoints("disk/run"), ["latest", "step-00000120", "step-00000160"])
         self.assertEqual(self.runs.hashes("disk/run")[160], self.runs.hashes("whole")[160])
+
+    def test_a_disk_that_is_read_only_is_refused_at_the_start(self):
+        self.runs.train("disk/run", "run.stop_after=5", "steps=10")
+        before = {name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}
+        subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
+        for run in ("disk/run", "disk/new"):
+            self.runs.train(run, "steps=10", expect=4)
+            self.assertIn("Read-only file system", self.runs.errors)
+            self.assertNotIn("step:", self.runs.output)
+        self.assertEqual({name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}, before)
+        subprocess.run(["mount", "-o", "remount,rw", self.disk], check=True)
+        self.runs.train("disk/run", "steps=10")
+        self.assertIn("resumed from step 5", self.runs.output)
 
     def test_the_last_checkpoint_has_to_be_there(self):
         self.runs.train("disk/run", "run.stop_after=5", "steps=10")

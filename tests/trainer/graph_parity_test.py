@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Compares the validation loss and accuracy of a trained graph network with an independent implementation in
-PyTorch."""
+PyTorch, and training on one graph in files of several forms."""
 
 import math
 import os
@@ -11,7 +11,7 @@ import numpy
 import torch
 import torch.nn.functional as functional
 from parity_runs import trained
-from training_runs import write_graph, write_graphs
+from training_runs import TrainingRuns, write_graph, write_graphs
 
 LAYERS, WIDTH, CLASSES, HEADS = 3, 24, 4, 2
 ACTIVATIONS = {
@@ -166,6 +166,26 @@ class GraphParityTest(unittest.TestCase):
                 self.check("gat", more + ", heads: 2, norm: true, dropout: 0.2", norm=True, activation=activation)
                 self.check("gcn", more + ", norm: true, residual: true", norm=True, residual=True, activation=activation)
                 self.check("gin", more + ", residual: true, norm: true, dropout: 0.1", norm=True, residual=True, activation=activation)
+
+
+class GraphFilesTest(TrainingRuns):
+    def test_sparse_features_in_text_and_masks_train_the_same(self):
+        graph = dict(numpy.load(self.data + "/graph.npz"))
+        for name in ("labels", "train", "validation", "test"):
+            numpy.savetxt(f"{self.data}/{name}", graph[name], "%d")
+        numpy.savetxt(self.data + "/edges", numpy.argwhere(matrix(graph, "adj").numpy()), "%d")
+        path, x = self.data + "/features.gz", matrix(graph, "attr").numpy()
+        node, feature = numpy.nonzero(x)
+        numpy.savetxt(path, numpy.column_stack([node, feature, x[node, feature]]), "%d %d %.9g")
+        masks = {name: numpy.isin(numpy.arange(len(x)), graph[name]) for name in ("train", "validation", "test")}
+        numpy.savez(self.data + "/masks.npz", **{**graph, **masks})
+        text = ("type: text_graph, edges: {0}/edges, features: {0}/features.gz, labels: {0}/labels, train_nodes: {0}/train, validation_nodes: {0}/validation,"
+                " test_nodes: {0}/test")
+        for run, data in (("npz", "type: graph, file: {0}/graph.npz"), ("masks", "type: graph, file: {0}/masks.npz"), ("text", text)):
+            self.train(run, "model={type: graph_network, convolution: sage, projection: sparse, features: 30, layers: 2, width: 24, classes: 4, norm: true}",
+                       "data={partition: contiguous, %s}" % data.format(self.data), "steps=10", "micro_batch=1", "evaluation.tokens=0", batch=1, device="cpu")
+            self.assertEqual(len(self.losses(run)), 10)
+            self.assertEqual((self.losses(run), self.hashes(run)), (self.losses("npz"), self.hashes("npz")), run)
 
 
 if __name__ == "__main__":

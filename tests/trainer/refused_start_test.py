@@ -53,11 +53,13 @@ class RefusedStartTest(TrainingRuns):
             with open(self.data + "/" + name, "w", encoding="utf-8") as file:
                 file.write(text)
         data = "data={type: text_graph, partition: contiguous, %s}" % ", ".join("%s: %s/%s" % (name, self.data, name) for name in contents)
-        for features, reason in ((2, "features are dense, and model.projection is sparse; expected none or dense (those of text files are always dense)"),
-                                 (3, "nodes have 2 features, and model.features asks for 3")):
-            model = "model={type: graph_network, convolution: sage, projection: sparse, features: %d, layers: 2, width: 8, classes: 2}" % features
-            errors = self.refused("features-%d" % features, 3, model, data, "batch=1", "micro_batch=1", "evaluation.tokens=0")
-            self.assertIn(self.data + "/features: " + reason, errors)
+        model = "model={type: graph_network, convolution: sage, projection: %s, features: %d, layers: 2, width: 8, classes: 2}"
+        for projection, features, reason in (("none", 3, ": nodes have 2 features, and model.features asks for 3"),
+                                             ("sparse", 2, ":1: feature 2 is not there; expected 0 to 1, below model.features")):
+            errors = self.refused(projection, 3, model % (projection, features), data, "batch=1", "micro_batch=1", "evaluation.tokens=0")
+            self.assertIn(self.data + "/features" + reason, errors)
+        errors = self.refused("ogb", 3, (model % ("sparse", 6)).replace("}", ", pooling: sum}"), "data={type: ogb_graphs, folder: %s/graphs}" % self.data)
+        self.assertIn("features are dense, and model.projection is sparse; expected none or dense (those of OGB's data sets are always dense)", errors)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,14 @@ class SaveInFlightTest(TrainingRuns):
         self.assertGreater(second["waited_milliseconds"], 0)
         self.assertGreater(second["milliseconds"], second["waited_milliseconds"])
 
+    def test_steps_go_on_while_the_disk_is_slow(self):
+        self.train("slow", "steps=200", "checkpoint.every=100", "evaluation.every=0", under=slow_disk_of_rank_1(3))
+        lines = self.lines("slow")
+        place = {kind: next(i for i, line in enumerate(lines) if kind in line and line["step"] == 100) for kind in ("save", "checkpoint")}
+        between = [line for line in lines[place["save"]:place["checkpoint"]] if "loss" in line]
+        self.assertGreater(len(between), 20)
+        self.assertLess(lines[place["save"]]["save"]["milliseconds"], 1000)  # the disk takes 3 s
+
     def test_a_gradient_that_is_not_finite_does_not_drop_the_save(self):
         self.train("nan", "fault={at: step 6 rank 1, do: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)
         self.assertEqual(self.checkpoints("nan"), ["latest", "step-00000005"])

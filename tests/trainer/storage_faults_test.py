@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Files of a run are missing, or system calls on them fail or are late by strace. No checkpoint is lost, and the run says
-what happened."""
+"""Files of a run are missing or change, or system calls on them fail or are late by strace. No checkpoint is lost, and the
+run says what happened."""
 
 import os
 import shutil
 import unittest
 
-from training_runs import TrainingRuns
+from training_runs import TrainingRuns, write_tokens
+
+STEPS = 400
+LONG = ["schedule={type: constant}", "checkpoint.every=100", "evaluation.every=100"]
 
 
 class StorageFaultsTest(TrainingRuns):
@@ -93,6 +96,51 @@ class StorageFaultsTest(TrainingRuns):
         self.assertEqual((self.output + self.errors).count("metrics.jsonl: write failed: No space left on device"), 1)
         # The first record is the hash of the weights.
         self.assertEqual([line["step"] for line in self.lines("run") if "loss" in line], [2, 3, 4, 5])
+
+
+class ChangedFilesTest(TrainingRuns):
+    """A token file is open from the start of a run to its end, and its content counts as that of the start."""
+
+    def other_tokens(self, path, count):
+        write_tokens(path, [(i * 5 + 3) % 37 for i in range(count)])
+
+    def train_while(self, run, change):
+        process = self.start(run, "steps=%d" % STEPS, *LONG, device="cpu")
+        self.wait_for_a_step(process, run)
+        change()
+        self.assertLess(len(self.losses(run)), STEPS // 2, "the run was too fast for this test")
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, output + errors)
+        self.assertEqual(len(self.losses(run)), STEPS)
+        # The next start does not take the new text for the old one.
+        self.train(run, "steps=%d" % (STEPS + 10), *LONG, expect=2, device="cpu")
+        self.assertRegex(self.errors, r"was made by another configuration:\n  the data: was [0-9a-f]{16}, now [0-9a-f]{16}\n")
+        self.assertEqual(len(self.losses(run)), STEPS)
+
+    def test_files_that_are_replaced_are_read_on(self):
+        self.train("whole", "steps=%d" % STEPS, *LONG, device="cpu")
+
+        def replace():
+            for name, count in (("train.bin", 6000), ("validation.bin", 500)):
+                self.other_tokens(self.data + "/new", count)
+                os.replace(self.data + "/new", self.data + "/" + name)
+
+        self.train_while("replaced", replace)
+        evaluations = [[line["validation_loss"] for line in self.lines(run) if "validation_loss" in line] for run in ("whole", "replaced")]
+        self.assertEqual(len(evaluations[0]), 4)
+        self.assertEqual(evaluations[0], evaluations[1])
+        self.assertEqual((self.losses("replaced"), self.hashes("replaced")), (self.losses("whole"), self.hashes("whole")))
+
+    def test_a_file_that_is_rewritten_in_place_is_noticed_by_the_next_start(self):
+        def rewrite():
+            with open(self.data + "/train.bin", "rb") as file:
+                size = len(file.read())
+            self.other_tokens(self.data + "/new", 6000)
+            with open(self.data + "/new", "rb") as new, open(self.data + "/train.bin", "r+b") as file:
+                file.write(new.read())
+            self.assertEqual(os.path.getsize(self.data + "/train.bin"), size)
+
+        self.train_while("rewritten", rewrite)
 
 
 if __name__ == "__main__":

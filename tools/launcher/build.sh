@@ -45,5 +45,6 @@ command_dist() {
   is_checkout || stop 2 "this is an unpacked archive; tools/strata dist works in a checkout"
   setup
   bazel build //tools:dist || stop 70 "the build failed; the words of the compiler are above"
-  say "the archive is $ROOT/bazel-bin/tools/strata.tar.gz, SHA-256 $(sha256sum <"$ROOT/bazel-bin/tools/strata.tar.gz" | cut -d " " -f 1)"
+  local archive=$ROOT/bazel-bin/tools/strata.tar.gz
+  say "the archive is $archive, its SHA-256 in $archive.sha256 is $(cut -d ' ' -f 1 "$archive.sha256")"
 }

@@ -45,6 +45,7 @@ sample() {
     return
   fi
   ids=$(python "$ROOT/tools/bpe_text.py" encode "$tokenizer" "$prompt") || exit
+  [[ -n $ids ]] || stop 2 "the prompt is empty; give --prompt TEXT with one token at least"
   # shellcheck disable=SC2086
   ids=$("$(binary tools/generate)" "${arguments[@]}" --prompt-ids $ids) || exit
   python "$ROOT/tools/bpe_text.py" decode "$tokenizer" <<<"$ids"

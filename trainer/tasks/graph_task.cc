@@ -29,7 +29,7 @@ void check_features(const GraphData& graph, const modules::GraphNetworkConfig& m
     throw Error(ExitCode::data, from + ": features are " + (graph.is_sparse() ? "sparse" : "dense") +
                                     (graph.is_sparse() ? ", which only model.projection: sparse reads"
                                                        : ", and model.projection is sparse; expected none or dense") +
-                                    (is_text ? " (those of text files are always dense)" : ""));
+                                    (is_text ? " (those of OGB's data sets are always dense)" : ""));
   }
 }
 

@@ -30,23 +30,27 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const Model& model,
   return std::make_unique<ImageClassification>(modules::ModelConfig{.type = model}, sizes, all, open_images(sizes, all),
                                                settings);
 }
-GraphData read_graph(const GraphDataConfig& data) { return read_npz_graph(data.file, data.undirected); }
-GraphData read_graph(const OgbGraphDataConfig& data) {
+GraphData read_graph(const modules::GraphNetworkConfig&, const GraphDataConfig& data) {
+  return read_npz_graph(data.file, data.undirected);
+}
+GraphData read_graph(const modules::GraphNetworkConfig&, const OgbGraphDataConfig& data) {
   return read_ogb_graph(data.folder, data.split, data.undirected);
 }
-GraphData read_graph(const TextGraphDataConfig& data) {
+GraphData read_graph(const modules::GraphNetworkConfig& model, const TextGraphDataConfig& data) {
+  const bool is_sparse = model.projection == modules::InputProjection::sparse;
   const TextGraphFiles files = {.edges = data.edges,
                                 .features = data.features,
                                 .labels = data.labels,
                                 .train = data.train_nodes,
                                 .validation = data.validation_nodes,
-                                .test = data.test_nodes};
+                                .test = data.test_nodes,
+                                .sparse_columns = is_sparse ? model.features : 0};
   return read_text_graph(files, data.undirected);
 }
 template <std::derived_from<GraphUse> Data>
 std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::GraphNetworkConfig& model,
                                const DataConfig& all, const Data& data) {
-  const GraphData graph = read_graph(data);
+  const GraphData graph = read_graph(model, data);
   const bool by_metis = data.partition == GraphPartition::metis;
   return std::make_unique<NodeClassification>(model, graph, by_metis ? order_by_metis(graph) : order_of_file(graph),
                                               fan_outs(all), settings);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The program checkpoint_process, and strace around a save of it."""
 
+import os
+import resource
 import shutil
 import subprocess
 
@@ -10,10 +12,10 @@ PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 class SavingProcess:
     """The program checkpoint_process. It answers each line with one line, and errors with one or more."""
 
-    def __init__(self):
+    def __init__(self, **environment):
         if shutil.which("strace") is None:
             raise RuntimeError("this test needs strace: apt-get install strace")
-        self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
     def ask(self, line):
         self.say(line)
@@ -40,11 +42,13 @@ class SavingProcess:
         self.process.wait()
         self.process.stdout.close()
 
-    def traced(self, command, calls, trace, *options):
+    def traced(self, command, calls, trace, *options, most_bytes=None):
         """Returns the answers of the child under strace with these options. The calls are written to the file
-        `trace`."""
+        `trace`. No file of the child may become larger than `most_bytes`."""
         child = self.ask(command)
         pid = child.removeprefix("child ")
+        if most_bytes is not None:
+            resource.prlimit(int(pid), resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
         strace = subprocess.Popen(["strace", "-f", "-p", pid, "-e", "trace=" + ",".join(calls), "-o", trace, *options],
                                   stderr=subprocess.PIPE, text=True)
         attached = strace.stderr.readline()

@@ -79,6 +79,13 @@ class NpzGraphTest(unittest.TestCase):
             changes = {name: value.astype(integer) for name, value in arrays().items() if value.dtype.kind == "i"}
             self.assertEqual(self.read(attr_data=arrays()["attr_data"].astype("f8"), **changes), expected)
 
+    def test_masks(self):
+        masks = {}
+        for name in ("train", "validation", "test"):
+            masks[name] = numpy.zeros(NODES, bool)
+            masks[name][arrays()[name]] = True
+        self.assertEqual(self.read(**masks), self.read())
+
     def test_dense_features(self):
         features = numpy.arange(24, dtype=numpy.float32).reshape(6, 4)
         without = {name: None for name in arrays() if name.startswith("attr_")}
@@ -123,8 +130,10 @@ class NpzGraphTest(unittest.TestCase):
                 ({"validation": None}, "validation is not among its arrays"),
                 ({"labels": numpy.array([0.0, 1, 2, 0, 1, 2])}, "labels holds values of dtype <f8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
                 ({"labels": numpy.array([0, 1, 2, 0, 1, 2], ">i8")}, "labels holds values of dtype >i8; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
-                ({"train": numpy.array([True, False, True, False, True, False])},
-                 "train holds values of dtype |b1; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1); numpy.flatnonzero makes the numbers of nodes from a mask"),
+                ({"train": numpy.array([True, False, True, False, True])}, "train is a mask of 5 booleans; expected 6, one for each item"),
+                ({"train": numpy.zeros(NODES, bool)}, "train is empty; expected at least one node"),
+                ({"train": numpy.array([0.0, 1])}, "train holds values of dtype <f8; expected integers or a mask (<i8 <i4 <i2 |i1 <u4 <u2 |u1 |b1)"),
+                ({"labels": numpy.zeros(NODES, bool)}, "labels holds values of dtype |b1; expected integers (<i8 <i4 <i2 |i1 <u4 <u2 |u1)"),
                 ({"labels": numpy.array([[0, 1, 2], [0, 1, 2]])}, "labels is 2 x 3; expected 1 dimension"),
                 ({"attr_matrix": numpy.asfortranarray(numpy.ones((6, 4), numpy.float32))},
                  "attr_matrix is stored column by column (fortran_order); expected row by row"),

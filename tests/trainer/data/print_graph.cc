@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | ogbs FOLDER SPLIT | text EDGES FEATURES LABELS
-// TRAIN VALIDATION: prints one graph, or many, as JSON. Tests in Python compare it with the graph that they wrote.
+// TRAIN VALIDATION [TEST [COLUMNS OF SPARSE FEATURES]]: prints one graph, or many, as JSON. Tests in Python compare it
+// with the graph that they wrote.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -44,16 +45,20 @@ void print(const GraphData& graph) {
 int main(int count, char** words) try {
   using namespace strata::trainer;
   std::vector<std::string> arguments(words, words + count);
-  arguments.resize(10);
+  arguments.resize(11);
   const bool undirected = arguments[2] == "undirected";
   const std::string& format = arguments[3];
-  const GraphData graph =
-      format == "npz"   ? read_npz_graph(arguments[4], undirected)
-      : format == "ogb" ? read_ogb_graph(arguments[4], arguments[5], undirected)
-      : format == "ogbs"
-          ? read_ogb_graphs(arguments[4], arguments[5], undirected)
-          : read_text_graph({arguments[4], arguments[5], arguments[6], arguments[7], arguments[8], arguments[9]},
-                            undirected);
+  const TextGraphFiles files = {.edges = arguments[4],
+                                .features = arguments[5],
+                                .labels = arguments[6],
+                                .train = arguments[7],
+                                .validation = arguments[8],
+                                .test = arguments[9],
+                                .sparse_columns = arguments[10].empty() ? 0 : std::stoll(arguments[10])};
+  const GraphData graph = format == "npz"    ? read_npz_graph(arguments[4], undirected)
+                          : format == "ogb"  ? read_ogb_graph(arguments[4], arguments[5], undirected)
+                          : format == "ogbs" ? read_ogb_graphs(arguments[4], arguments[5], undirected)
+                                             : read_text_graph(files, undirected);
   check(graph, std::stoll(arguments[1]));
   print(graph);
 } catch (const strata::Error& error) {

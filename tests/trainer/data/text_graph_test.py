@@ -45,9 +45,9 @@ class TextGraphTest(unittest.TestCase):
     def ogb(self, split="", **options):
         return self.run_program("ogb", self.folder, split, **options)
 
-    def plain(self, *more):
+    def plain(self, *test, sparse_columns=""):
         names = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz", "split/time/train.csv.gz", "split/time/valid.csv.gz")
-        return self.run_program("text", *[self.path(name) for name in (*names, *more)])
+        return self.run_program("text", *[self.path(name) for name in (*names, *test)], *["" for _ in range(1 - len(test))], sparse_columns)
 
     def test_reads_what_was_written(self):
         for compress in (gzip.open, open):
@@ -101,6 +101,38 @@ class TextGraphTest(unittest.TestCase):
                 self.write({name: text})
                 result = self.ogb()
                 self.assertEqual((result.returncode, result.stderr), (3, self.path(name) + message + "\n"))
+
+    def test_sparse_features(self):
+        expected = [[0, 1, 1, 3, 4], [1, 0, 1, 2], [0.5, 0.25, -2, 8]]
+        for entries, values in (("0,1,0.5\n3,2,8\n2,1,-2\n2,0,0.25\n", expected[2]), ("0 1\r\n3\t2\r\n2;1\r\n 2, 0", [1, 1, 1, 1])):
+            for compress in (gzip.open, open):
+                self.write({"raw/node-feat.csv.gz": entries}, compress=compress)
+                result = self.plain("split/time/test.csv.gz", sparse_columns="3")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found = json.loads(result.stdout)
+                self.assertEqual((found["sparse"], found["dense"]), ([*expected[:2], values], None))
+                for name in ("nodes", "offsets", "neighbors", "labels", "train", "validation", "test"):
+                    self.assertEqual(found[name], GRAPH[name], name)
+
+    def test_wrong_sparse_features_are_named(self):
+        features, labels = self.path("raw/node-feat.csv.gz"), self.path("raw/node-label.csv.gz")
+        for text, message in (
+                ("0,1,1\n4,0,1\n", ":2: node 4 is not there; there are 4 nodes, the lines of " + labels),
+                ("-1,0\n", ":1: node -1 is not there; there are 4 nodes, the lines of " + labels),
+                ("0,1,1\n1,3,1\n", ":2: feature 3 is not there; expected 0 to 2, below model.features"),
+                ("0,-1,1\n", ":1: feature -1 is not there; expected 0 to 2, below model.features"),
+                ("0,1\n2,1\n1,1\n2,1\n", ":4: feature 1 of node 2 is there already, at " + features + ":2"),
+                ("0,1,1\n1,2\n", ":2: expected 3 numbers, got 2"), ("0,1\n1,2,1\n", ":2: expected 2 numbers, got 3"),
+                ("0\n", ":1: expected 2 or 3 numbers, got 1"), ("0,1,2,3,4\n", ":1: expected 2 or 3 numbers, got 5"),
+                ("0,1,1\n\n", ":2: expected 3 numbers, got 0"), ("\n", ":1: expected 2 or 3 numbers, got 0"),
+                ("0,1,1\n0.5,1,1\n", ":2: expected an integer, got '0.5,1,1'"), ("0,1,1\n1,1,nan\n", ":2: expected a finite number, got 'nan'"),
+                ("0,1,1\n1,99999999999999999999,1\n", ":2: expected an integer, got '99999999999999999999,1'"), ("", ": is empty; expected lines of numbers")):
+            with self.subTest(message):
+                self.write({"raw/node-feat.csv.gz": text})
+                result = self.plain("split/time/test.csv.gz", sparse_columns="3")
+                self.assertEqual((result.returncode, result.stderr), (3, features + message + "\n"))
+        self.write({"raw/node-feat.csv.gz": "0,1\n", "raw/edge.csv.gz": "1,0\n2,4\n"})
+        self.assertEqual(self.plain(sparse_columns="3").stderr, self.path("raw/edge.csv.gz") + ":2: node 4 is not there; there are 4 nodes, the lines of " + labels + "\n")
 
     def test_many_graphs(self):
         self.write(files=GRAPHS)
@@ -164,6 +196,11 @@ class TextGraphTest(unittest.TestCase):
         result = self.ogb()
         self.assertEqual(result.returncode, 3)
         self.assertRegex(result.stderr, "node-label.csv.gz:8388609: the numbers up to here take more than 67108864 .*: a compression bomb; if")
+        # 16 MB of text are 80 MB of entries, 20 bytes each.
+        self.write({"raw/node-feat.csv.gz": "0,1\n" * 4_000_000})
+        result = self.plain(sparse_columns="3")
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, "node-feat.csv.gz:3355444: the numbers up to here take more than 67108864 .*: a compression bomb; if")
 
 
 if __name__ == "__main__":

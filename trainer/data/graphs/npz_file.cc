@@ -136,6 +136,7 @@ void convert(const std::string& dtype, const char* bytes, int64_t count, const a
     float* values = to.mutable_data_ptr<float>();
     return kind == "f4" ? convert<float>(bytes, count, values) : convert<double>(bytes, count, values);
   }
+  if (kind == "b1") return convert<uint8_t>(bytes, count, to.mutable_data_ptr<bool>());
   int64_t* values = to.mutable_data_ptr<int64_t>();
   if (kind == "i8") return convert<int64_t>(bytes, count, values);
   if (kind == "i4") return convert<int32_t>(bytes, count, values);
@@ -146,14 +147,30 @@ void convert(const std::string& dtype, const char* bytes, int64_t count, const a
   return convert<uint8_t>(bytes, count, values);
 }
 
+at::ScalarType type_of(const std::string& dtype) {
+  return dtype[1] == 'f' ? at::kFloat : dtype[1] == 'b' ? at::kBool : at::kLong;
+}
+
+constexpr char kIntegers[] = "<i8 <i4 <i2 |i1 <u4 <u2 |u1";
+
 }  // namespace
 
 at::Tensor NpzFile::integers(const std::string& array, int64_t dimensions) {
-  return read(array, "<i8 <i4 <i2 |i1 <u4 <u2 |u1", "integers", dimensions);
+  return read(array, kIntegers, "integers", dimensions);
 }
 
 at::Tensor NpzFile::reals(const std::string& array, int64_t dimensions) {
   return read(array, "<f4 <f8", "floating point numbers", dimensions);
+}
+
+at::Tensor NpzFile::items(const std::string& array, int64_t all) {
+  const at::Tensor values = read(array, std::string(kIntegers) + " |b1", "integers or a mask", /*dimensions=*/1);
+  if (values.scalar_type() != at::kBool) return values;
+  if (values.numel() != all) {
+    throw Error(ExitCode::data, path() + ": " + array + " is a mask of " + std::to_string(values.numel()) +
+                                    " booleans; expected " + std::to_string(all) + ", one for each item");
+  }
+  return values.nonzero().flatten();
 }
 
 at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, const std::string& expected,
@@ -180,9 +197,7 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
     fail("holds objects of Python (dtype " + shown(header->dtype) + "), which are a pickle; no pickle is read");
   }
   if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
-    const bool is_mask = header->dtype == "|b1" && expected == "integers";
-    fail("holds values of dtype " + shown(header->dtype) + "; expected " + expected + " (" + kinds + ")" +
-         (is_mask ? "; numpy.flatnonzero makes the numbers of nodes from a mask" : ""));
+    fail("holds values of dtype " + shown(header->dtype) + "; expected " + expected + " (" + kinds + ")");
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {
     fail("is " + text_of(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +
@@ -198,12 +213,13 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
   if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
     fail("says that it is " + text_of(header->shape) + ", and does not have so many values");
   }
+  // A boolean that is true becomes the number of its item.
   const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);
   if (count > zip_.most_bytes() / width) {
     fail("takes " + std::to_string(count) + " x " + std::to_string(width) + " bytes in memory, " +
          ZipFile::bomb(zip_.most_bytes()));
   }
-  const at::Tensor result = at::empty(header->shape, header->dtype[1] == 'f' ? at::kFloat : at::kLong);
+  const at::Tensor result = at::empty(header->shape, type_of(header->dtype));
   convert(header->dtype, all.data() + begin + length, count, result);
   return result;
 }

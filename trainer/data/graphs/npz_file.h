@@ -21,6 +21,8 @@ class NpzFile {
   // Read an array with this number of dimensions: integers as int64, floating point numbers as fp32.
   at::Tensor integers(const std::string& array, int64_t dimensions = 1);
   at::Tensor reals(const std::string& array, int64_t dimensions = 1);
+  // Reads a list of items as int64: their numbers, or a mask with one boolean for each of `all` items.
+  at::Tensor items(const std::string& array, int64_t all);
 
  private:
   at::Tensor read(const std::string& array, const std::string& kinds, const std::string& expected, int64_t dimensions);

@@ -96,9 +96,9 @@ GraphData read_npz_graph(const std::string& path, bool undirected) {
     fail(file,
          "labels has " + text(graph.labels.numel()) + " labels for the " + text(graph.nodes) + " nodes of adj_shape");
   }
-  graph.train = sorted_split(graph, "train", file.integers("train"));
-  graph.validation = sorted_split(graph, "validation", file.integers("validation"));
-  if (file.has("test")) graph.test = sorted_split(graph, "test", file.integers("test"));
+  graph.train = sorted_split(graph, "train", file.items("train", graph.nodes));
+  graph.validation = sorted_split(graph, "validation", file.items("validation", graph.nodes));
+  if (file.has("test")) graph.test = sorted_split(graph, "test", file.items("test", graph.nodes));
   return graph;
 }
 

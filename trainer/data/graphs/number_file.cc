@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/errors.h"
@@ -115,50 +116,104 @@ bool parse(const char* at, const char* end, float& number, const char*& stop) {
   return code == std::errc() && std::isfinite(number);
 }
 
+constexpr char kInteger[] = "an integer", kReal[] = "a finite number";
+
+// The numbers of the line that was read last.
+class Numbers {
+ public:
+  Numbers(const Lines& lines, std::string_view line) : lines_(lines), at_(line.data()), end_(at_ + line.size()) {}
+
+  // Returns false at the end of the line.
+  template <class T>
+  bool next(T& number, const char* kind) {
+    while (at_ != end_ && (*at_ == ' ' || *at_ == '\t')) ++at_;
+    if (at_ == end_) return false;
+    const char* stop = at_;
+    if (!parse(at_, end_, number, stop) || (stop != end_ && !separates(*stop))) {
+      lines_.fail_here(std::string("expected ") + kind + ", got " + shown({at_, static_cast<size_t>(end_ - at_)}));
+    }
+    at_ = stop == end_ ? end_ : stop + 1;
+    return true;
+  }
+
+ private:
+  const Lines& lines_;
+  const char* at_;
+  const char* end_;
+};
+
+// Fails if `count` values of so many bytes take more memory than a file of this size may.
+void check_memory(const Lines& lines, size_t count, size_t bytes) {
+  if (static_cast<int64_t>(count) <= lines.most_bytes() / static_cast<int64_t>(bytes)) return;
+  lines.fail_here("the numbers up to here take " + ZipFile::bomb(lines.most_bytes()));
+}
+
+std::string numbers(int64_t count) { return std::to_string(count) + (count == 1 ? " number" : " numbers"); }
+
+// Takes the values, so that they are in memory twice only here.
+template <class T>
+at::Tensor tensor_of(std::vector<T> values, at::ScalarType type) {
+  const at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, type);
+  std::copy(values.begin(), values.end(), result.mutable_data_ptr<T>());
+  return result;
+}
+
 template <class T>
 at::Tensor read_numbers(const std::string& path, int64_t columns, const char* kind, at::ScalarType type) {
   Lines lines(path);
-  std::vector<T> numbers;
+  std::vector<T> all;
   std::string_view line;
   while (lines.next(line)) {
     int64_t found = 0;
-    const char* at = line.data();
-    const char* const end = at + line.size();
-    while (true) {
-      while (at != end && (*at == ' ' || *at == '\t')) ++at;
-      if (at == end) break;
-      T number{};
-      const char* stop = at;
-      if (!parse(at, end, number, stop) || (stop != end && !separates(*stop))) {
-        lines.fail_here(std::string("expected ") + kind + ", got " + shown({at, static_cast<size_t>(end - at)}));
-      }
-      if (static_cast<int64_t>(numbers.size()) >= lines.most_bytes() / static_cast<int64_t>(sizeof(T))) {
-        lines.fail_here("the numbers up to here take " + ZipFile::bomb(lines.most_bytes()));
-      }
-      numbers.push_back(number);
-      ++found;
-      at = stop == end ? end : stop + 1;
+    Numbers in_line(lines, line);
+    for (T number{}; in_line.next(number, kind); ++found) {
+      check_memory(lines, all.size() + 1, sizeof(T));
+      all.push_back(number);
     }
     if (columns == 0) columns = found;
     if (found != columns || found == 0) {
-      const std::string wanted = columns == 0 ? "" : std::to_string(columns) + " ";
-      lines.fail_here("expected " + wanted + (columns == 1 ? "number" : "numbers") + ", got " + std::to_string(found));
+      lines.fail_here("expected " + (columns == 0 ? "numbers" : numbers(columns)) + ", got " + std::to_string(found));
     }
   }
   if (columns == 0) fail(path, "is empty; expected lines of numbers");
-  const at::Tensor result = at::empty({static_cast<int64_t>(numbers.size()) / columns, columns}, type);
-  std::copy(numbers.begin(), numbers.end(), result.mutable_data_ptr<T>());
-  return result;
+  return tensor_of(std::move(all), type).view({-1, columns});
 }
 
 }  // namespace
 
 at::Tensor read_integers(const std::string& path, int64_t columns) {
-  return read_numbers<int64_t>(path, columns, "an integer", at::kLong);
+  return read_numbers<int64_t>(path, columns, kInteger, at::kLong);
 }
 
 at::Tensor read_reals(const std::string& path, int64_t columns) {
-  return read_numbers<float>(path, columns, "a finite number", at::kFloat);
+  return read_numbers<float>(path, columns, kReal, at::kFloat);
+}
+
+MatrixEntries read_entries(const std::string& path) {
+  Lines lines(path);
+  std::vector<int64_t> rows, columns;
+  std::vector<float> values;
+  std::string_view line;
+  int64_t wanted = 0;
+  while (lines.next(line)) {
+    Numbers in_line(lines, line);
+    int64_t row = 0, column = 0, found = 0;
+    float value = 1, more = 0;
+    if (in_line.next(row, kInteger)) ++found;
+    if (found == 1 && in_line.next(column, kInteger)) ++found;
+    if (found == 2 && in_line.next(value, kReal)) ++found;
+    while (found >= 3 && in_line.next(more, kReal)) ++found;
+    if (wanted == 0 && (found == 2 || found == 3)) wanted = found;
+    if (found != wanted) {
+      lines.fail_here("expected " + (wanted == 0 ? "2 or 3 numbers" : numbers(wanted)) + ", got " +
+                      std::to_string(found));
+    }
+    check_memory(lines, rows.size() + 1, 2 * sizeof(int64_t) + sizeof(float));
+    rows.push_back(row), columns.push_back(column), values.push_back(value);
+  }
+  if (rows.empty()) fail(path, "is empty; expected lines of numbers");
+  return {tensor_of(std::move(rows), at::kLong), tensor_of(std::move(columns), at::kLong),
+          tensor_of(std::move(values), at::kFloat)};
 }
 
 }  // namespace strata::trainer

@@ -16,4 +16,13 @@ namespace strata::trainer {
 at::Tensor read_integers(const std::string& path, int64_t columns);
 at::Tensor read_reals(const std::string& path, int64_t columns);
 
+// The entries of a sparse matrix, line by line: row and column int64 [lines], value fp32 [lines].
+struct MatrixEntries {
+  at::Tensor rows, columns, values;
+};
+
+// Each line has row, column and value; or each has row and column, and the values are 1. Throws as the functions above
+// do. Rows and columns may be any integers.
+MatrixEntries read_entries(const std::string& path);
+
 }  // namespace strata::trainer

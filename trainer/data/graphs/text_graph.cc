@@ -12,14 +12,18 @@
 #include "base/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
+#include "trainer/data/graphs/sparse_features.h"
 
 namespace strata::trainer {
 namespace {
 
 std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
 
-// Nothing says how many nodes there are, except the number of lines of the features.
-std::string lines_of(const std::string& features) { return ", the lines of " + features; }
+// Nothing says how many nodes there are, except the number of lines of the features. If these are sparse, it is that of
+// the labels.
+std::string lines_of_nodes(const TextGraphFiles& files) {
+  return ", the lines of " + (files.sparse_columns > 0 ? files.labels : files.features);
+}
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::data, message); }
 
@@ -57,13 +61,11 @@ class Splits {
   std::vector<Place> places_;  // place of each item
 };
 
-// Reads the labels of the items, then their splits.
+// Checks the labels of the items and reads their splits.
 void read_items(GraphData& graph, const TextGraphFiles& files) {
-  graph.labels_file = files.labels;
-  graph.labels = read_integers(files.labels, 1).flatten();
   if (graph.labels.numel() != graph.items()) {
     fail(files.labels + ": has " + text(graph.labels.numel()) + " labels for " + text(graph.items()) + " " +
-         graph.item() + "s" + (graph.first_nodes.defined() ? "" : lines_of(files.features)));
+         graph.item() + "s" + (graph.first_nodes.defined() ? "" : lines_of_nodes(files)));
   }
   Splits splits(graph);
   graph.train = splits.read(files.train);
@@ -106,19 +108,30 @@ void check_edges(const TextGraphFiles& files, const Tensor& edges, const GraphSi
       if (node[place] < 0 || node[place] >= nodes) {
         const std::string there = "there are " + text(nodes) + " nodes";
         fail(at_line(files.edges, place / 2) + "node " + text(node[place]) + " is not there; " +
-             (sizes.graphs() == 1 ? there + lines_of(files.features) : "in graph " + text(graph) + " " + there));
+             (sizes.graphs() == 1 ? there + lines_of_nodes(files) : "in graph " + text(graph) + " " + there));
       }
       node[place] += first;
     }
   }
 }
 
+// Sets the nodes and their features.
+void read_features(GraphData& graph, const TextGraphFiles& files) {
+  if (files.sparse_columns == 0) {
+    graph.dense_features = read_reals(files.features, 0);
+    graph.nodes = graph.dense_features.size(0), graph.features = graph.dense_features.size(1);
+    return;
+  }
+  graph.nodes = graph.labels.numel(), graph.features = files.sparse_columns;
+  graph.sparse_features = read_sparse_features(files.features, graph.nodes, lines_of_nodes(files), graph.features);
+}
+
 // sizes_of(nodes, edges) returns how nodes and edges are distributed over graphs.
 template <class SizesOf>
 GraphData read_files(const TextGraphFiles& files, bool undirected, const SizesOf& sizes_of) {
-  GraphData graph{.name = files.edges, .features_file = files.features};
-  graph.dense_features = read_reals(files.features, 0);
-  graph.nodes = graph.dense_features.size(0), graph.features = graph.dense_features.size(1);
+  GraphData graph{.name = files.edges, .features_file = files.features, .labels_file = files.labels};
+  graph.labels = read_integers(files.labels, 1).flatten();
+  read_features(graph, files);
   const Tensor edges = read_integers(files.edges, 2);
   const GraphSizes sizes = sizes_of(graph.nodes, edges.size(0));
   check_edges(files, edges, sizes);

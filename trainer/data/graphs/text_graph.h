@@ -3,6 +3,7 @@
 // files too.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "trainer/data/graphs/graph_data.h"
@@ -12,6 +13,8 @@ namespace strata::trainer {
 // Each line has the source and target of an edge, all features of a node, a label, or a node of a split.
 struct TextGraphFiles {
   std::string edges, features, labels, train, validation, test;  // test may be empty
+  // Number of columns if the features are a sparse matrix, which has one entry in each line; 0 if they are dense.
+  int64_t sparse_columns = 0;
 };
 
 // Throws Error (data) with file and line, as the functions below do.

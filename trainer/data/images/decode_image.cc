@@ -111,8 +111,11 @@ bool read_jpeg_rows(jpeg_decompress_struct& info, JpegErrors& errors, const Box&
   JDIMENSION first = static_cast<JDIMENSION>(left), columns = static_cast<JDIMENSION>(right - left);
   if (columns < info.image_width) jpeg_crop_scanline(&info, &first, &columns);  // may decrease `first`
   const JDIMENSION top = static_cast<JDIMENSION>(box.top);
-  if (top > 0 && jpeg_skip_scanlines(&info, top) != top)
-    return false;  // rows before the box would be outside of `buffer`
+  if (top > 0) jpeg_skip_scanlines(&info, top);
+  if (info.output_scanline != top) {  // rows before the box would be outside of `buffer`
+    std::snprintf(errors.message, sizeof errors.message, "its rows cannot be decoded from row %u on", top);
+    return false;
+  }
   rows = {3 * static_cast<size_t>(info.output_width), 3 * static_cast<size_t>(box.left - first)};
   const JDIMENSION end = top + static_cast<JDIMENSION>(box.height);
   while (info.output_scanline < end) {
