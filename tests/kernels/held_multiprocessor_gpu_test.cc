@@ -269,7 +269,7 @@ TEST_F(HeldMultiprocessor, DelaysCrossEntropyLittle) {
 }
 
 TEST_F(HeldMultiprocessor, DelaysRowsOfCrossEntropyInClustersLittle) {
-  for (const int64_t classes : {128256, 256000}) expect_little_delay_of_cross_entropy(8192, classes);
+  expect_little_delay_of_cross_entropy(8192, 128256);
 }
 
 TEST_F(HeldMultiprocessor, DelaysTheBackwardOfNormsLittle) {
