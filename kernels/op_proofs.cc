@@ -20,6 +20,16 @@ std::pair<const OpProof*, const Tolerance*> find(std::string_view op) {
   TORCH_CHECK(false, "no kernels/<op>/<op>_proof.cc has a tolerance for op ", op);
 }
 
+std::vector<OpCase> all_of(std::vector<OpCase> (*OpProof::*list)()) {
+  std::vector<OpCase> cases;
+  for (const OpProof& proof : op_proofs()) {
+    if (proof.*list == nullptr) continue;
+    at::manual_seed(1);
+    for (OpCase& op_case : (proof.*list)()) cases.push_back(std::move(op_case));
+  }
+  return cases;
+}
+
 }  // namespace
 
 const std::vector<OpProof>& op_proofs() {
@@ -30,14 +40,8 @@ const std::vector<OpProof>& op_proofs() {
 const OpProof& proof_of(std::string_view op) { return *find(op).first; }
 const Tolerance& tolerance_of(std::string_view op) { return *find(op).second; }
 
-std::vector<OpCase> op_cases() {
-  std::vector<OpCase> cases;
-  for (const OpProof& proof : op_proofs()) {
-    at::manual_seed(1);
-    for (OpCase& op_case : proof.cases()) cases.push_back(std::move(op_case));
-  }
-  return cases;
-}
+std::vector<OpCase> op_cases() { return all_of(&OpProof::cases); }
+std::vector<OpCase> large_op_cases() { return all_of(&OpProof::large_cases); }
 
 Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device) {
   const auto [proof, tolerance] = find(shape.op());

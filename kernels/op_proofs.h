@@ -18,6 +18,7 @@ const Tolerance& tolerance_of(std::string_view op);
 
 // Returns the cases of all ops. Their numbers are the same in every run and on every machine, with any other ops.
 std::vector<OpCase> op_cases();
+std::vector<OpCase> large_op_cases();
 
 // Makes random inputs, the same in every run on the same device.
 Workload make_workload(const OpShape& shape, at::ScalarType dtype, at::Device device);

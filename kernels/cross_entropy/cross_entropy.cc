@@ -44,11 +44,14 @@ CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Te
   return {loss, logit_gradient(log_p, target_N1, ignored_N, scale, smoothing).to(logits.scalar_type())};
 }
 
+// item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.
+bool is_known_one(const Tensor& grad_loss) {
+  return on_cpu(grad_loss) && (grad_loss.is_meta() || grad_loss.item<double>() == 1.0);
+}
+
 Tensor cross_entropy_backward_aten(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {
   if (!in_place) return at::mul(logit_gradient, grad_loss);
-  // item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.
-  if (on_cpu(grad_loss) && (grad_loss.is_meta() || grad_loss.item<double>() == 1.0)) return logit_gradient;
-  return logit_gradient.mul_(grad_loss);
+  return is_known_one(grad_loss) ? logit_gradient : logit_gradient.mul_(grad_loss);
 }
 
 CrossEntropyOp::Output cross_entropy_forward_torchscript(const Tensor& logits, const Tensor& targets,
@@ -68,11 +71,19 @@ CrossEntropyOp::Output cross_entropy_forward_aot_inductor(const Tensor& logits, 
   return {outputs[0], with_gradient ? outputs[1] : Tensor()};
 }
 
-Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient, bool) {
+// A package returns a new tensor. In place it scales so many elements at a time, so that this tensor is small.
+constexpr int64_t kScaledAtOnce = int64_t{1} << 24;
+
+Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {
   static const AotFunction function(CrossEntropyOp::kName, kFormula, "cross_entropy_backward", AotWidths::lanes);
-  const Tensor lanes = as_lanes(logit_gradient);
-  return function(logit_gradient.scalar_type(), {{'c', lanes.size(1)}}, {grad_loss, lanes})[0].view(
-      logit_gradient.sizes());
+  const auto scaled = [&](const Tensor& gradient) {
+    const Tensor lanes = as_lanes(gradient);
+    return function(gradient.scalar_type(), {{'c', lanes.size(1)}}, {grad_loss, lanes})[0].view(gradient.sizes());
+  };
+  if (!in_place) return scaled(logit_gradient);
+  if (is_known_one(grad_loss)) return logit_gradient;
+  for (Tensor part : logit_gradient.view(-1).split(kScaledAtOnce)) part.copy_(scaled(part));
+  return logit_gradient;
 }
 
 }  // namespace

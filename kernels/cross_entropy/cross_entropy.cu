@@ -6,6 +6,7 @@
 #include "kernels/cross_entropy/cross_entropy_rows.cuh"
 #include "kernels/cuda/bulk_ring.cuh"
 #include "kernels/cuda/elementwise.cuh"
+#include "kernels/cuda/row_range.cuh"
 
 namespace strata::kernels {
 namespace {
@@ -33,20 +34,20 @@ template <class T>
 class RowSender {
  public:
   __device__ RowSender(const CrossEntropyArguments& a, const RingBarriers<kStages>& barriers, unsigned ring,
-                       const Share& share, int64_t first_row, int64_t row_step)
+                       const Share& share, const RowRange& range)
       : a_(a),
         barriers_(barriers),
         ring_(ring),
         share_(share),
-        row_(first_row),
-        row_step_(row_step),
-        target_(target_of(first_row)),
-        next_target_(target_of(first_row + row_step)) {}
+        range_(range),
+        row_(range.begin),
+        target_(target_of(range.begin)),
+        next_target_(target_of(range.begin + range.step)) {}
 
   __device__ void send() {
     if (threadIdx.x != 0) return;
-    while (row_ < a_.rows && target_ == a_.ignore_index) next_row();
-    if (row_ >= a_.rows) return;
+    while (row_ < range_.end && target_ == a_.ignore_index) next_row();
+    if (row_ >= range_.end) return;
     const SharedBarrier full = barriers_.full(at_.stage);
     const int vectors = min(kStageVectors, share_.count - sent_), bytes = vectors * static_cast<int>(sizeof(uint4));
     barriers_.empty(at_.stage).wait(at_.turn ^ 1);
@@ -60,20 +61,21 @@ class RowSender {
 
  private:
   // Targets are loaded one row ahead, so that no thread waits for them.
-  __device__ int64_t target_of(int64_t row) const { return row < a_.rows ? a_.targets[row] : 0; }
+  __device__ int64_t target_of(int64_t row) const { return row < range_.end ? a_.targets[row] : 0; }
 
   __device__ void next_row() {
     sent_ = 0;
-    row_ += row_step_;
+    row_ += range_.step;
     target_ = next_target_;
-    next_target_ = target_of(row_ + row_step_);
+    next_target_ = target_of(row_ + range_.step);
   }
 
   const CrossEntropyArguments& a_;
   const RingBarriers<kStages>& barriers_;
   unsigned ring_;
   const Share& share_;
-  int64_t row_, row_step_, target_, next_target_;
+  const RowRange& range_;
+  int64_t row_, target_, next_target_;
   int sent_ = 0;  // vectors of the row
   RingPosition at_;
 };
@@ -129,7 +131,8 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   extern __shared__ uint4 ring_memory[];
   const int blocks = cluster_blocks(), rank = static_cast<int>(blockIdx.x) % blocks;
   const int thread = static_cast<int>(kept(threadIdx.x));
-  const int64_t first_row = blockIdx.x / blocks, row_step = gridDim.x / blocks, vectors_in_row = a.columns / N;
+  const int64_t vectors_in_row = a.columns / N;
+  const RowRange range(a.rows, 1, static_cast<int>(gridDim.x) / blocks, static_cast<int>(blockIdx.x) / blocks, a.waves);
   const Share share = share_of_block(static_cast<int>(vectors_in_row), rank, blocks);
   const int stages = share.stages();
   // The elements of this block's share that label smoothing sums up.
@@ -139,7 +142,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   const RingBarriers<kStages> barriers(kStages, kRingWarps);
   const unsigned ring = shared_address(ring_memory), own = kept(ring + thread * sizeof(uint4));
   const ClusterParts cluster;
-  RowSender<T> sender(a, barriers, ring, share, first_row, row_step);
+  RowSender<T> sender(a, barriers, ring, share, range);
   for (int i = 0; i < kStages; ++i) sender.send();
   const float scale = *a.scale;
   // True once the sender is one stage after the readers, so that it does not wait for the last warp.
@@ -160,10 +163,10 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
   };
   RingPosition at;
   int turn = 0, parity = 0;
-  int64_t next_target = first_row < a.rows ? a.targets[first_row] : 0;
-  for (int64_t row = first_row; row < a.rows; row += row_step) {
+  int64_t next_target = range.begin < range.end ? a.targets[range.begin] : 0;
+  for (int64_t row = range.begin; row < range.end; row += range.step) {
     const int64_t target = next_target;
-    if (row + row_step < a.rows) next_target = a.targets[row + row_step];
+    if (row + range.step < range.end) next_target = a.targets[row + range.step];
     uint4* gradient = static_cast<uint4*>(a.gradient) + row * vectors_in_row + share.first;
     if (target == a.ignore_index) {
       if (a.gradient != nullptr) {
@@ -249,7 +252,8 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(std::min(a.rows, clusters) * blocks));
+  config.gridDim =
+      dim3(static_cast<unsigned>((a.waves == 1 ? std::min(a.rows, clusters) : a.waves * clusters) * blocks));
   config.blockDim = dim3(kRingThreads);
   config.dynamicSmemBytes = kBytes;
   config.stream = stream;

@@ -6,6 +6,7 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/waves.h"
 
 namespace strata::kernels {
 
@@ -28,7 +29,8 @@ CrossEntropyOp::Output cross_entropy_of_classes_cuda(const Tensor& logits, const
                                            .columns = columns,
                                            .classes = classes,
                                            .ignore_index = rule.ignore_index,
-                                           .label_smoothing = static_cast<float>(rule.label_smoothing)};
+                                           .label_smoothing = static_cast<float>(rule.label_smoothing),
+                                           .waves = waves_for(double(logits.nbytes()) * (with_gradient ? 2 : 1))};
   launch("cross_entropy_forward_cuda", logits, rows, columns,
          [&](cudaStream_t stream) { return launch_cross_entropy(arguments, stream); });
   if (!with_gradient) return {loss, {}};

@@ -361,11 +361,11 @@ cudaError_t describe(CUtensorMap& map, CudaType type, const void* data, int64_t 
 
 template <class Element>
 cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
-  static const cudaError_t prepared =
-      cudaFuncSetAttribute(gelu_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  if (prepared != cudaSuccess) return prepared;
   CUtensorMap a, b, pre_activation, out;
-  cudaError_t status = describe(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
+  // Each device has this attribute.
+  cudaError_t status =
+      cudaFuncSetAttribute(gelu_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  if (status == cudaSuccess) status = describe(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
   if (status == cudaSuccess) status = describe(b, g.type, g.b, g.columns, g.depth, g.b_distance, kColumns / kBlocks);
   if (status == cudaSuccess) {
     status = describe(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, 16);

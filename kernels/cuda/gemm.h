@@ -28,9 +28,10 @@ at::Tensor gemm_operand(const at::Tensor& matrix);
 
 // Launches the product. Returns false, and launches nothing, if no algorithm supports the call. Errors begin with `op`.
 // An algorithm is chosen once for each kind of call (sizes, types, alignments, epilogue) and kept for the process, so
-// that the same call gives the same bits. Eager calls time the candidates. The first candidate is taken without timing
-// during a CUDA graph capture, where nothing can be timed, and under at::globalContext().deterministicAlgorithms(),
-// where two processes must choose the same one. No algorithm adds partial sums in an order that may vary.
+// that the same call gives the same bits. Eager calls time the candidates, so another process may choose another one.
+// The first candidate is taken without timing during a CUDA graph capture, where nothing can be timed, and under
+// at::globalContext().deterministicAlgorithms(), where all processes must choose the same one. No algorithm adds
+// partial sums in an order that may vary.
 // The relu of some algorithms turns a NaN into 0. They are found when candidates are timed, so relu is supported only
 // where a call of its kind was timed.
 bool try_gemm(std::string_view op, const Gemm& gemm);

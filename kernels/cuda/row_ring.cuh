@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/launch_overlapped.cuh"
+#include "kernels/cuda/row_range.cuh"
 #include "kernels/cuda/row_team.cuh"
 
 namespace strata::kernels {
@@ -26,6 +27,7 @@ struct RowPlan {
   int vectors_per_thread;  // 0: rows do not fit
   int team_warps, teams, stages;
   int shared_bytes;
+  int waves = 1;
 
   __host__ __device__ int warps() const { return team_warps * teams; }
 };
@@ -68,8 +70,10 @@ cudaError_t visit_count(int64_t count, Visit visit) {
   return visit.template operator()<kMost>();
 }
 
-// One block per multiprocessor, or fewer if there are too few rows. All blocks run at the same time.
+// One block per multiprocessor in each wave, or fewer if there is one wave with too few rows. All blocks of a wave run
+// at the same time.
 inline int64_t ring_blocks(const RowPlan& plan, int64_t rows) {
+  if (plan.waves > 1) return int64_t{plan.waves} * kMultiprocessors;
   return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
 }
 
@@ -83,17 +87,6 @@ cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments
   const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows));
   return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
-
-// The rows of this block. The rows of one stage are adjacent, and so are the stages that all blocks work on at the same
-// time.
-struct RowRange {
-  int64_t begin, end, step;
-
-  __device__ RowRange(const RowPlan& plan, int64_t rows)
-      : begin(static_cast<int64_t>(blockIdx.x) * plan.teams),
-        end(rows),
-        step(static_cast<int64_t>(gridDim.x) * plan.teams) {}
-};
 
 // A ring that thread 0 fills: first all stages, then, one stage after the readers, a new one for each stage that all
 // warps have released. A separate warp for the copies would cost registers: 17 warps have 96 registers per thread, 16

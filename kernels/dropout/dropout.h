@@ -6,6 +6,10 @@
 //   mix(h) = h ^= h >> 16; h *= 0x7feb352d; h ^= h >> 15; h *= 0x846ca68b; h ^= h >> 16     (modulo 2^32)
 //   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))
 //   hash = mix(row_hash ^ mix(column + 0x9e3779b9)), with m = 2^32 - 1
+// Key, site and row enter a mask as the 32 bits of row_hash. `mix` is one-to-one, so fewer than 2^32 rows of one site
+// have different masks. But two sites whose hashes differ in bits of the row's number alone have the same masks, in
+// another order of rows. With 65,536 rows in a step this happens to a pair of sites under one of 65,536 keys. With 24
+// sites it happens to some pair in 0.4 % of the steps. The counters of Philox would never meet.
 #pragma once
 
 #include <ATen/core/Tensor.h>

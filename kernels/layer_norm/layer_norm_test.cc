@@ -4,6 +4,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
@@ -35,6 +36,47 @@ TEST(Formula, LayerNorm) {
       add_layer_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, shift, 0.01, kFormulaLevel);
   expect_equal(added.y, expected);
   expect_equal(added.sum, sum);
+}
+
+// The sum is a result too, so its own gradient is added to that of the norm. Residual and branch have the same
+// gradient.
+TEST(Formula, GradientsOfAddLayerNorm) {
+  const int64_t rows = 2, width = 5;
+  const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
+              grad_y = ramp(rows * width, 0.9), grad_sum = ramp(rows * width, 1.1);
+  Plain of_sum, of_weight(width), of_bias(width);
+  for (int64_t i = 0; i < rows; ++i) {
+    Plain sum, normalized;
+    double mean = 0, variance = 0, mean_gradient = 0, along = 0;
+    for (int64_t k = 0; k < width; ++k) sum.push_back(residual[i * width + k] + branch[i * width + k]);
+    for (int64_t k = 0; k < width; ++k) mean += sum[k] / width;
+    for (int64_t k = 0; k < width; ++k) variance += std::pow(sum[k] - mean, 2) / width;
+    for (int64_t k = 0; k < width; ++k) normalized.push_back((sum[k] - mean) / std::sqrt(variance + 0.01));
+    for (int64_t k = 0; k < width; ++k) {
+      const double gradient = grad_y[i * width + k];
+      mean_gradient += gradient * weight[k] / width;
+      along += gradient * weight[k] * normalized[k] / width;
+      of_weight[k] += gradient * normalized[k];
+      of_bias[k] += gradient;
+    }
+    for (int64_t k = 0; k < width; ++k) {
+      const double of_norm = grad_y[i * width + k] * weight[k] - mean_gradient - normalized[k] * along;
+      of_sum.push_back(of_norm / std::sqrt(variance + 0.01) + grad_sum[i * width + k]);
+    }
+  }
+  for (const Level level : {kFormulaLevel, Level::aten}) {
+    SCOPED_TRACE(name(level));
+    const Tensor r = tensor(residual, {rows, width}).requires_grad_(),
+                 b = tensor(branch, {rows, width}).requires_grad_();
+    const Tensor w = tensor(weight, {width}).requires_grad_(), shift = tensor(ramp(width), {width}).requires_grad_();
+    const NormedSum added = add_layer_norm(r, b, w, shift, 0.01, level);
+    const auto gradients = torch::autograd::grad({added.y, added.sum}, {r, b, w, shift},
+                                                 {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})});
+    expect_equal(gradients[0], of_sum);
+    expect_equal(gradients[1], of_sum);
+    expect_equal(gradients[2], of_weight);
+    expect_equal(gradients[3], of_bias);
+  }
 }
 
 }  // namespace

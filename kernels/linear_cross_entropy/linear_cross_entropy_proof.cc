@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <ATen/ops/randint.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/linear_cross_entropy/head_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
 #include "kernels/proof/loss_inputs.h"
@@ -66,6 +68,16 @@ std::vector<OpCase> cases() {
   return cases;
 }
 
+// With more than 2^16 classes a chunk on a CPU has 128 rows, the fewest that there are: chunks of 128 and of 72 rows.
+// On GPUs level cuda fills the classes up to a multiple of 64. Narrow inputs save time, because products of bf16 take
+// minutes on CPUs without instructions for them.
+std::vector<OpCase> large_cases() {
+  constexpr int64_t kRows = 200, kInputs = 8, kClasses = 65'601;
+  TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && classes_of_whole_rows(kClasses) > kClasses);
+  const Tensor hidden = random({kRows, kInputs}), weight = random({kClasses, kInputs});
+  return {linear_cross_entropy_case("chunks_", hidden, weight, loss_targets(kRows, kClasses), kSmoothing)};
+}
+
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const LinearCrossEntropyShape& s = *shape.as<LinearCrossEntropyShape>();
   Workload w{shape};
@@ -98,6 +110,7 @@ OpProof linear_cross_entropy_proof() {
       .gpu_shapes = {LinearCrossEntropyShape{.rows = 65536, .inputs = 768, .classes = 50304},
                      LinearCrossEntropyShape{.rows = 16384, .inputs = 4096, .classes = 128256}},
       .cpu_shapes = {LinearCrossEntropyShape{.rows = 512, .inputs = 256, .classes = 4096}},
+      .large_cases = large_cases,
   };
 }
 

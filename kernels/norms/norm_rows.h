@@ -37,17 +37,17 @@ struct NormBackward {
   const void *x;                  // the input of the norm
   const void *weight, *bias;      // bias is read only if an activation follows the norm
   const float *mean, *rstd;
-  float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows), width] each
+  float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows, waves), width] each
   NormGradientDestination weight_gradient, bias_gradient;
   int64_t rows, width;
+  int waves;  // of blocks
 };
 
-// The largest number of blocks of a backward: one per multiprocessor of a Hopper GPU. Each block writes its own partial
-// sums.
-inline constexpr int64_t kMaxNormBackwardBlocks = 132;
-
-inline int64_t norm_backward_partials(int64_t rows) {
-  return rows < kMaxNormBackwardBlocks ? rows : kMaxNormBackwardBlocks;
+// The largest number of blocks of a backward: one per multiprocessor of a Hopper GPU in each wave. Each block writes
+// its own partial sums.
+inline int64_t norm_backward_partials(int64_t rows, int waves) {
+  constexpr int64_t kMostOfWave = 132;
+  return waves == 1 && rows < kMostOfWave ? rows : waves * kMostOfWave;
 }
 
 }  // namespace strata::kernels

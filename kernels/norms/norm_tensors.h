@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/waves.h"
 #include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
@@ -85,7 +86,8 @@ class NormBackwardCall {
     const CudaType type = cuda_type(op, "x", x);
     const auto partials = x.options().dtype(at::kFloat);
     const int64_t sets = mean.defined() ? 2 : 1;
-    partials_ = at::empty({sets, norm_backward_partials(rows_), width_}, partials);
+    const int waves = waves_for(double(x.nbytes()) * (grad_sum.defined() ? 4 : 3));
+    partials_ = at::empty({sets, norm_backward_partials(rows_, waves), width_}, partials);
     if (bias.defined()) bias_target_.emplace(op, bias.sizes(), bias.options(), bias_into);
     arguments_ = {.type = type,
                   .grad_x = grad_x.data_ptr(),
@@ -101,7 +103,8 @@ class NormBackwardCall {
                   .weight_gradient = {weight_target_.data(), weight_target_.type(), weight_target_.add()},
                   .bias_gradient = {},
                   .rows = rows_,
-                  .width = width_};
+                  .width = width_,
+                  .waves = waves};
     if (bias_target_) arguments_.bias_gradient = {bias_target_->data(), bias_target_->type(), bias_target_->add()};
   }
 

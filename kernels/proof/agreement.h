@@ -56,8 +56,9 @@ struct Agreement {
   bool agreed() const { return share <= 1; }
 };
 
-// `value` has the sizes of the expected tensors and their device. Where the formula is not finite, the value must not
-// be finite either; otherwise the share is infinity.
+// `value` has the sizes of the expected tensors and their device. Where the formula is NaN, infinity or -infinity, the
+// value must be the same. If the formula is another one of them in fp64 than in the dtype, the value must only not be
+// finite. Otherwise the share is infinity.
 Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds);
 
 }  // namespace strata::kernels

@@ -26,6 +26,8 @@ struct OpProof {
   // True if levels aten and cuda are deterministic only in deterministic mode. All other levels always are, but for
   // some gradients of the formula on GPUs.
   bool deterministic_if_asked = false;
+  // More cases, which take seconds: levels_agree_test and traced_test run them in fewer ways.
+  std::vector<OpCase> (*large_cases)() = nullptr;
 };
 
 }  // namespace strata::kernels

@@ -4,6 +4,7 @@
 #include "kernels/rms_norm/rms_norm.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
@@ -30,6 +31,42 @@ TEST(Formula, RmsNorm) {
       add_rms_norm(tensor(residual, {rows, width}), tensor(branch, {rows, width}), w, 0.01, kFormulaLevel);
   expect_equal(added.y, expected);
   expect_equal(added.sum, sum);
+}
+
+// The sum is a result too, so its own gradient is added to that of the norm. Residual and branch have the same
+// gradient.
+TEST(Formula, GradientsOfAddRmsNorm) {
+  const int64_t rows = 2, width = 5;
+  const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
+              grad_y = ramp(rows * width, 0.9), grad_sum = ramp(rows * width, 1.1);
+  Plain of_sum, of_weight(width);
+  for (int64_t i = 0; i < rows; ++i) {
+    Plain sum;
+    double square = 0, along = 0;
+    for (int64_t k = 0; k < width; ++k) sum.push_back(residual[i * width + k] + branch[i * width + k]);
+    for (int64_t k = 0; k < width; ++k) square += std::pow(sum[k], 2) / width;
+    const double root = std::sqrt(square + 0.01);
+    for (int64_t k = 0; k < width; ++k) {
+      along += grad_y[i * width + k] * weight[k] * sum[k] / root / width;
+      of_weight[k] += grad_y[i * width + k] * sum[k] / root;
+    }
+    for (int64_t k = 0; k < width; ++k) {
+      const double of_norm = (grad_y[i * width + k] * weight[k] - sum[k] / root * along) / root;
+      of_sum.push_back(of_norm + grad_sum[i * width + k]);
+    }
+  }
+  for (const Level level : {kFormulaLevel, Level::aten}) {
+    SCOPED_TRACE(name(level));
+    const Tensor r = tensor(residual, {rows, width}).requires_grad_(),
+                 b = tensor(branch, {rows, width}).requires_grad_();
+    const Tensor w = tensor(weight, {width}).requires_grad_();
+    const NormedSum added = add_rms_norm(r, b, w, 0.01, level);
+    const auto gradients = torch::autograd::grad({added.y, added.sum}, {r, b, w},
+                                                 {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})});
+    expect_equal(gradients[0], of_sum);
+    expect_equal(gradients[1], of_sum);
+    expect_equal(gradients[2], of_weight);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
@@ -171,6 +172,37 @@ TEST(GeluProductLaunches, OfStreamsAndGraphsAtTheSameTimeHaveTheSameBits) {
       EXPECT_TRUE(at::equal(launch.out, expected.out));
       EXPECT_TRUE(at::equal(launch.pre_activation, expected.pre_activation));
     }
+  }
+}
+
+TEST(GeluProductDevices, AllGiveTheSameBits) {
+  const int devices = at::hasCUDA() ? c10::cuda::device_count() : 0;
+  if (devices < 2) GTEST_SKIP() << "not run: there are not two GPUs";
+  constexpr int64_t kSize = 768;
+  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
+  const Tensor a = at::randn({kSize, kSize}, options), b = at::randn({kSize, kSize}, options);
+  Tensor expected;
+  for (int device = 0; device < devices; ++device) {
+    SCOPED_TRACE("device " + std::to_string(device));
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+    const Tensor own_a = a.to(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)));
+    const Tensor own_b = b.to(own_a.device()), out = at::full({kSize, kSize}, NAN, own_a.options());
+    const Tensor pre_activation = at::empty_like(out);
+    const GeluGemm gemm = {.type = CudaType::bfloat16,
+                           .a = own_a.const_data_ptr(),
+                           .b = own_b.const_data_ptr(),
+                           .bias = nullptr,
+                           .out = out.mutable_data_ptr(),
+                           .pre_activation = pre_activation.mutable_data_ptr(),
+                           .rows = kSize,
+                           .columns = kSize,
+                           .depth = kSize,
+                           .a_distance = kSize,
+                           .b_distance = kSize,
+                           .out_distance = kSize};
+    ASSERT_EQ(launch_gelu_gemm(gemm, c10::cuda::getCurrentCUDAStream()), cudaSuccess);
+    if (device == 0) expected = out.cpu();
+    EXPECT_TRUE(at::equal(out.cpu(), expected));
   }
 }
 

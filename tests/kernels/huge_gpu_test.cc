@@ -19,6 +19,8 @@
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear_shape.h"
+#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
+#include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
@@ -33,6 +35,19 @@ static_assert(kRows * kWidth > int64_t{1} << 31);
 // Sequences of 1024 positions with 16 heads of 64: queries, keys and values have 2.5 % more than 2^31 elements.
 constexpr int64_t kSequences = 700;
 static_assert(kSequences * 1024 * 3 * 16 * 64 > int64_t{1} << 31);
+
+// A graph with so many targets. The formula holds all rows of the sources in fp64, so these are few. The backward reads
+// rows of targets as neighbors of the sources.
+constexpr int64_t kSources = 100'000, kEdges = 1'500'000;
+
+NeighborAggregateShape graph_of(Reduction reduction, bool weighted) {
+  return {.targets = kRows,
+          .sources = kSources,
+          .width = kWidth,
+          .edges = kEdges,
+          .reduction = reduction,
+          .weighted = weighted};
+}
 
 std::vector<OpShape> huge_shapes() {
   return {
@@ -49,6 +64,14 @@ std::vector<OpShape> huge_shapes() {
       AttentionShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
       EmbeddingShape{.rows = kRows, .width = kWidth, .vocabulary = 1000},
       CrossEntropyShape{.rows = 42'700, .classes = 50'304},
+      // Inputs of more elements, and logits of more elements, which are computed in three chunks.
+      LinearCrossEntropyShape{.rows = kRows, .inputs = kWidth, .classes = 512},
+      LinearCrossEntropyShape{.rows = 42'700, .inputs = 64, .classes = 50'304},
+      graph_of(Reduction::sum, /*weighted=*/false),
+      graph_of(Reduction::mean, /*weighted=*/true),
+      graph_of(Reduction::max, /*weighted=*/false),
+      NeighborAttentionShape{
+          .targets = kRows, .sources = kSources, .heads = 16, .head_width = kWidth / 16, .edges = kEdges},
       AdamwShape{.elements = kRows * kWidth},
       GlobalNormShape{.elements = kRows * kWidth},
   };

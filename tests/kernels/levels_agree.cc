@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
@@ -29,8 +30,13 @@ struct Formula {
   std::vector<Value> exact, rounded;  // in fp64, and in the dtype of the setting
 };
 
+// The large cases come last.
 const std::vector<OpCase>& cases() {
-  static const std::vector<OpCase> all = op_cases();
+  static const std::vector<OpCase> all = [] {
+    std::vector<OpCase> cases = op_cases();
+    for (OpCase& op_case : large_op_cases()) cases.push_back(std::move(op_case));
+    return cases;
+  }();
   return all;
 }
 
@@ -41,13 +47,14 @@ struct Run {
 };
 
 // Returns every run that this device should have. The tests find out if it is possible.
-std::vector<Run> runs() {
+std::vector<Run> runs(bool of_large_cases) {
   std::map<std::pair<std::string, Level>, bool> exists;
   for (const LevelRow& row : level_matrix()) {
     if (row.device == test_device()) exists[{std::string(row.op), row.level}] = row.forward;
   }
   std::vector<Run> all;
-  for (size_t i = 0; i < cases().size(); ++i) {
+  const size_t large = cases().size() - large_op_cases().size();
+  for (size_t i = of_large_cases ? large : 0; i < (of_large_cases ? cases().size() : large); ++i) {
     for (size_t level = 0; level < kLevelNames.size(); ++level) {
       if (!exists[{cases()[i].op(), Level(level)}]) continue;
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) all.push_back({i, Level(level), dtype});
@@ -232,7 +239,16 @@ TEST_P(LevelsAgree, WithThemselvesBitForBit) {
   for (size_t i = 0; i < once->size(); ++i) EXPECT_TRUE(at::equal((*once)[i].value, twice[i].value)) << (*once)[i].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgree, testing::ValuesIn(runs()), run_name);
+INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgree, testing::ValuesIn(runs(/*of_large_cases=*/false)), run_name);
+
+class LevelsAgreeInChunks : public LevelsAgree {};
+
+TEST_P(LevelsAgreeInChunks, AndAddGradientsOfWeights) {
+  expect_agreement({});
+  expect_agreement({.destination = {true, true, at::kFloat}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgreeInChunks, testing::ValuesIn(runs(/*of_large_cases=*/true)), run_name);
 
 }  // namespace
 }  // namespace strata::kernels

@@ -63,10 +63,9 @@ TEST_P(LossFactor, GivesTheSameInPlace) {
   }
 }
 
-// Packages return new tensors.
 TEST(LossFactorMemory, TakesNoSecondTensor) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  for (const Level level : {Level::aten, Level::triton, Level::cuda}) {
+  for (const Level level : {Level::aten, Level::aot_inductor, Level::triton, Level::cuda}) {
     SCOPED_TRACE(name(level));
     constexpr int64_t kRows = 512, kClasses = 50304;
     const at::TensorOptions options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);

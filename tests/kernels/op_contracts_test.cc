@@ -101,6 +101,21 @@ TEST_P(Contracts, CrossEntropyCanBeDifferentiatedTwiceInARowAndByAnyFactor) {
   EXPECT_LT((logits.grad() - once * 3).abs().max().item<double>(), 1e-6);
 }
 
+TEST(CrossEntropy, ScalesAGradientOfItsOwnInPlace) {
+  // More elements than a package scales at a time.
+  constexpr int64_t kRows = 130, kClasses = 140'001;
+  for (const Level level : {Level::aten, Level::aot_inductor}) {
+    SCOPED_TRACE(name(level));
+    const auto& kernel = CrossEntropyOp::kKernels.slot(level);
+    const Tensor gradient = at::randn({kRows, kClasses}), before = gradient.clone();
+    for (const double factor : {1.0, 2.0}) {
+      const Tensor scaled = kernel.backward(at::full({}, factor), gradient, /*in_place=*/true);
+      EXPECT_EQ(scaled.const_data_ptr(), gradient.const_data_ptr());
+      EXPECT_TRUE(at::equal(scaled, before * factor));
+    }
+  }
+}
+
 TEST_P(Contracts, LinearCrossEntropyCanBeDifferentiatedByAnyFactor) {
   const Tensor hidden = at::randn({4, 6}).requires_grad_(), weight = at::randn({7, 6}).requires_grad_();
   const Tensor loss =

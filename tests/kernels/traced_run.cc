@@ -2,7 +2,6 @@
 #include "tests/kernels/traced_run.h"
 
 #include <ATen/ops/ones.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -16,9 +15,6 @@
 #include "kernels/levels.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_shape.h"
-#include "kernels/linear_cross_entropy/head_chunks.h"
-#include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/random_inputs.h"
 #include "kernels/runtime/traced.h"
@@ -37,9 +33,9 @@ std::string text(const std::string& name, const Tensor& tensor) {
   return text.str();
 }
 
-// Sizes of a small model, on which blocks and tiles are full, and a head whose rows do not fit into one chunk.
+// Sizes of a small model, on which blocks and tiles are full, and the large cases of the proofs.
 std::vector<OpCase> large_cases() {
-  std::vector<OpCase> cases;
+  std::vector<OpCase> cases = large_op_cases();
   cases.push_back(
       {LinearShape{.rows = 1200, .inputs = 256, .outputs = 512, .activation = Activation::gelu_tanh, .bias = true},
        "linear_gelu_tanh_bias_4x300x256",
@@ -58,21 +54,6 @@ std::vector<OpCase> large_cases() {
            return {attention(leaves[0], 8, key_value_heads, {.causal = true}, level)};
          }});
   }
-  // With more than 2^16 classes a chunk on a CPU has 128 rows, the fewest that there are: chunks of 128 and of 72 rows.
-  // On GPUs level cuda fills the classes up to a multiple of 64. Narrow inputs save time, because products of bf16 take
-  // minutes on CPUs without instructions for them.
-  constexpr int64_t kRows = 200, kInputs = 8, kClasses = 65'601;
-  TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && classes_of_whole_rows(kClasses) > kClasses);
-  const Tensor targets = at::randint(0, kClasses, {kRows}, at::kLong);
-  cases.push_back({LinearCrossEntropyShape{.rows = kRows, .inputs = kInputs, .classes = kClasses},
-                   "linear_cross_entropy_" + sizes_text({kRows, kClasses}),
-                   {at::randn({kRows, kInputs}), at::randn({kClasses, kInputs})},
-                   1,
-                   [targets](const Leaves& leaves, Level level) -> Leaves {
-                     const auto device = leaves[0].device();
-                     return {linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets),
-                                                  number(0.125, device), -100, 0.0, level)};
-                   }});
   return cases;
 }
 

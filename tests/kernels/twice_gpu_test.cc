@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <exception>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,19 @@ class TwiceOnGpu : public testing::TestWithParam<Run> {
   void TearDown() override {
     if (at::hasCUDA()) c10::cuda::CUDACachingAllocator::emptyCache();
   }
+
+  // A level that refuses all shapes of an op would pass without a proof.
+  static void TearDownTestSuite() {
+    for (const auto& [slot, compared] : compared()) EXPECT_GT(compared, 0) << slot << " refuses every shape";
+  }
+
+  std::string slot() const { return std::string(GetParam().shape.op()) + "/" + std::string(name(GetParam().level)); }
+
+  // The number of shapes that were compared at each level of each op.
+  static std::map<std::string, int>& compared() {
+    static std::map<std::string, int> compared;
+    return compared;
+  }
 };
 
 // Returns the results and the gradients of all leaves.
@@ -68,19 +82,21 @@ TEST_P(TwiceOnGpu, SameBits) {
   Workload workload = make_workload(GetParam().shape, at::kBFloat16, at::Device(at::kCUDA, 0));
   workload.deterministic = workload.deterministic || !repeats(GetParam());
   std::vector<Tensor> once;
+  int& compared_shapes = compared()[slot()];
   try {
     // TorchScript optimizes a function for the calls that it has seen.
     const int calls_before = GetParam().level == Level::torchscript ? 3 : 0;
     for (int i = 0; i < calls_before; ++i) run_once(workload, GetParam().level);
     once = run_once(workload, GetParam().level);
   } catch (const std::exception& error) {
-    const std::string sentence = sentence_of(error), op(GetParam().shape.op());
+    const std::string sentence = sentence_of(error);
     // A level may refuse a shape in its own words. Level aot_inductor has no package for a width that no test compiles.
-    if (!sentence.starts_with(op + "/" + std::string(name(GetParam().level)) + ": ")) throw;
+    if (!sentence.starts_with(slot() + ": ")) throw;
     GTEST_SKIP() << "refused: " << sentence;
   }
   const std::vector<Tensor> twice = run_once(workload, GetParam().level);
   for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << "result " << i;
+  ++compared_shapes;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, TwiceOnGpu, testing::ValuesIn(runs()), [](const auto& info) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Checks the rule of agreement itself: it refuses wrong kernels, in each dtype by itself, and accepts honest ones.
+#include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <string>
@@ -108,6 +111,27 @@ TEST(Verdict, RefusesWrongKernels) {
     std::printf("%zu of them in %s\n", count, toString(dtype));
     EXPECT_GE(static_cast<double>(count), 0.95 * all) << dtype;
   }
+}
+
+// A kernel that leaves a NaN where the formula overflows, or the other infinity, is wrong.
+TEST(Verdict, KnowsNaNFromBothInfinities) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  const auto agrees = [](double value, double exact, double rounded) {
+    const auto row = [](double number) { return at::tensor({number, 1.0, 2.0, 3.0}, at::kDouble); };
+    return agreement(row(value), {row(exact), row(rounded)}, {.dtype = at::kHalf}).agreed();
+  };
+  const double kinds[] = {kNan, kInfinity, -kInfinity, 1.0};
+  for (const double expected : kinds) {
+    for (const double value : kinds) {
+      const bool same = std::isnan(value) ? std::isnan(expected) : value == expected;
+      EXPECT_EQ(agrees(value, expected, expected), same) << value << " for " << expected;
+    }
+  }
+  // 70,000 is infinity in fp16.
+  for (const double value : kinds) EXPECT_EQ(agrees(value, 7e4, kInfinity), value == kInfinity) << value;
+  // A difference of two such numbers is NaN in fp16. In another order it is an infinity.
+  for (const double value : kinds) EXPECT_EQ(agrees(value, 0.0, kNan), value != 1.0) << value;
+  for (const double value : kinds) EXPECT_EQ(agrees(value, kInfinity, kNan), value != 1.0) << value;
 }
 
 // A kernel that computes all of an op in fp32 and rounds its results once.

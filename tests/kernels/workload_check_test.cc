@@ -108,6 +108,12 @@ TEST(WorkloadCheck, AllowsTheRoundingOfSmallNumbersOfHalf) {
   }
 }
 
+TEST(WorkloadCheck, DoesNotAgreeWithoutRows) {
+  const Verdict found = verdict(make_workload(SwigluShape{.rows = 0, .width = 8}, at::kFloat, at::kCPU), Level::aten);
+  EXPECT_FALSE(found.agreed);
+  EXPECT_EQ(found.words, "a workload without rows proves nothing");
+}
+
 TEST(WorkloadCheck, SaysHowALevelRefuses) {
   const Workload workload = make_workload(SwigluShape{.rows = 4, .width = 8}, at::kFloat, at::kCPU);
   const Verdict found = verdict(workload, Level::cuda);

@@ -119,6 +119,8 @@ std::vector<std::vector<std::string>> configurations() {
   all.push_back({types("reduce: bfloat16"), wide, untied});
   all.push_back({types("reduce: bfloat16"), wide, "sharding.accumulate=full"});
   all.push_back({types("layers: []"), wide, "kernels={modules: [{only: attention.output, linear: torchscript}]}"});
+  all.push_back({"kernels={default: torchscript}"});
+  all.push_back({types("layers: []"), wide, "kernels={default: torchscript}"});
   if (!on_gpu()) return all;
   const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
   all.push_back({bfloat16, cuda, "model.vocabulary=1000"});
