@@ -24,6 +24,7 @@
 #include "trainer/memory_choice.h"
 #include "trainer/report/folder_contents.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/report/shared_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
@@ -124,6 +125,7 @@ ExitCode run(LoadedConfig loaded) {
     return std::string();
   });
   sharding::set_report_folder(config.run.folder);
+  require_shared_folder(config.run.folder, bootstrap.host(), ranks);
   if (stop_is_requested(bootstrap)) {
     if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
     return ExitCode::preempted;
