@@ -83,8 +83,10 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   auto folder = std::make_unique<RunFolder>(config.run.folder);
   const FolderContents found = contents_of(config.run.folder);
   const std::string before = folder->path("resolved.yaml");
+  const std::string difference =
+      found.holds_run() ? difference_from_folder(config, before, found.newest_checkpoint) : "";
   const StartQuestion question{.found = found,
-                               .difference = found.holds_run() ? difference_from_folder(config, before) : "",
+                               .difference = difference,
                                .resume = config.checkpoint.resume != Resume::never,
                                .overwrite = config.run.overwrite};
   const Start start = decide_start(question, config.run.folder);
