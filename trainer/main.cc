@@ -24,6 +24,7 @@
 #include "trainer/memory_choice.h"
 #include "trainer/report/folder_contents.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/report/shared_folder.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
@@ -82,8 +83,10 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   auto folder = std::make_unique<RunFolder>(config.run.folder);
   const FolderContents found = contents_of(config.run.folder);
   const std::string before = folder->path("resolved.yaml");
+  const std::string difference =
+      found.holds_run() ? difference_from_folder(config, before, found.newest_checkpoint) : "";
   const StartQuestion question{.found = found,
-                               .difference = found.holds_run() ? difference_from_folder(config, before) : "",
+                               .difference = difference,
                                .resume = config.checkpoint.resume != Resume::never,
                                .overwrite = config.run.overwrite};
   const Start start = decide_start(question, config.run.folder);
@@ -124,6 +127,7 @@ ExitCode run(LoadedConfig loaded) {
     return std::string();
   });
   sharding::set_report_folder(config.run.folder);
+  require_shared_folder(config.run.folder, bootstrap.host(), ranks);
   if (stop_is_requested(bootstrap)) {
     if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
     return ExitCode::preempted;

@@ -44,11 +44,13 @@ std::string value_of(const LoadedConfig& loaded, const std::string& key) {
 std::string earlier_choice(const TrainerConfig& config) {
   const std::string path = config.run.folder + "/resolved.yaml";
   try {
-    if (!contents_of(config.run.folder).holds_run()) return "";
+    const FolderContents found = contents_of(config.run.folder);
+    if (!found.holds_run()) return "";
     const LoadedConfig before = load_trainer_config(path, {"fault={do: none}"});
     TrainerConfig now = config;
     now.gradient_checkpointing = before.config.gradient_checkpointing;
-    if (difference_from_folder(now, path).empty()) return value_of(before, "gradient_checkpointing");
+    if (difference_from_folder(now, path, found.newest_checkpoint).empty())
+      return value_of(before, "gradient_checkpointing");
   } catch (const std::exception&) {
     // The code that claims the folder reports errors of its files.
   }
@@ -129,7 +131,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
-    if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed).empty()) return std::nullopt;
+    if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed, /*steps_done=*/0).empty())
+      return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));

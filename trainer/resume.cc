@@ -22,7 +22,8 @@ std::optional<Resumed> resume(const TrainerConfig& config, const FindOptions& fr
   Resumed resumed{parse_run_state(found->manifest.state), found->rejected, found->notes};
 
   std::string differences;
-  for (const std::string& line : differences_that_forbid_resuming(resumed.state.configuration, config)) {
+  for (const std::string& line :
+       differences_that_forbid_resuming(resumed.state.configuration, config, resumed.state.step)) {
     differences += "\n  " + line;
   }
   if (resumed.state.data != data_fingerprint) {

@@ -70,18 +70,18 @@ void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   place.line = 0;
 }
 
-// A host with an older build or another wheel computes other numbers, or waits in other collectives.
-void require_equal_builds(const sharding::Bootstrap& bootstrap, sharding::Gather gather) {
-  bootstrap.require_equal("builds", "LibTorch " + kernels::torch_version() + "\nkernels " + kernels::kernel_version() +
-                                        "\n" + bootstrap.transport(gather));
-}
-
 int fail(ExitCode code, const std::string& message) {
   sharding::print_failure(sharding::failure_here(code, message));
   return static_cast<int>(code);
 }
 
 }  // namespace
+
+// A host with an older build or another wheel computes other numbers, or waits in other collectives.
+void require_equal_builds(const sharding::Bootstrap& bootstrap, const Build& build) {
+  bootstrap.require_equal("builds",
+                          "LibTorch " + build.libtorch + "\nkernels " + build.kernels + "\n" + build.transport);
+}
 
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   const RunConfig& run = loaded.config.run;
@@ -96,7 +96,9 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   prepare_determinism(run);
   kernels::add_products_in_fp32();
   decide_device(loaded, bootstrap);
-  require_equal_builds(bootstrap, loaded.config.sharding.gather);
+  require_equal_builds(bootstrap, {.libtorch = kernels::torch_version(),
+                                   .kernels = kernels::kernel_version(),
+                                   .transport = bootstrap.transport(loaded.config.sharding.gather)});
   if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
     apply_kernel_plan(loaded,

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <functional>
+#include <string>
 
 #include "base/errors.h"
 #include "sharding/bootstrap.h"
@@ -15,6 +16,14 @@ namespace strata::trainer {
 // if an op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
+
+// What computes on a rank: the versions of LibTorch and of the kernels, and the transport of collectives with its own.
+struct Build {
+  std::string libtorch, kernels, transport;
+};
+
+// Throws (configuration) on all ranks, with both values, if the builds of the ranks differ. Collective.
+void require_equal_builds(const sharding::Bootstrap& bootstrap, const Build& build);
 
 // Thrown in place of an exception that was reported where it was caught, because what it unwinds waits for the disk.
 class ReportedFailure : public std::exception {

@@ -78,9 +78,10 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
+      stop_(sharding::stop_request_on(device_)),
       one_(scalar(1)),
       zero_(scalar(0)) {
-  inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_)), scalar(0)};
+  inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
   const std::string no_graph = why_no_graph(config, device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(bootstrap_.gpu_watch());
@@ -142,7 +143,6 @@ void Step::fill_inputs() {
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
   inputs_.dropout_key.fill_(
       static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(number_))));
-  inputs_.stop.fill_(sharding::stop_requested_here() ? 1 : 0);
   work_times_.inputs_are_set();
 }
 
@@ -207,7 +207,7 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   // Replicas hold the same gradients, so each counts for its share.
-  std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), inputs_.stop};
+  std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
   const Tensor& work = work_times_.values();  // of all ranks after the sum, because each has a place of its own
   const Tensor sums = joined(at::stack(local), work);

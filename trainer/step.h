@@ -38,7 +38,6 @@ struct StepInputs {
   std::vector<MicroBatch> micro_batches;
   Tensor learning_rate;  // fp32, 0-dim
   Tensor dropout_key;    // int64 [1], made from run.seed and the step
-  Tensor stop;           // fp32, 0-dim: 1 if this rank was asked to stop
 };
 
 class Step {
@@ -112,6 +111,7 @@ class Step {
   Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                     // fp32, 0-dim: number of applied updates
   Tensor halted_;                      // fp32, 0-dim: 1 after a skipped update for which the run must stop
+  const Tensor stop_;                  // see stop_request_on: the step reads it right before it is summed
   const Tensor one_, zero_;            // fp32, 0-dim
   int64_t number_ = 0;                 // of the last queued step
   int64_t resumed_after_ = 0;          // number of the step after which this process began; 0: from the start

@@ -31,6 +31,24 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The validation samples of an evaluation of so many tokens; 0: all.
+int64_t samples_of(const Task& task, int64_t tokens) {
+  const int64_t all = task.evaluation_samples(), wanted = tokens / task.items_per_sample();
+  return wanted > 0 ? std::min(wanted, all) : all;
+}
+
+std::string line_of_last_evaluation(int64_t samples, int64_t all) {
+  const std::string part = samples < all ? std::to_string(samples) + " of " : "all ";
+  return "evaluating " + part + std::to_string(all) + " validation samples after the last step";
+}
+
+// Empty on GPUs: the host only queues the phases there, so its clock does not measure them.
+Scalars milliseconds_of(const PhaseTimer::Seconds& seconds, at::Device device) {
+  Scalars phases;
+  for (size_t i = 0; i < seconds.size() && device.is_cpu(); ++i) phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
+  return phases;
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap)
@@ -86,15 +104,16 @@ ExitCode Trainer::train_and_evaluate() {
   // left because of a stop request. The resumed run then repeats it.
   bool done = step_.number() >= last_step_;
   if (step_.number() == last_step_ && !is_evaluated()) {
-    const int64_t samples = step_.task().evaluation_samples();
-    if (metrics_) {
-      metrics_->note("evaluating all " + std::to_string(samples) + " validation samples after the last step");
-    }
+    const int64_t samples = samples_of(step_.task(), config_.evaluation.final_tokens);
+    if (metrics_) metrics_->note(line_of_last_evaluation(samples, step_.task().evaluation_samples()));
     done = evaluate_samples(samples);
   }
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
-  if (metrics_) metrics_->note(metrics_->phase_table());
+  if (metrics_) {
+    metrics_->after_last_step(milliseconds_of(step_.timer().take(), bootstrap_.device()));
+    metrics_->note(metrics_->phase_table());
+  }
   return done ? ExitCode::done : ExitCode::preempted;
 }
 
@@ -153,19 +172,15 @@ void Trainer::handle_result(const StepResult& result) {
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
-    StepRecord record{.step = result.step,
-                      .loss = result.loss,
-                      .gradient_norm = result.gradient_norm,
-                      .learning_rate = static_cast<float>(rate),  // the rate that the update used
-                      .items = config_.batch * step_.task().items_per_sample(),
-                      .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-                      .memory_bytes = memory_bytes(device),
-                      .skipped = skipped,
-                      .phases = {}};
-    // On GPUs the host only queues the phases, so its clock does not measure them.
-    for (size_t i = 0; i < seconds.size() && device.is_cpu(); ++i) {
-      record.phases.emplace_back(kPhaseNames[i], 1e3 * seconds[i]);
-    }
+    const StepRecord record{.step = result.step,
+                            .loss = result.loss,
+                            .gradient_norm = result.gradient_norm,
+                            .learning_rate = static_cast<float>(rate),  // the rate that the update used
+                            .items = config_.batch * step_.task().items_per_sample(),
+                            .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
+                            .memory_bytes = memory_bytes(device),
+                            .skipped = skipped,
+                            .phases = milliseconds_of(seconds, device)};
     metrics_->step(record);
     for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, seconds_now())) {
       metrics_->straggler(result.step, straggler);
@@ -188,9 +203,7 @@ void Trainer::handle_result(const StepResult& result) {
 void Trainer::evaluate_if_due() {
   const int64_t step = step_.number();
   if (stop_ || step == 0 || step >= last_step_ || !due(step, config_.evaluation.every)) return;
-  const Task& task = step_.task();
-  const int64_t wanted = config_.evaluation.tokens / task.items_per_sample();
-  stop_ = !evaluate_samples(wanted > 0 ? std::min(wanted, task.evaluation_samples()) : task.evaluation_samples());
+  stop_ = !evaluate_samples(samples_of(step_.task(), config_.evaluation.tokens));
 }
 
 std::optional<Evaluation> Trainer::evaluation_of(int64_t samples) {

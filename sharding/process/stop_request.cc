@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/process/stop_request.h"
 
+#include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_runtime_api.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <new>
 
 #include "base/errors.h"
 
@@ -15,9 +19,24 @@ std::atomic<bool> requested{false};
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// What steps read: 0, or 1 after a request.
+float on_cpu = 0;
+std::atomic<float*> word{&on_cpu};
+static_assert(std::atomic<float*>::is_always_lock_free && std::atomic_ref<float>::is_always_lock_free);
+
+void write_word() { std::atomic_ref<float>(*word.load()) = 1; }
+
 void request(int signal) {
   if (signal == SIGINT && interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
   requested = true;
+  write_word();
+}
+
+// It is never freed, because a handler may run until the process ends.
+float* pinned_word() {
+  void* memory = nullptr;
+  C10_CUDA_CHECK(cudaHostAlloc(&memory, sizeof(float), cudaHostAllocMapped));
+  return new (memory) float(0);
 }
 
 }  // namespace
@@ -30,5 +49,17 @@ void install_stop_handlers() {
 }
 
 bool stop_requested_here() { return requested; }
+
+at::Tensor stop_request_on(at::Device device) {
+  if (device.is_cuda()) {
+    static float* const pinned = pinned_word();
+    word = pinned;
+    if (requested) write_word();  // the request may have come before the word moved
+  }
+  return at::for_blob(word.load(), {})
+      .options(at::TensorOptions(at::kFloat).device(device))
+      .target_device(device)
+      .make_tensor();
+}
 
 }  // namespace strata::sharding

@@ -12,7 +12,7 @@ void parse(std::string_view bytes) {
   const trainer::LoadedConfig loaded = trainer::parse_trainer_config(kFile, std::string(bytes), {});
   const std::string resolved = loaded.resolved();
   const auto differences =
-      read_again([&] { return trainer::differences_that_forbid_resuming(resolved, loaded.config); });
+      read_again([&] { return trainer::differences_that_forbid_resuming(resolved, loaded.config, 0); });
   require(differences.empty(), "resuming is forbidden: " + (differences.empty() ? "" : differences[0]));
   // Only the comments with the origins may differ.
   const std::vector<configs::Line> lines = loaded.lines();

@@ -22,6 +22,18 @@ TEST(StopRequestTest, EachSignalAsksForAStop) {
   }
 }
 
+TEST(StopRequestTest, ATensorThatWasMadeBeforeSeesTheRequest) {
+  EXPECT_EXIT(
+      {
+        const at::Tensor word = stop_request_on(at::kCPU);
+        install_stop_handlers();
+        const float before = word.item<float>();
+        raise(SIGTERM);
+        _exit(before == 0 && word.item<float>() == 1 ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
 TEST(StopRequestTest, TheSecondInterruptEndsAtOnce) {
   EXPECT_EXIT(
       {

@@ -42,6 +42,7 @@ touch "$folder/started.$rank"
 if [ "$rank" = 1 ]; then
   case $act in
     die) kill -KILL $$ ;;
+    eat) exec tail /dev/zero ;;  # keeps a line that does not end
     crash) ulimit -c 0; kill -SEGV $$ ;;
     fail) echo '{"code": 5}' > "$folder/error.json"; exit 5 ;;
   esac
@@ -86,17 +87,17 @@ class FakeArchive:
         lines += [f"data.train_images: {images}"] if images else []
         return self.write("config.yaml", "\n".join(lines) + "\n")
 
-    def start(self, *arguments, environment=None, errors=subprocess.PIPE):
-        """Starts tools/strata in a new session, so that Ctrl-C can be sent to its process group."""
+    def start(self, *arguments, before=(), environment=None, errors=subprocess.PIPE):
+        """Starts tools/strata in a new session, so that Ctrl-C can be sent to its process group. `before` is a command that it runs under."""
         variables = {**os.environ, "STRATA_TORCH": self.path("site/torch"), **(environment or {})}
         variables.pop("OMP_NUM_THREADS", None)
-        return subprocess.Popen([self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
+        return subprocess.Popen([*before, self.path("tools/strata"), *arguments], cwd=self.folder, env=variables, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
                                 preexec_fn=heed_signals)
 
-    def run(self, *arguments, environment=None):
+    def run(self, *arguments, **options):
         """Returns (exit code, output, errors)."""
-        process = self.start(*arguments, environment=environment)
+        process = self.start(*arguments, **options)
         output, errors = process.communicate(timeout=60)
         return process.returncode, output, errors
 

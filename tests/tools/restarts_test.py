@@ -134,7 +134,7 @@ class RestartsTest(unittest.TestCase):
     def test_never_without_the_key(self):
         code, errors, lines = self.train("die", restarts=0)
         self.assertEqual((code, lines, len(self.attempts()), self.kept()), (137, [], 1, ["error.json"]))
-        self.assertIn("by SIGKILL: by somebody, or by the kernel because memory ran out (dmesg knows); the same command goes on", errors)
+        self.assertRegex(errors, r"by SIGKILL: .*; the same command goes on")  # memory_limit_test tests the cause
 
     def test_gives_up_after_so_many_without_a_new_checkpoint(self):
         code, errors, lines = self.train("save=00000400 die", "die", restarts=8, environment=self.quick)

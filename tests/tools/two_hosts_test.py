@@ -15,7 +15,7 @@ AGENT = """#!/bin/sh
 host=$1; shift
 case $host in
   {0[0]}) exec ip netns exec {1[0]} sh -c "$*" ;;
-  {0[1]}) exec ip netns exec {1[1]} sh -c "$*" ;;
+  {0[1]}) exec ip netns exec {1[1]} sh -c "{2}$*" ;;
 esac
 echo "agent: unknown host $host" >&2; exit 1
 """
@@ -55,14 +55,18 @@ class TwoHostsTest(unittest.TestCase):
             ip("-n", name, "address", "add", f"{address}/24", "dev", device)
             ip("-n", name, "link", "set", device, "up")
             ip("-n", name, "link", "set", "lo", "up")
+        cls.on_two_hosts = cls.options()
+
+    @classmethod
+    def options(cls, first_on_second_host=""):
+        """Returns the options of a command that runs on both hosts. Before its ranks, this command runs on the second host."""
         agent = cls.archive.path("agent")
         with open(agent, "w", encoding="utf-8") as file:
-            file.write(AGENT.format(ADDRESSES, cls.names))
+            file.write(AGENT.format(ADDRESSES, cls.names, first_on_second_host))
         os.chmod(agent, 0o755)
-        cls.on_two_hosts = {
-            "before": ("ip", "netns", "exec", cls.names[0]),
-            "environment": {"STRATA_MPIRUN_FLAGS": f"--mca plm_rsh_agent {agent} --mca oob_tcp_if_include {NETWORK} "
-                                                   f"--mca btl_tcp_if_include {NETWORK} --mca btl tcp,self"}}
+        return {"before": ("ip", "netns", "exec", cls.names[0]),
+                "environment": {"STRATA_MPIRUN_FLAGS": f"--mca plm_rsh_agent {agent} --mca oob_tcp_if_include {NETWORK} "
+                                                       f"--mca btl_tcp_if_include {NETWORK} --mca btl tcp,self"}}
 
     def arguments(self, folder, ranks, *more):
         return ["train", "configs/quickstart.yaml", *SMALL, f"run.folder={folder}", f"run.ranks={ranks}", *more]
@@ -109,6 +113,16 @@ class TwoHostsTest(unittest.TestCase):
         words = process.communicate(timeout=60)[0]
         self.assertEqual(process.returncode, 75, words)
         self.assertTrue(os.listdir(self.archive.path("runs/stop/checkpoints")))
+
+    def test_a_disk_of_its_own_on_one_host_is_refused(self):
+        folder = self.archive.path("runs/apart")
+        os.makedirs(folder)
+        self.addCleanup(self.options)  # the other tests have one disk on both hosts
+        options = self.options(f"mount -t tmpfs none {folder} && ")  # `ip netns exec` makes mounts that only its command sees
+        words, code = self.archive.run(*self.arguments(folder, 2, "steps=2", "--hosts", ",".join(f"{a}:1" for a in ADDRESSES)), **options)
+        self.assertEqual(code, 4, words)
+        self.assertRegex(words, rf"run\.folder {folder}: rank 1 on host \S+ does not find the file that rank 0 on host \S+ has just written there")
+        self.assertFalse(os.path.exists(folder + "/metrics.jsonl"))
 
     def test_unknown_host(self):
         words, code = self.archive.run(*self.arguments("runs/none", 2, "steps=2", "--hosts", f"{ADDRESSES[0]}:1,10.77.0.9:1"), **self.on_two_hosts)

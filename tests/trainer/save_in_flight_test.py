@@ -5,6 +5,7 @@ the first cause is reported before the disk is waited for, and a save that was k
 import os
 import shutil
 import signal
+import time
 import unittest
 
 from training_runs import TrainingRuns, rank_processes
@@ -39,13 +40,28 @@ class SaveInFlightTest(TrainingRuns):
         self.assertGreater(second["waited_milliseconds"], 0)
         self.assertGreater(second["milliseconds"], second["waited_milliseconds"])
 
-    def test_steps_go_on_while_the_disk_is_slow(self):
-        self.train("slow", "steps=200", "checkpoint.every=100", "evaluation.every=0", under=slow_disk_of_rank_1(3))
-        lines = self.lines("slow")
-        place = {kind: next(i for i, line in enumerate(lines) if kind in line and line["step"] == 100) for kind in ("save", "checkpoint")}
-        between = [line for line in lines[place["save"]:place["checkpoint"]] if "loss" in line]
-        self.assertGreater(len(between), 20)
-        self.assertLess(lines[place["save"]]["save"]["milliseconds"], 1000)  # the disk takes 3 s
+    def ask_during_the_save_of_step_5(self, run, *overrides):
+        """Asks three times while the file of step 5 is not on the disk. Returns the steps that were saved."""
+        process = self.start(run, "evaluation.every=0", *overrides, under=slow_disk_of_rank_1(3))
+        self.wait_for(process, run, lambda: any("save" in line for line in self.lines(run)))
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGTERM):
+            os.kill(rank_processes(process.pid)[0], number)
+            time.sleep(0.5)
+        self.assertEqual([name for name in self.checkpoints(run) if ".tmp-" not in name], [], "the save has ended before the last request")
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 75, output + errors)
+        saves = [line["step"] for line in self.lines(run) if "save" in line]
+        self.assertEqual([line["checkpoint"] for line in self.lines(run) if "checkpoint" in line], saves)
+        self.assertEqual(self.checkpoints(run), ["latest", *("step-%08d" % step for step in saves)])
+        self.assertEqual(saves[-1], len(self.losses(run)), "a step is lost")
+        return saves
+
+    def test_requests_during_the_save_of_the_last_step_start_no_other(self):
+        self.assertEqual(self.ask_during_the_save_of_step_5("last", "run.stop_after=5"), [5])
+
+    def test_requests_during_a_save_start_one_of_the_steps_since(self):
+        saves = self.ask_during_the_save_of_step_5("asked", "steps=100000", "schedule={type: constant}", "checkpoint.every=5")
+        self.assertEqual(len(saves), 2, saves)
 
     def test_a_gradient_that_is_not_finite_does_not_drop_the_save(self):
         self.train("nan", "fault={at: step 6 rank 1, do: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)

@@ -145,6 +145,19 @@ class StartTest(TrainingRuns):
         self.assertEqual(self.losses("longer"), self.losses("whole"))
         self.assertEqual(self.hashes("longer")[6], self.hashes("whole")[6])
 
+    def test_a_run_with_a_decay_is_extended_from_before_the_decay(self):
+        wsd = ["schedule={type: wsd, warmup: 2, decay: 3}", "checkpoint={every: 2, keep: 4}"]
+        self.train("whole", "steps=9", *wsd, ranks=1)
+        self.train("longer", "steps=7", *wsd, ranks=1)
+        self.train("longer", "steps=9", *wsd, ranks=1, expect=2)
+        self.assertIn("steps: was 7, now 9; the saved step 7 is in the decay of schedule wsd, and a checkpoint of step 4 or an earlier one", self.errors)
+        for step in (6, 7):
+            shutil.rmtree(self.path("longer", "checkpoints/step-%08d" % step))
+        self.train("longer", "steps=9", *wsd, ranks=1)
+        self.assertIn("\nresumed from step 4\n", self.output)
+        self.assertEqual(self.losses("longer"), self.losses("whole"))
+        self.assertEqual(self.hashes("longer")[9], self.hashes("whole")[9])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -245,11 +245,11 @@ class TrainingTest(TrainingRuns):
 
     def test_a_stop_request_in_the_last_step_leaves_the_evaluation_to_the_resumed_run(self):
         once = ["model.layers=1", "micro_batch=16"]  # the fault strikes in each layer of each micro-batch
-        process = self.start("last", "steps=4", *once, "fault={at: step 3 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
+        process = self.start("last", "steps=4", *once, "fault={at: step 4 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
         self.wait_for_a_step(process, "last")
         rank = rank_processes(process.pid)[0]
         self.wait_for(process, "last", lambda: is_stopped(rank))
-        os.kill(rank, signal.SIGUSR1)  # the rank sees it at the beginning of the next step
+        os.kill(rank, signal.SIGUSR1)  # the step that is under way carries it
         os.kill(rank, signal.SIGCONT)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, output + errors)

@@ -34,8 +34,8 @@ run_ranks() {
   flags+=(${STRATA_MPIRUN_FLAGS:-})
   set +f
 
-  local started code=0
-  started=$(date +%s)
+  local started kills code=0
+  started=$(date +%s) kills=$(kills_for_memory)
   watch_over mpirun "${flags[@]}" "$@" || code=$?
   [[ -z $interrupted ]] || exit "$interrupted"
   case $code in
@@ -46,12 +46,16 @@ run_ranks() {
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
       # mpirun ends with a code of its own when a host of a run is lost: with 205 in Open MPI 4.1.
       ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$started"; } && code=7
-      find_why "$code" "$folder" "$started"
+      find_why "$code" "$folder" "$started" "$kills"
       ;;
   esac
   ((code == 0)) || [[ -z $asked ]] || end_failed "$code" "$folder"
   return "$code"
 }
+
+# kills_for_memory: prints how many processes the kernel of this machine has ended so far because memory ran out, also that of
+# a cgroup.
+kills_for_memory() { sed -n 's/^oom_kill //p' /proc/vmstat 2>/dev/null || true; }
 
 readonly LAST_SIGNAL=192  # the exit code of a program that the last signal has ended: 128 + 64
 
@@ -226,8 +230,8 @@ forward_messages() {
   ((lines == 0)) || printf '%s\n' "$block" >&2
 }
 
-# find_why CODE FOLDER STARTED: sets `why` unless a rank has reported the cause. A killed rank could not write error.json,
-# so this function does.
+# find_why CODE FOLDER STARTED KILLS: sets `why` unless a rank has reported the cause. A killed rank could not write
+# error.json, so this function does. KILLS is what kills_for_memory printed at the start.
 find_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
   [[ -n $2 ]] && is_of_run "$report" "$3" && return
@@ -243,7 +247,14 @@ find_why() {
     return 0
   fi
   case ${signal:-} in
-    KILL) message+=': by somebody, or by the kernel because memory ran out (dmesg knows)' ;;
+    KILL)
+      if [[ $(kills_for_memory) == "$4" ]]; then
+        message+=': by somebody, or by the kernel because memory ran out (dmesg knows)'
+      else
+        message+=': most likely by the kernel, because the memory of the host or of a cgroup ran out: it has ended a process for'
+        message+=' that during the run (dmesg knows which)'
+      fi
+      ;;
     SEGV | BUS | ILL | FPE | ABRT) message+=': a fault in the program' ;;
   esac
   why=$message

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/load_config.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <variant>
 
 #include "configs/document.h"
@@ -52,14 +54,26 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
 // The comparison of a saved run needs no permission for its fault, so the fault is set to none.
 const char kNoFault[] = "fault={do: none}";
 
-std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now) {
+// The last step whose learning rate is the same with any number of steps; 0: none.
+int64_t last_step_without_end(const TrainerConfig& config) {
+  if (std::holds_alternative<ConstantSchedule>(config.schedule.type)) return std::numeric_limits<int64_t>::max();
+  const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
+  return wsd != nullptr ? config.steps - wsd->decay : 0;
+}
+
+std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now, int64_t steps_done) {
   std::vector<std::string> free = kFreeSections;
-  const auto is_constant = [](const TrainerConfig& config) {
-    return std::holds_alternative<ConstantSchedule>(config.schedule.type);
-  };
-  // The other schedules end at the last step, so with another number of steps the steps done had other rates.
-  if (is_constant(before.config) && is_constant(now)) free.push_back("steps");
-  return configs::differences(before.lines(), lines_of(now, {}), free);
+  // After that step the rates of the steps done would have been others with another number of steps.
+  const int64_t last = std::min(last_step_without_end(before.config), last_step_without_end(now));
+  if (last > 0 && steps_done <= last) free.push_back("steps");
+  std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free);
+  for (std::string& line : found) {
+    if (last == 0 || !line.starts_with("steps: ")) continue;
+    line += "; the saved step " + std::to_string(steps_done) +
+            " is in the decay of schedule wsd, and a checkpoint of step " + std::to_string(last) +
+            " or an earlier one would go on";
+  }
+  return found;
 }
 
 }  // namespace
@@ -83,15 +97,15 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
   return read(configs::parse_document(source, "", errors), overrides, errors);
 }
 
-std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before,
-                                                          const TrainerConfig& now) {
-  return differences(parse_trainer_config("the saved configuration", resolved_before, {kNoFault}), now);
+std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now,
+                                                          int64_t steps_done) {
+  return differences(parse_trainer_config("the saved configuration", resolved_before, {kNoFault}), now, steps_done);
 }
 
-std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path) {
+std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path, int64_t steps_done) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(resolved_path))) return "";
   std::string text;
-  for (const std::string& line : differences(load_trainer_config(resolved_path, {kNoFault}), now)) {
+  for (const std::string& line : differences(load_trainer_config(resolved_path, {kNoFault}), now, steps_done)) {
     text += (text.empty() ? "" : "\n") + line;
   }
   return text;

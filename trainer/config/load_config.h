@@ -2,6 +2,7 @@
 // Reads a YAML file and overrides into a checked TrainerConfig, and writes it back.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,12 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
 
 // Returns "key: was X, now Y" for each value that differs from a resolved configuration and must stay when a run is
 // resumed. Free are micro_batch, sharding, checkpoint, evaluation, log, profile, fault, cuda_graph, run except its
-// seed, and steps if the schedule is constant.
-std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now);
+// seed, and steps if the rates of the steps done do not depend on it: the schedule is constant, or wsd before its
+// decay.
+std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now,
+                                                          int64_t steps_done);
 // Returns the same as one text, read from a file. The text is empty if the file does not exist or nothing differs.
-std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path);
+std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path, int64_t steps_done);
 
 // Return the help of all keys: for a terminal, as Markdown, as a JSON Schema.
 std::string help_text();

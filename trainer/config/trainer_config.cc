@@ -100,13 +100,17 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
   }
 }
 
+// The keys that limit an evaluation, and their values.
+std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig& evaluation) {
+  return {{{"evaluation.tokens", evaluation.tokens}, {"evaluation.final_tokens", evaluation.final_tokens}}};
+}
+
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
-  if (!checks.can_check({"evaluation.tokens", "model.sequence"})) return;
-  const int64_t tokens = config.evaluation.tokens;
-  if (tokens != 0 && tokens < model.sequence) {
-    checks.fail("evaluation.tokens",
-                "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
+  for (const auto& [key, tokens] : limits_of(config.evaluation)) {
+    if (checks.can_check({key, "model.sequence"}) && tokens != 0 && tokens < model.sequence) {
+      checks.fail(key, "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
+    }
   }
 }
 
@@ -136,9 +140,10 @@ void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& d
 }
 
 void check_evaluates_all(const EvaluationConfig& evaluation, const std::string& what, configs::Checks& checks) {
-  if (checks.can_check({"evaluation.tokens"}) && evaluation.tokens != 0) {
-    checks.fail("evaluation.tokens",
-                "expected 0, because an evaluation visits all validation " + what + ", got " + text(evaluation.tokens));
+  for (const auto& [key, tokens] : limits_of(evaluation)) {
+    if (checks.can_check({key}) && tokens != 0) {
+      checks.fail(key, "expected 0, because an evaluation visits all validation " + what + ", got " + text(tokens));
+    }
   }
 }
 

@@ -103,13 +103,17 @@ constexpr std::array<std::string_view, 3> names(CudaGraph) { return {"auto", "on
 struct EvaluationConfig {
   int64_t every = 0;
   int64_t tokens = 0;
+  int64_t final_tokens = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step", configs::kNonNegative,
                "steps");
-    fields.add("tokens", tokens, "number of validation tokens in an evaluation; 0: all; after the last step always all",
+    fields.add("tokens", tokens, "number of validation tokens in an evaluation before the last step; 0: all",
                configs::kNonNegative, "tokens");
+    fields.add("final_tokens", final_tokens,
+               "number of validation tokens in the evaluation after the last step; 0: all", configs::kNonNegative,
+               "tokens");
   }
 };
 

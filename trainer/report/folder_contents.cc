@@ -2,11 +2,13 @@
 #include "trainer/report/folder_contents.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 
 #include "base/errors.h"
 #include "trainer/report/metrics_line.h"
@@ -71,8 +73,11 @@ void read_checkpoints(const std::string& path, FolderContents& contents) {
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(kStep) || name.size() < kStep.size() + kDigitsOfStep) continue;
-    const bool finished = name.find_first_not_of("0123456789", kStep.size()) == std::string::npos;
-    if (finished) contents.has_checkpoint = true;
+    uint64_t step = 0;
+    const auto [end, error] = std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+    if (error != std::errc() || *end != '\0') continue;
+    contents.has_checkpoint = true;
+    contents.newest_checkpoint = std::max(contents.newest_checkpoint, static_cast<int64_t>(step));
   }
 }
 

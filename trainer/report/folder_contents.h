@@ -21,10 +21,11 @@ bool is_kept_report(const std::string& name);
 struct FolderContents {
   std::vector<std::string> foreign = {};  // names that a run would replace, in a folder without resolved.yaml
   bool has_configuration = false;         // resolved.yaml exists
-  bool has_records = false;     // metrics.jsonl or an event file has more than a run writes before its first step
-  int64_t last_step = 0;        // the last step in metrics.jsonl
-  int64_t last_checkpoint = 0;  // the last checkpoint that metrics.jsonl says is finished
-  bool has_checkpoint = false;  // a finished checkpoint, good or damaged
+  bool has_records = false;       // metrics.jsonl or an event file has more than a run writes before its first step
+  int64_t last_step = 0;          // the last step in metrics.jsonl
+  int64_t last_checkpoint = 0;    // the last checkpoint that metrics.jsonl says is finished
+  bool has_checkpoint = false;    // a finished checkpoint, good or damaged
+  int64_t newest_checkpoint = 0;  // the step of the newest one
 
   // False also for a run that ended before its first step: nothing is lost if another run starts in its folder.
   bool holds_run() const { return has_records || has_checkpoint; }

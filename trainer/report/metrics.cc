@@ -97,11 +97,7 @@ void Metrics::step(const StepRecord& record) {
 
   if (++timed_steps_ > 0) {
     milliseconds_sum_ += record.milliseconds;
-    for (const auto& [name, value] : record.phases) {
-      auto sum = std::find_if(phase_sums_.begin(), phase_sums_.end(), [&](const auto& p) { return p.first == name; });
-      if (sum == phase_sums_.end()) sum = phase_sums_.insert(sum, {name, 0});
-      sum->second += value;
-    }
+    add_to_table(record.phases);
   }
 
   ++steps_since_line_;
@@ -213,6 +209,19 @@ void Metrics::spike(int64_t step, const Spike& spike) {
   append_member(json, "spike", found + "}");
   json_.append(json + "}\n");
   warn(to_text(step, spike));
+}
+
+void Metrics::add_to_table(const Scalars& phases) {
+  for (const auto& [name, value] : phases) {
+    auto sum = std::find_if(phase_sums_.begin(), phase_sums_.end(), [&](const auto& p) { return p.first == name; });
+    if (sum == phase_sums_.end()) sum = phase_sums_.insert(sum, {name, 0});
+    sum->second += value;
+  }
+}
+
+void Metrics::after_last_step(const Scalars& phases) {
+  for (const auto& [name, value] : phases) milliseconds_sum_ += value;
+  add_to_table(phases);
 }
 
 std::string Metrics::phase_table() const {

@@ -84,11 +84,16 @@ class Metrics {
   }
   void warn(std::string_view line) { console_.warning(line); }
 
+  // Adds to the table what came after the last step: milliseconds of its evaluation and of its save.
+  void after_last_step(const Scalars& phases);
+
   // Returns milliseconds and share of each phase, as means over all steps but the first. The table is empty before the
   // second step, and if phases are not timed.
   std::string phase_table() const;
 
  private:
+  void add_to_table(const Scalars& phases);
+
   Options options_;
   Console console_;
   AppendFile json_;

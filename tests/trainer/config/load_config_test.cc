@@ -172,7 +172,7 @@ TEST(ResolvedConfig, NestedYamlWithOrigins) {
 TEST(ConfigDifferences, WhatForbidsResuming) {
   const std::string before = parse_trainer_config("run.yaml", config_with(0, ""), {}).resolved();
   const auto differences = [&](const Overrides& overrides) {
-    return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides));
+    return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides), 5);
   };
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
                          "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3"}),
@@ -202,21 +202,37 @@ TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
   const size_t begin = before.find("  activation: relu");
   ASSERT_NE(begin, std::string::npos) << before;
   before.erase(begin, before.find('\n', begin) + 1 - begin);
-  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text)), std::vector<std::string>{});
-  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text, {"model.activation=silu"})),
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text), 5), std::vector<std::string>{});
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(text, {"model.activation=silu"}), 5),
             std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
-TEST(ConfigDifferences, ARunWithAConstantScheduleMayHaveMoreSteps) {
-  const auto differences = [](const std::string& schedule) {
-    const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=200"};
-    const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();
-    return differences_that_forbid_resuming(resolved, parsed(config_with(0, ""), now));
-  };
-  EXPECT_EQ(differences("{type: constant, warmup: 10}"), std::vector<std::string>{});
-  for (const char* schedule : {"{type: cosine}", "{type: linear}", "{type: wsd, decay: 10}"}) {
-    EXPECT_EQ(differences(schedule), std::vector<std::string>{"steps: was 100, now 200"}) << schedule;
+// What forbids a run of 100 steps to go on after `done` steps with another number of them.
+std::vector<std::string> differences_of_steps(const std::string& schedule, int64_t done, const std::string& steps) {
+  const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=" + steps};
+  const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();
+  return differences_that_forbid_resuming(resolved, parsed(config_with(0, ""), now), done);
+}
+
+TEST(ConfigDifferences, ARunMayHaveOtherStepsIfTheRatesOfThoseDoneStay) {
+  const std::string wsd = "{type: wsd, warmup: 5, decay: 10}";
+  for (const int64_t done : {0, 7, 100}) {
+    EXPECT_EQ(differences_of_steps("{type: constant, warmup: 10}", done, "200"), std::vector<std::string>{});
+    for (const char* schedule : {"{type: cosine}", "{type: linear}"}) {
+      EXPECT_EQ(differences_of_steps(schedule, done, "200"), std::vector<std::string>{"steps: was 100, now 200"});
+    }
   }
+  for (const int64_t done : {0, 7, 90}) EXPECT_EQ(differences_of_steps(wsd, done, "200"), std::vector<std::string>{});
+  for (const int64_t done : {91, 100}) {
+    EXPECT_EQ(differences_of_steps(wsd, done, "200"),
+              std::vector<std::string>{"steps: was 100, now 200; the saved step " + std::to_string(done) +
+                                       " is in the decay of schedule wsd, and a checkpoint of step 90 or an earlier "
+                                       "one would go on"});
+  }
+  EXPECT_EQ(differences_of_steps(wsd, 40, "50"), std::vector<std::string>{});
+  EXPECT_EQ(differences_of_steps(wsd, 41, "50"),
+            std::vector<std::string>{"steps: was 100, now 50; the saved step 41 is in the decay of schedule wsd, and a "
+                                     "checkpoint of step 40 or an earlier one would go on"});
 }
 
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
@@ -224,15 +240,15 @@ TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
   const std::string before =
       parse_trainer_config("run.yaml", config_with(14, "fault: {at: step 7 rank 1, do: kill}"), {}).resolved();
   ::unsetenv("STRATA_FAULTS");
-  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(config_with(0, ""))), std::vector<std::string>{});
+  EXPECT_EQ(differences_that_forbid_resuming(before, parsed(config_with(0, "")), 5), std::vector<std::string>{});
 }
 
 TEST(ConfigDifferences, AgainstAFolder) {
   const std::string path = testing::TempDir() + "/resolved.yaml";
-  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path + ".none"), "");
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path + ".none", 5), "");
   std::ofstream(path) << parse_trainer_config("run.yaml", config_with(0, ""), {}).resolved();
-  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path), "");
-  EXPECT_EQ(difference_from_folder(parsed(config_with(0, ""), {"batch=24"}), path), "batch: was 16, now 24");
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, "")), path, 5), "");
+  EXPECT_EQ(difference_from_folder(parsed(config_with(0, ""), {"batch=24"}), path, 5), "batch: was 16, now 24");
 }
 
 TEST(ConfigDifferences, ASavedConfigurationHasTheLimitsOfAFile) {
@@ -247,13 +263,13 @@ TEST(ConfigDifferences, ASavedConfigurationHasTheLimitsOfAFile) {
     }
   };
   const std::string expected = ":1:1: expected a configuration of at most 1 MiB, got 2097152 bytes\n";
-  const std::string of_text = said([&] { differences_that_forbid_resuming(large, now); });
+  const std::string of_text = said([&] { differences_that_forbid_resuming(large, now, 5); });
   EXPECT_TRUE(of_text.starts_with("the saved configuration" + expected)) << of_text;
   std::ofstream(path) << large;
-  EXPECT_EQ(said([&] { difference_from_folder(now, path); }), path + expected);
+  EXPECT_EQ(said([&] { difference_from_folder(now, path, 5); }), path + expected);
   std::filesystem::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EQ(said([&] { difference_from_folder(now, path); }),
+  EXPECT_EQ(said([&] { difference_from_folder(now, path, 5); }),
             path + ":1:1: expected a file, got a folder or a device\n");
 }
 

@@ -162,6 +162,24 @@ TEST(Metrics, NothingIsLeftOfAStepThatItsPhasesFill) {
             "step        113.00 100.0 %");
 }
 
+TEST(Metrics, TheTableHasWhatCameAfterTheLastStep) {
+  const TemporaryFolder folder;
+  const Captured out;
+  Metrics metrics({.folder = folder.path(), .last_step = 3, .console = {.out = out.file()}});
+  for (int64_t step = 1; step <= 3; ++step) {
+    StepRecord record = record_of(step);
+    record.phases = {{"forward", 40}, {"backward", 73}};
+    metrics.step(record);
+  }
+  metrics.after_last_step({{"forward", 0}, {"evaluation", 174}});
+  EXPECT_EQ(metrics.phase_table(),
+            "phase        ms/step   share\n"
+            "forward        40.00  20.0 %\n"
+            "backward       73.00  36.5 %\n"
+            "evaluation     87.00  43.5 %\n"
+            "step          200.00 100.0 %");
+}
+
 TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
   const TemporaryFolder folder;
   const Captured out;

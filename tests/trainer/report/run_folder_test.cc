@@ -186,8 +186,11 @@ TEST(FolderContents, AreReadFromMetricsAndCheckpoints) {
     fs::create_directories(checkpoints + name);
   }
   EXPECT_FALSE(contents_of(folder.path()).has_checkpoint);
-  fs::create_directories(checkpoints + "/step-00000012");
+  for (const char* name : {"/step-00000012", "/step-123456789", "/step--1234567890", "/step-12345678x"}) {
+    fs::create_directories(checkpoints + name);
+  }
   EXPECT_TRUE(contents_of(folder.path()).has_checkpoint);
+  EXPECT_EQ(contents_of(folder.path()).newest_checkpoint, 123456789);
 }
 
 TEST(FolderContents, WithoutResolvedYamlTheyBelongToOthers) {
