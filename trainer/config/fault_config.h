@@ -37,6 +37,11 @@ constexpr std::array<std::string_view, 13> names(Fault) {
           "flip_weight", "flip_gradient", "flip_activation"};
 }
 
+// True if the fault needs no host inside of a step, so that the step may be a replay of a CUDA graph.
+constexpr bool can_strike_captured(Fault fault) {
+  return fault == Fault::none || fault == Fault::slow || fault == Fault::nan || fault == Fault::nan_loss;
+}
+
 struct FaultPlace {
   int64_t step = 0;
   int rank = 0;
