@@ -219,6 +219,7 @@ void Trainer::handle_skipped_update(int64_t step) {
 
 // What is queued on a GPU ends before its memory is freed. No step is expected until the next Trainer has started.
 void Trainer::prepare_rollback() {
+  sharding::set_position(rollbacks_.last_step(), "rollback");
   if (metrics_) {
     metrics_->warn("step " + std::to_string(rollbacks_.last_step()) +
                    ": the loss or a gradient is not finite; the run goes back to " +

@@ -108,7 +108,9 @@ class NonfiniteTrainingTest(TrainingRuns):
         shutil.rmtree(checkpoints)
         _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 4, errors)
-        self.assertIn("checkpoints: no checkpoint; one must be there", self.error("lost")["message"])
+        report = self.error("lost")
+        self.assertEqual((report["step"], report["phase"]), (1900, "rollback"))
+        self.assertIn("checkpoints: no checkpoint; one must be there", report["message"])
         self.assertGreater(len(self.losses("lost")), 1000)
 
 
