@@ -3,7 +3,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <unistd.h>
@@ -61,12 +61,16 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
   step_ = place->step;
   layer_ = place->layer;
   group_ = layers[static_cast<size_t>(layer_)];
+  if (armed_ && (kind_ == Fault::nan || kind_ == Fault::nan_loss)) {
+    factor_ = at::ones({}, at::TensorOptions(at::kFloat).device(communicator.device()));
+  }
 }
 
 void FaultInjection::begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups) {
   const bool slow = kind_ == Fault::slow;
   now_ = armed_ && (slow ? step >= step_ : step == step_);
   has_flipped_ = false;
+  if (factor_.defined()) factor_.fill_(now_ ? kNan : 1);
   if (now_ && slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   if (!now_ || kind_ != Fault::flip_weight) return;
   for (auto* group : groups) {
@@ -114,8 +118,10 @@ modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
 }
 
 void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
+  if (factor_.defined() && kind_ == Fault::nan) {
+    group.full_gradients().front().flatten().narrow(0, 0, 1).mul_(factor_);
+  }
   if (!now_) return;
-  if (kind_ == Fault::nan) group.full_gradients().front().flatten().narrow(0, 0, 1).fill_(kNan);
   if (kind_ == Fault::scale_gradient) {
     for (const at::Tensor& gradient : group.full_gradients()) gradient.mul_(1000);
   }
@@ -126,7 +132,7 @@ void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
 }
 
 at::Tensor FaultInjection::change(const at::Tensor& loss) const {
-  return now_ && kind_ == Fault::nan_loss ? at::full_like(loss, kNan) : loss;
+  return factor_.defined() && kind_ == Fault::nan_loss ? loss * factor_ : loss;
 }
 
 }  // namespace strata::trainer

@@ -23,13 +23,14 @@ class FaultInjection {
   FaultInjection(const FaultConfig& config, int rank, const std::vector<modules::ParameterGroup>& groups,
                  sharding::Communicator& communicator);
 
-  // Sleeps if this rank is to be slow, and flips a bit of a weight. Call it before parameters are gathered.
+  // Sleeps if this rank is to be slow, and flips a bit of a weight. Sets what a captured step reads. Call it before
+  // parameters are gathered.
   void begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
   // collective. Flips a bit of its output.
   modules::Layer around(int64_t index, modules::Layer layer);
-  // Writes a NaN into the first element of the group's first gradient, before it is reduced, or of this rank's weights.
+  // Makes a NaN of the first element of the group's first gradient, before it is reduced, or of this rank's weights.
   // Flips a bit of that gradient.
   void before_reduce(sharding::ShardedParameterGroup& group);
   // Returns the loss of this rank, or a NaN.
@@ -44,6 +45,9 @@ class FaultInjection {
   int64_t step_ = 0, layer_ = 0;
   std::string group_;         // of the layer
   bool has_flipped_ = false;  // in this step, which flips one bit only, also with several micro-batches
+  // For nan and nan_loss: the factor of the gradient or the loss, NaN in the step of the fault and 1 in all others.
+  // fp32, 0-dim, on the device. A captured step reads it.
+  at::Tensor factor_;
 };
 
 }  // namespace strata::trainer
