@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/content_keys.h"
 #include "base/errors.h"
 
 namespace strata {
@@ -17,8 +18,6 @@ namespace {
 void check(bool done) {
   if (!done) throw Error(ExitCode::internal, "OpenSSL could not compute a SHA-256");
 }
-
-constexpr uint64_t kIndex = 0xa0761d6478bd642f, kValue = 0xe7037ed1a0b428db;  // odd, half of their bits set
 
 struct Product {
   uint64_t low, high;
@@ -66,12 +65,12 @@ uint64_t hash_bytes(const void* bytes, size_t count, uint64_t seed) {
     return product.low ^ product.high;
   };
   std::array<uint64_t, kLanes> lanes;
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = fold(seed ^ kIndex, kValue + 2 * i);
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = fold(seed ^ kIndexKey, kValueKey + 2 * i);
   const auto add_block = [&](const char* block) {
     for (size_t i = 0; i < kLanes; ++i) {
       std::array<uint64_t, 2> words;
       std::memcpy(words.data(), block + 16 * i, 16);
-      lanes[i] = fold(words[0] ^ kValue, words[1] ^ lanes[i]);
+      lanes[i] = fold(words[0] ^ kValueKey, words[1] ^ lanes[i]);
     }
   };
   const char* next = static_cast<const char*>(bytes);
@@ -81,8 +80,8 @@ uint64_t hash_bytes(const void* bytes, size_t count, uint64_t seed) {
     std::memcpy(last.data(), next, rest);
     add_block(last.data());
   }
-  uint64_t hash = fold(count ^ kIndex, seed ^ kValue);
-  for (const uint64_t lane : lanes) hash = fold(hash ^ kIndex, lane ^ kValue);
+  uint64_t hash = fold(count ^ kIndexKey, seed ^ kValueKey);
+  for (const uint64_t lane : lanes) hash = fold(hash ^ kIndexKey, lane ^ kValueKey);
   return hash;
 }
 
@@ -90,10 +89,10 @@ ContentSum sum_of_piece(const float* values, int64_t count, int64_t offset) {
   ContentSum sum;
   for (int64_t i = 0; i < count; ++i) {
     // Two rounds of a 128-bit product, as in wyhash. No factor of the first product is ever 0, because an index is
-    // below 2^63 and the two halves of kValue differ.
+    // below 2^63 and the two halves of kValueKey differ.
     const uint64_t bits = std::bit_cast<uint32_t>(values[i]);
-    const Product first = multiply(static_cast<uint64_t>(offset + i) ^ kIndex, (bits << 32 | bits) ^ kValue);
-    const Product second = multiply(first.low ^ kValue, first.high ^ kIndex);
+    const Product first = multiply(static_cast<uint64_t>(offset + i) ^ kIndexKey, (bits << 32 | bits) ^ kValueKey);
+    const Product second = multiply(first.low ^ kValueKey, first.high ^ kIndexKey);
     sum.low += second.low ^ first.high;
     sum.high += second.high ^ first.low;
   }

@@ -34,6 +34,7 @@ MAY_INCLUDE = {
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
     "trainer/ledger": "base kernels/runtime modules sharding/config sharding/parameters trainer/config trainer/tasks",
+    "trainer/replicas": "base",
     "trainer/report": "base sharding/communication",
     "trainer/model": "base kernels/runtime modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",

@@ -101,6 +101,7 @@ void FaultInjection::strike() {
     case Fault::flip_weight:
     case Fault::flip_gradient:
     case Fault::flip_activation:
+    case Fault::flip_reduced_gradient:
     case Fault::none:
       return;
   }
@@ -128,6 +129,13 @@ void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
   if (kind_ == Fault::nan_weights) group.master().narrow(0, 0, 1).fill_(kNan);
   if (kind_ == Fault::flip_gradient && group.name() == group_ && !std::exchange(has_flipped_, true)) {
     flip_bit(group.full_gradients().front());
+  }
+}
+
+void FaultInjection::after_reduce(const std::vector<sharding::ShardedParameterGroup*>& groups) {
+  if (!now_ || kind_ != Fault::flip_reduced_gradient) return;
+  for (auto* group : groups) {
+    if (group->name() == group_) flip_bit(group->gradient());
   }
 }
 

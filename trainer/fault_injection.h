@@ -33,6 +33,8 @@ class FaultInjection {
   // Makes a NaN of the first element of the group's first gradient, before it is reduced, or of this rank's weights.
   // Flips a bit of that gradient.
   void before_reduce(sharding::ShardedParameterGroup& group);
+  // Flips a bit of the gradients that this rank's update reads. Call it when all groups are reduced.
+  void after_reduce(const std::vector<sharding::ShardedParameterGroup*>& groups);
   // Returns the loss of this rank, or a NaN.
   at::Tensor change(const at::Tensor& loss) const;
 

@@ -47,6 +47,16 @@ void Optimizer::update_averages(const kernels::AdamwScalars& scalars) {
   for (size_t i = 0; i < groups_.size(); ++i) moments_[i].average.lerp_(groups_[i]->master(), share);
 }
 
+std::vector<Tensor> Optimizer::state() const {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (const Tensor& tensor : {groups_[i]->master(), moments_[i].first, moments_[i].second, moments_[i].average}) {
+      if (tensor.defined()) tensors.push_back(tensor);
+    }
+  }
+  return tensors;
+}
+
 void Optimizer::start_averages() {
   if (config_.moving_average == 0) return;
   for (size_t i = 0; i < groups_.size(); ++i) moments_[i].average.copy_(groups_[i]->master());

@@ -37,6 +37,8 @@ class Optimizer {
   void exchange_averages();
 
   Moments& moments(size_t group) { return moments_[group]; }
+  // Returns what this rank keeps from step to step: masters, moments and averages of all groups.
+  std::vector<Tensor> state() const;
 
  private:
   void update_averages(const kernels::AdamwScalars& scalars);

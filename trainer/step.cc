@@ -41,8 +41,15 @@ const FindsBadSamples* finder_of_bad_samples(const Task& task) {
   return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
 }
 
-// Returns `values`, followed by `more` unless that is empty.
-Tensor joined(const Tensor& values, const Tensor& more) { return more.numel() > 0 ? at::cat({values, more}) : values; }
+// Returns the values of all parts, one part after another.
+Tensor joined(std::vector<Tensor> parts) {
+  std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
+}
+
+bool compares(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh) {
+  return config.compare_replicas > 0 && mesh.replicate->size() > 1;
+}
 
 }  // namespace
 
@@ -71,10 +78,12 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
       update_gate_(device_),
+      replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
+                    compares(config.sharding, mesh_) ? optimizer_.state() : std::vector<Tensor>{}),
       feed_([this](int64_t step) { return data_hashes_.keep(step, read_batches(step)); }, device_,
             sees_new_graphs(config.data)),
       work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
-      results_(device_, work_times_.values().numel()),
+      results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
       halted_(scalar(0)),
@@ -118,6 +127,10 @@ void Step::take() {
   ++number_;
   if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
+  if (compares_replicas(number_)) {
+    const PhaseTimer::Scope scope(timer_, Phase::communication, "hash of the weights");
+    replica_hash_.take();
+  }
   run_or_replay();
   if (profiler_) profiler_->end_step(number_);
 }
@@ -144,6 +157,23 @@ void Step::fill_inputs() {
   inputs_.dropout_key.fill_(
       static_cast<int64_t>(mix(static_cast<uint64_t>(config_.run.seed), static_cast<uint64_t>(number_))));
   work_times_.inputs_are_set();
+}
+
+bool Step::compares_replicas(int64_t number) const {
+  const int64_t before = number - 1;
+  return replica_hash_.values().numel() > 0 &&
+         (before == resumed_after_ || before % config_.sharding.compare_replicas == 0);
+}
+
+std::vector<float> Step::exchange_hashes() {
+  if (replica_hash_.values().numel() == 0) return {};
+  sharding::set_position(number_, "comparison of replicas");
+  const PhaseTimer::Scope scope(timer_, Phase::communication, "comparison of replicas");
+  replica_hash_.take();
+  const Tensor hashes = replica_hash_.values().clone();
+  world_.all_reduce(hashes, "hashes of weights").wait();
+  const Tensor on_host = hashes.cpu();
+  return {on_host.const_data_ptr<float>(), on_host.const_data_ptr<float>() + on_host.numel()};
 }
 
 void Step::run_or_replay() {
@@ -199,6 +229,7 @@ void Step::run() {
 }
 
 void Step::update(const Tensor& local_loss) {
+  fault_.after_reduce(model_.groups());
   std::map<at::ScalarType, std::vector<Tensor>> gradients;
   for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
   Tensor squares;
@@ -209,8 +240,9 @@ void Step::update(const Tensor& local_loss) {
   // Replicas hold the same gradients, so each counts for its share.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
-  const Tensor& work = work_times_.values();  // of all ranks after the sum, because each has a place of its own
-  const Tensor sums = joined(at::stack(local), work);
+  // Those of all ranks after the sum, because each rank has places of its own.
+  const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
+  const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
@@ -236,8 +268,9 @@ void Step::update(const Tensor& local_loss) {
   if (finds_bad_samples_ != nullptr) scale = scale * share;
   update_gate_.pass();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  results_.values().copy_(joined(at::stack({loss, norm, sums.select(0, 2), unusable, skipped, local[0], local[1]}),
-                                 sums.narrow(0, sums.numel() - work.numel(), work.numel())));
+  const int64_t places = work.numel() + hashes.numel();
+  results_.values().copy_(joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, local[0], local[1]}),
+                                  sums.narrow(0, sums.numel() - places, places)}));
 }
 
 Tensor Step::usable_samples() const {

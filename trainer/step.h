@@ -24,6 +24,7 @@
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
+#include "trainer/replicas/replica_hash.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/report/timed_communicator.h"
 #include "trainer/step_results.h"
@@ -58,6 +59,10 @@ class Step {
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
   // Returns the hash of the data that this rank read for one of the last steps.
   uint64_t data_hash(int64_t step) const { return data_hashes_.of(step); }
+  // True if StepResult::hashes of the step `number` are those of the weights with which it began.
+  bool compares_replicas(int64_t number) const;
+  // Returns the hashes of the present weights of all ranks; empty if they are not compared. It waits. Collective.
+  std::vector<float> exchange_hashes();
   // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
   // `after_rollback`: see nonfinite_error.
   [[noreturn]] void explain_skipped_update(int64_t number, bool after_rollback);
@@ -101,6 +106,7 @@ class Step {
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
   UpdateGate update_gate_;
+  ReplicaHash replica_hash_;
 
   DataHashes data_hashes_;  // before the feed, whose threads use it
   BatchFeed feed_;

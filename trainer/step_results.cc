@@ -9,14 +9,16 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 7;  // without the work of ranks
+constexpr int64_t kValues = 7;  // without work and hashes of ranks
 
 }  // namespace
 
-StepResults::StepResults(at::Device device, int64_t works)
-    : device_(device), values_(at::zeros({kValues + works}, at::TensorOptions(at::kFloat).device(device))) {
+StepResults::StepResults(at::Device device, int64_t works, int64_t hashes)
+    : device_(device),
+      works_(works),
+      values_(at::zeros({kValues + works + hashes}, at::TensorOptions(at::kFloat).device(device))) {
   for (size_t i = 0; i < on_host_.size(); ++i) {
-    on_host_[i] = at::empty({kValues + works}, at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
+    on_host_[i] = at::empty(values_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
     if (device_.is_cuda()) arrived_[i] = std::make_unique<sharding::GpuEvent>();
   }
 }
@@ -37,9 +39,9 @@ std::optional<StepResult> StepResults::next(bool all) {
   pending_.pop_front();
   if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  return StepResult{oldest.step, values[0], values[1],
-                    values[2],   values[3], values[4],
-                    values[5],   values[6], std::vector<float>(values + kValues, values + values_.numel())};
+  const float *work = values + kValues, *hashes = work + works_, *end = values + values_.numel();
+  return StepResult{oldest.step, values[0], values[1], values[2],      values[3],
+                    values[4],   values[5], values[6], {work, hashes}, {hashes, end}};
 }
 
 }  // namespace strata::trainer

@@ -25,15 +25,16 @@ struct StepResult {
   float loss_of_rank = 0;     // the part of this rank in the loss, before bad samples are left out of the mean
   float squares_of_rank = 0;  // the part of this rank in the square of the gradient norm, as the loss of the rank
   std::vector<float> work;    // seconds: see WorkTimes::values
+  std::vector<float> hashes;  // see ReplicaHash::values
 };
 
 class StepResults {
  public:
-  // `works` is the number of values of WorkTimes.
-  StepResults(at::Device device, int64_t works);
+  // `works` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
+  StepResults(at::Device device, int64_t works, int64_t hashes);
 
-  // Each step writes loss, gradient norm, stop, unusable, skipped, the parts of this rank in loss and squares, and the
-  // work of all ranks here: fp32 [7 + works] on the device.
+  // Each step writes loss, gradient norm, stop, unusable, skipped, the parts of this rank in loss and squares, work and
+  // hashes of all ranks here: fp32 [7 + works + hashes] on the device.
   const at::Tensor& values() const { return values_; }
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);
@@ -47,6 +48,7 @@ class StepResults {
     size_t place;
   };
   const at::Device device_;
+  const int64_t works_;
   at::Tensor values_;
   std::array<at::Tensor, 2> on_host_;  // pinned
   std::array<std::unique_ptr<sharding::GpuEvent>, 2> arrived_;

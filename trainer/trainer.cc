@@ -62,6 +62,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
       step_(config, bootstrap,
             [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }),
+      replicas_(ranks_.size, step_.mesh().shard->size(), config.run.folder),
       bad_samples_(dynamic_cast<const FindsBadSamples*>(&step_.task()),
                    [this](const std::string& text) {
                      const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
@@ -106,7 +107,10 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
     const bool last = step == last_step_ || stop_;
     if (last || pauses || due(step, config_.log.every)) report_bad_samples();
     saves_->finish(/*wait=*/false, last);
-    if (last || due(step, config_.checkpoint.every)) saves_->save();
+    if (last || due(step, config_.checkpoint.every)) {
+      compare_replicas(step, step_.exchange_hashes(), step);
+      saves_->save();
+    }
     bootstrap_.end_step();
   }
   saves_->finish(/*wait=*/true, /*is_last=*/true);
@@ -209,6 +213,7 @@ void Trainer::handle_result(const StepResult& result) {
     }
     for (const Spike& spike : spikes_.see(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
   }
+  if (step_.compares_replicas(result.step)) compare_replicas(result.step - 1, result.hashes, result.step);
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
   if (skipped) handle_skipped_update(result.step);
@@ -242,6 +247,14 @@ void Trainer::prepare_rollback() {
   }
   if (bootstrap_.device().is_cuda()) c10::cuda::device_synchronize();
   bootstrap_.pause_watchdog();
+}
+
+void Trainer::compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded) {
+  if (hashes.empty()) return;
+  const std::string difference = replicas_.see(step, hashes, recorded);
+  if (difference.empty()) return;
+  saves_->finish_before_error();  // replicas were equal before that save
+  throw Error(ExitCode::numerics, difference);
 }
 
 void Trainer::evaluate_if_due() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/errors.h"
 #include "base/ranks.h"
@@ -14,6 +15,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
 #include "trainer/ledger/ledger.h"
+#include "trainer/replicas/replica_watch.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
@@ -40,6 +42,8 @@ class Trainer {
   // Ends the run or sets rolls_back_, unless the skipped update of `step` is nothing but that.
   void handle_skipped_update(int64_t step);
   void prepare_rollback();
+  // Throws if replicas differ after `step`. `recorded` is the last step in the ledger.
+  void compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded);
   // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
   void evaluate_if_due();
   std::optional<Evaluation> evaluation_of(int64_t samples);  // collective; reports nothing
@@ -53,6 +57,7 @@ class Trainer {
   Rollbacks& rollbacks_;
   const Ranks ranks_;
   Step step_;
+  ReplicaWatch replicas_;
   BadSamples bad_samples_;
   std::string data_fingerprint_;        // set by start()
   std::optional<LedgerWriter> ledger_;  // set by start(), as what follows

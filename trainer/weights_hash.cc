@@ -3,30 +3,14 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "base/all_threads.h"
+#include "base/digest.h"
+#include "trainer/replicas/content_sum.h"
 
 namespace strata::trainer {
-namespace {
-
-constexpr int64_t kFewest = 1 << 20;  // elements for a thread of its own: 1.5 ms of work
-
-}  // namespace
-
-ContentSum sum_on_all_threads(const float* values, int64_t count, int64_t offset) {
-  ContentSum sum;
-  std::mutex mutex;
-  on_all_threads(count, kFewest, [&](int64_t begin, int64_t end) {
-    const ContentSum part = sum_of_piece(values + begin, end - begin, offset + begin);
-    const std::lock_guard lock(mutex);
-    sum += part;
-  });
-  return sum;
-}
 
 std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group) {
   std::vector<ParameterContent> contents;

@@ -2,17 +2,12 @@
 // The hash of a model's weights. It is the same on any number of ranks, and the weights are not gathered for it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
-#include "base/digest.h"
 #include "sharding/communication/communicator.h"
 #include "trainer/model/sharded_model.h"
 
 namespace strata::trainer {
-
-// sum_of_piece on all threads that this rank may use.
-ContentSum sum_on_all_threads(const float* values, int64_t count, int64_t offset);
 
 // Returns SHA-256 over the sorted parameters: name, shape and an order-independent sum over (element, bits of the fp32
 // master). Collective over `shard_group`; the result is the same on all ranks.

@@ -33,6 +33,7 @@ struct ShardingConfig {
   int64_t prefetch = 1;
   Accumulate accumulate = Accumulate::reduced;
   Gather gather = Gather::shared;
+  int64_t compare_replicas = 100;
 
   // Returns the number of ranks that share one copy of the parameters.
   int64_t ranks_per_copy(int64_t ranks) const {
@@ -56,6 +57,11 @@ struct ShardingConfig {
     fields.add("gather", gather,
                "shared: all-gathers use the queue of the reductions; separate: a communicator of their own; "
                "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");
+    fields.add("compare_replicas", compare_replicas,
+               "steps between comparisons of ranks that hold the same weights, which are also compared before each "
+               "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "
+               "two ranks hold the same",
+               configs::kNonNegative, "steps");
   }
 };
 

@@ -189,6 +189,22 @@ class GpuTrainingTest(TrainingRuns):
         self.assertLess(time.monotonic() - begin, 25)
         self.assertRegex(self.error("hung")["message"], "rank %d did not answer" % (RANKS - 1))
 
+    def test_a_bit_that_flips_under_a_graph_is_found_and_comparisons_change_no_bit(self):
+        if RANKS == 1:
+            self.skipTest("one rank has no replica")
+        plain = ["cuda_graph=on", "sharding.strategy=none", "steps=20", "optimizer.moving_average=0.8", BFLOAT16]
+        for every in (0, 3):
+            self.train("every-%d" % every, *plain, "sharding.compare_replicas=%d" % every, ranks=RANKS, batch=BATCH)
+        self.assertEqual(self.hashes("every-3"), self.hashes("every-0"))
+        for rank in (0, RANKS - 1):
+            run = "flipped-on-%d" % rank
+            self.train(run, *plain, "checkpoint.every=0", "sharding.compare_replicas=4", "fault={at: step 10 rank %d layer 1, do: flip_weight}" % rank,
+                       ranks=RANKS, batch=BATCH, expect=5, environment={"STRATA_FAULTS": "1"})
+            self.assertNotIn("cuda graph: none", self.output)
+            message = self.error(run)["message"]
+            self.assertIn("do not after step 12, and they did after step 8:", message)
+            self.assertIn("right of rank 0; rank 1" if RANKS == 2 else "rank %d differs from" % rank, message)
+
     def test_memory_that_does_not_suffice_ends_all_ranks_with_the_table_and_remedies(self):
         # The allocator may use 0.2 % of the GPU: 200 to 300 MB. Activations need 800 MB.
         model = ["model.width=384", "model.feed_forward=1024", "micro_batch=2048", BFLOAT16]

@@ -10,13 +10,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 
+#include "base/digest.h"
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/feed/packed_batches.h"
+#include "trainer/replicas/replica_hash.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/step_results.h"
 #include "trainer/strict_step.h"
@@ -132,7 +135,7 @@ TEST(PackedBatches, AreWhatWasPacked) {
 }
 
 TEST(StepResults, GiveEveryStepOnceAndInOrder) {
-  StepResults results(tests::device(), /*works=*/3);
+  StepResults results(tests::device(), /*works=*/3, /*hashes=*/4);
   const int64_t late = tests::device().is_cuda() ? 1 : 0;
   int64_t seen = 0;
   for (int64_t step = 1; step <= 7; ++step) {
@@ -144,6 +147,7 @@ TEST(StepResults, GiveEveryStepOnceAndInOrder) {
       EXPECT_EQ(result->skipped, result->loss);
       EXPECT_EQ(result->squares_of_rank, result->loss);
       EXPECT_EQ(result->work, std::vector<float>(3, result->loss));
+      EXPECT_EQ(result->hashes, std::vector<float>(4, result->loss));
     }
     EXPECT_EQ(seen, step == 4 ? 4 : step - late);
   }
@@ -182,6 +186,54 @@ TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
   EXPECT_LE(data, all.count() - 0.219f);  // without the 4 waits and the data of 3 other steps, on a slow machine too
   EXPECT_EQ(values.sum().item<float>(), data);  // other ranks and phases have none
   EXPECT_EQ(WorkTimes(device, 0, /*ranks=*/1, timer).values().numel(), 0);
+}
+
+// The hash of 64 bits in the place of rank 1 of 3. Other ranks have none.
+uint64_t hash_in(const Tensor& values) {
+  EXPECT_EQ(values.numel(), 3 * ReplicaHash::kParts);
+  uint64_t hash = 0;
+  for (int64_t i = 0; i < ReplicaHash::kParts; ++i) {
+    const auto part = static_cast<int16_t>(values[ReplicaHash::kParts + i].item<float>());
+    hash |= uint64_t{static_cast<uint16_t>(part)} << (16 * i);
+  }
+  EXPECT_EQ(values.count_nonzero().item<int64_t>(),
+            values.narrow(0, ReplicaHash::kParts, 4).count_nonzero().item<int64_t>());
+  return hash;
+}
+
+// The lengths have whole and partial blocks of the CUDA kernel, and more elements than a grid has threads.
+TEST(ReplicaHash, IsTheContentSumOfAllTensorsOnEveryDevice) {
+  const Tensor all = at::arange(1'000'000, at::kFloat).div_(7);
+  std::vector<Tensor> parts, on_host;
+  int64_t first = 0;
+  for (const int64_t count : {1, 31, 256, 0, 999'000, 37}) {
+    on_host.push_back(all.narrow(0, first, count));
+    parts.push_back(on_host.back().to(tests::device(), /*non_blocking=*/false, /*copy=*/true));
+    first += count;
+  }
+  ReplicaHash hash(tests::device(), /*rank=*/1, /*ranks=*/3, parts);
+  const void* const place = hash.values().const_data_ptr();
+  for (int repeat = 0; repeat < 2; ++repeat) {  // nothing is left of the hash before
+    hash.take();
+    EXPECT_EQ(hash_in(hash.values().cpu()), sum_of_piece(all.const_data_ptr<float>(), first, 0).low);
+    EXPECT_EQ(hash.values().const_data_ptr(), place);  // a captured step reads it there
+  }
+  const uint64_t before = hash_in(hash.values().cpu());
+  const auto changes = [&](const Tensor& part, const Tensor& to) {
+    const Tensor kept = part.clone();
+    part.copy_(to);
+    hash.take();
+    const bool differs = hash_in(hash.values().cpu()) != before;
+    part.copy_(kept);
+    return differs;
+  };
+  for (int bit = 0; bit < 32; ++bit) {
+    const Tensor bits = parts[4].view(at::kInt).clone();
+    bits.narrow(0, 998'765, 1).bitwise_xor_(static_cast<int64_t>(static_cast<int32_t>(1u << bit)));
+    EXPECT_TRUE(changes(parts[4], bits.view(at::kFloat))) << bit;
+  }
+  EXPECT_TRUE(changes(parts[1], parts[1].flip(0)));  // the order counts
+  EXPECT_EQ(ReplicaHash(tests::device(), 0, 3, {}).values().numel(), 0);
 }
 
 TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {

@@ -1,9 +1,17 @@
-"""cuda_library: .cu files compiled for Hopper by the nvcc of the wheels; no CUDA toolkit is installed."""
+"""cuda_library: .cu files compiled by the nvcc of the wheels; no CUDA toolkit is installed."""
 
 load("@wheels//:site.bzl", "SITE")
 
-def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
-    """A cc_library of .cu files. They include only CUDA headers, which takes 4 s per file instead of 24 s with LibTorch's."""
+HOPPER = "-gencode arch=compute_90a,code=sm_90a "
+
+# The driver compiles it for the GPU that is there. 7.5 is the oldest compute capability on which a run may start.
+ANY_GPU = "-gencode arch=compute_75,code=compute_75 "
+
+def cuda_library(name, srcs, hdrs = [], deps = [], on_any_gpu = False, **kwargs):
+    """A cc_library of .cu files. They include only CUDA headers, which takes 4 s per file instead of 24 s with LibTorch's.
+
+    Their kernels run on Hopper; with on_any_gpu on all GPUs that a run may use.
+    """
     objects = []
     for src in srcs:
         out = src + ".o"
@@ -12,7 +20,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
             srcs = [src] + hdrs,
             outs = [out],
             cmd = SITE + "/nvidia/cu13/bin/nvcc -std=c++20 -O3 -lineinfo -I. -isystem " + SITE + "/nvidia/cu13/include/cccl -Xcompiler=-fPIC,-Wall,-Wextra -Werror=all-warnings " +
-                  "-gencode arch=compute_90a,code=sm_90a -c $(location " + src + ") -o $@",
+                  HOPPER + (ANY_GPU if on_any_gpu else "") + "-c $(location " + src + ") -o $@",
         )
         objects.append(out)
     native.cc_library(

@@ -14,8 +14,8 @@ namespace strata::trainer {
 
 // nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
 // it. scale_gradient: the gradients of a rank are 1000 times as large. slow: the host sleeps for 100 ms in this step
-// and in all later ones. flip_weight, flip_gradient, flip_activation: one bit of the largest value in the weights, the
-// first gradient or the output of a layer.
+// and in all later ones. flip_weight, flip_gradient, flip_reduced_gradient, flip_activation: one bit of the largest
+// value in the weights, the first gradient before it is reduced, the gradients after it, or the output of a layer.
 enum class Fault {
   none,
   nan,
@@ -29,17 +29,29 @@ enum class Fault {
   slow,
   flip_weight,
   flip_gradient,
-  flip_activation
+  flip_activation,
+  flip_reduced_gradient
 };
-constexpr std::array<std::string_view, 13> names(Fault) {
-  return {"none",        "nan",           "kill",           "hang",           "extra_collective",
-          "exception",   "nan_loss",      "nan_weights",    "scale_gradient", "slow",
-          "flip_weight", "flip_gradient", "flip_activation"};
+constexpr std::array<std::string_view, 14> names(Fault) {
+  return {"none",
+          "nan",
+          "kill",
+          "hang",
+          "extra_collective",
+          "exception",
+          "nan_loss",
+          "nan_weights",
+          "scale_gradient",
+          "slow",
+          "flip_weight",
+          "flip_gradient",
+          "flip_activation",
+          "flip_reduced_gradient"};
 }
 
 // True if the fault needs no host inside of a step, so that the step may be a replay of a CUDA graph.
 constexpr bool can_strike_captured(Fault fault) {
-  return fault == Fault::none || fault == Fault::slow || fault == Fault::nan || fault == Fault::nan_loss;
+  return fault == Fault::none || fault == Fault::slow || fault == Fault::nan || fault == Fault::nan_loss || fault == Fault::flip_weight;
 }
 
 struct FaultPlace {

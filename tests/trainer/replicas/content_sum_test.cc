@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/weights_hash.h"
+#include "trainer/replicas/content_sum.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace strata::trainer {
 namespace {
 
-TEST(WeightsHash, IsTheSameOnAnyNumberOfThreads) {
+TEST(ContentSum, IsTheSameOnAnyNumberOfThreads) {
   std::vector<float> values((int64_t{3} << 20) + 5);
   std::iota(values.begin(), values.end(), -1e6f);
   const auto count = static_cast<int64_t>(values.size());

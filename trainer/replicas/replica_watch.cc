@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/replicas/replica_watch.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace strata::trainer {
+namespace {
+
+using Ranks = std::vector<int>;
+
+// "rank 1", "ranks 0 and 2" or "ranks 0, 1, 2, 3 and 60 more".
+std::string to_text(const Ranks& ranks) {
+  constexpr size_t kMost = 8, kShown = 4;
+  if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
+  const bool shortens = ranks.size() > kMost;
+  const size_t shown = shortens ? kShown : ranks.size() - 1;
+  std::string text = "ranks ";
+  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text + " and " + (shortens ? std::to_string(ranks.size() - shown) + " more" : std::to_string(ranks.back()));
+}
+
+// Describes a group of replicas. `parts` are the ranks that hold the same, and there are at least two.
+std::string difference(const std::vector<Ranks>& parts) {
+  size_t all = 0;
+  for (const Ranks& part : parts) all += part.size();
+  for (const Ranks& majority : parts) {
+    if (2 * majority.size() <= all) continue;
+    Ranks others;
+    for (const Ranks& part : parts) {
+      if (&part != &majority) others.insert(others.end(), part.begin(), part.end());
+    }
+    std::ranges::sort(others);
+    return to_text(others) + (others.size() > 1 ? " differ from " : " differs from ") + to_text(majority);
+  }
+  std::string text = "no majority says who is right: ";
+  for (const Ranks& part : parts) text += (&part == &parts.front() ? "" : "; ") + to_text(part);
+  return text;
+}
+
+}  // namespace
+
+ReplicaWatch::ReplicaWatch(int ranks, int shard_ranks, std::string folder)
+    : ranks_(ranks), shard_ranks_(shard_ranks), folder_(std::move(folder)) {}
+
+std::string ReplicaWatch::see(int64_t step, std::span<const float> hashes, int64_t recorded) {
+  const size_t size = hashes.size() / static_cast<size_t>(ranks_);  // of a hash
+  std::string found;
+  for (int first = 0; first < shard_ranks_; ++first) {
+    std::map<std::vector<float>, Ranks> by_hash;
+    for (int rank = first; rank < ranks_; rank += shard_ranks_) {
+      const auto hash = hashes.subspan(static_cast<size_t>(rank) * size, size);
+      by_hash[{hash.begin(), hash.end()}].push_back(rank);
+    }
+    if (by_hash.size() == 1) continue;
+    std::vector<Ranks> parts;
+    for (const auto& [hash, ranks] : by_hash) parts.push_back(ranks);
+    std::ranges::sort(parts);
+    found += "\n  " + difference(parts);
+  }
+  if (found.empty()) {
+    agreed_ = step;
+    return "";
+  }
+  const std::string before =
+      agreed_ < 0 ? "they were not compared before" : "they did after step " + std::to_string(agreed_);
+  return "ranks that must hold the same weights do not after step " + std::to_string(step) + ", and " + before + ":" +
+         found +
+         "\na bit was flipped, in memory or in a computation; no checkpoint has it, because replicas are compared "
+         "before each save; give the same command again to go on from the newest one\n'tools/strata replay " +
+         folder_ + " --step " + std::to_string(recorded) +
+         "' looks for the step and the rank; if the same rank is named again, replace its machine or its GPU";
+}
+
+}  // namespace strata::trainer
