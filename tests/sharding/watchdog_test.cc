@@ -80,6 +80,43 @@ TEST(Watchdog, WaitsForAConnectionThatStalls) {
   watchdog.end(wait);
 }
 
+// All ranks have queued the same collective, and the GPU of one has not come to it.
+TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run_beside = [](bool here, bool there) {
+    Watchdog watchdog(/*timeout_seconds=*/0.5);
+    const Watchdog::Wait wait = {"all ranks, collective 17", "all_gather of blocks.2"};
+    watchdog.connect({[wait, there](double) {
+                        return std::vector<Watchdog::PeerState>{
+                            {.rank = 1, .answered = true, .wait = wait, .where = "step 6, forward", .queued = there}};
+                      },
+                      [](int) {}});
+    watchdog.set_queued(watchdog.begin(wait), here);
+    sleep_for(10);
+    _exit(0);
+  };
+  EXPECT_EXIT(
+      run_beside(false, true), testing::ExitedWithCode(7),
+      "all_gather of blocks.2 did not end within .* s: on the GPU of rank 1 work that was queued before does not "
+      "end\n  rank 1: waits for all ranks, collective 17, .*, step 6, forward, its GPU has not begun that");
+  EXPECT_EXIT(run_beside(true, false), testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before");
+  EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0, 1 work that was queued");
+  EXPECT_EXIT(run_beside(false, false), testing::ExitedWithCode(7), "all ranks have arrived: the transport hangs");
+}
+
+TEST(Watchdog, EndsARunWhoseDestructorsHang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/0.5);
+        watchdog.begin({"", "what the destructor waits for"});  // is not reported: the run ends for another reason
+        watchdog.end_soon(3);
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(3), "^$");
+}
+
 TEST(Watchdog, ReportsAFirstStepThatHangs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -15,7 +15,8 @@ namespace strata::trainer {
 // nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
 // it. scale_gradient: the gradients of a rank are 1000 times as large. slow: the host sleeps for 100 ms in this step
 // and in all later ones. flip_weight, flip_gradient, flip_activation: one bit of the largest value in the weights, the
-// first gradient or the output of a layer.
+// first gradient or the output of a layer. endless_kernel, illegal_address: before the step its GPU gets a kernel that
+// never ends, or one that writes to an invalid address.
 enum class Fault {
   none,
   nan,
@@ -29,12 +30,32 @@ enum class Fault {
   slow,
   flip_weight,
   flip_gradient,
-  flip_activation
+  flip_activation,
+  endless_kernel,
+  illegal_address
 };
-constexpr std::array<std::string_view, 13> names(Fault) {
-  return {"none",        "nan",           "kill",           "hang",           "extra_collective",
-          "exception",   "nan_loss",      "nan_weights",    "scale_gradient", "slow",
-          "flip_weight", "flip_gradient", "flip_activation"};
+constexpr std::array<std::string_view, 15> names(Fault) {
+  return {"none",
+          "nan",
+          "kill",
+          "hang",
+          "extra_collective",
+          "exception",
+          "nan_loss",
+          "nan_weights",
+          "scale_gradient",
+          "slow",
+          "flip_weight",
+          "flip_gradient",
+          "flip_activation",
+          "endless_kernel",
+          "illegal_address"};
+}
+
+constexpr bool breaks_the_gpu(Fault kind) { return kind == Fault::endless_kernel || kind == Fault::illegal_address; }
+// Whether the fault strikes between the kernels of a step. A captured step has no place for it.
+constexpr bool strikes_inside_of_a_step(Fault kind) {
+  return kind != Fault::none && kind != Fault::slow && !breaks_the_gpu(kind);
 }
 
 struct FaultPlace {
