@@ -61,7 +61,7 @@ TEST_F(GpuWatchTest, TheTimeoutOfWorkCountsFromTheEndOfTheWorkBefore) {
   EXPECT_EQ(watchdog_.waits_for(), Watchdog::Wait());
 }
 
-TEST_F(GpuWatchTest, WorkCountsAsQueuedUntilTheGpuBeginsIt) {
+TEST_F(GpuWatchTest, WorkThatTheGpuHasBegunDoesNotCountAsQueued) {
   queue_work(0.3);
   queue_work(0.3);
   sleep_for(0.15 * kTimeoutSeconds);
@@ -109,6 +109,7 @@ TEST_F(GpuWatchTest, AGpuThatHangsDoesNotHoldUpTheEndOfAFailedRun) {
 TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuByItself) {
   EXPECT_EXIT(
       {
+        queue_work(0.1);  // the error comes after it, so the calls below do not see it
         C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
         queue_work(0.1);
         sleep_for(kTimeoutSeconds / 2);
@@ -134,15 +135,16 @@ TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuThatNoWaitSees) {
 // A destructor that records an event throws after an error of the GPU.
 TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuInPlaceOfATermination) {
   struct Recorder {
+    explicit Recorder(cudaStream_t its_stream) : stream(its_stream) {}
+    ~Recorder() { event.record(stream); }
     cudaStream_t stream;
     GpuEvent event;
-    ~Recorder() { event.record(stream); }
   };
   EXPECT_EXIT(
       {
         install_crash_handlers();
         {
-          Recorder recorder{stream_, {}};
+          const Recorder recorder(stream_);
           C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
           cudaStreamSynchronize(stream_);
         }

@@ -108,9 +108,10 @@ TEST(Watchdog, EndsARunWhoseDestructorsHang) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        Watchdog watchdog(/*timeout_seconds=*/0.5);
-        watchdog.begin({"", "what the destructor waits for"});  // is not reported: the run ends for another reason
-        watchdog.end_soon(3);
+        Watchdog watchdog(/*timeout_seconds=*/2);
+        watchdog.begin({"", "what hangs"});
+        sleep_for(1.5);
+        watchdog.end_soon(3);  // after 1 s, so the wait times out before, and is not reported
         sleep_for(10);
         _exit(0);
       },
