@@ -241,7 +241,7 @@ std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
 
 void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {
   const Failure failure = failure_here(ExitCode::communication, message, hint);
-  end_soon(static_cast<int>(failure.code));  // the disk or the terminal may hang
+  end_after(kGraceSeconds, static_cast<int>(failure.code));  // the disk or the terminal may hang
   report_failure(failure);
   std::string lines = "rank " + std::to_string(failure.rank) + ", step " + std::to_string(failure.step) + ", " +
                       failure.phase + ": " + message + "\n";
@@ -262,14 +262,15 @@ std::function<void(int)> Watchdog::abort() const {
   return peers_.abort;
 }
 
+// Before the other ranks take this one for hung, and end the run with another exit code.
+void Watchdog::end_soon(int exit_code) { end_after(std::min(kGraceSeconds, timeout_ / 2), exit_code); }
+
 // The thread is detached, because this object may be destroyed before it has slept. If the process ends already, for
 // the first cause, a second one has nothing to add.
-void Watchdog::end_soon(int exit_code) {
+void Watchdog::end_after(double seconds, int exit_code) {
   while (ends_.exchange(true)) sleep_for(1);
-  // Before the other ranks take this one for hung, and end the run with another exit code.
-  const double grace = std::min(kGraceSeconds, timeout_ / 2);
-  std::thread([grace, exit_code, abort = abort()] {
-    sleep_for(grace);
+  std::thread([seconds, exit_code, abort = abort()] {
+    sleep_for(seconds);
     end_process(abort, exit_code);
   }).detach();
 }

@@ -84,6 +84,7 @@ class Watchdog {
   void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
+  void end_after(double seconds, int exit_code);
   std::function<void(int)> abort() const;  // ends all ranks; may be empty
 
   const double timeout_;
