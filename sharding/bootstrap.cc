@@ -215,4 +215,6 @@ void Bootstrap::heartbeat() { watchdog_->heartbeat(); }
 
 void Bootstrap::pause_watchdog() { watchdog_->pause_watchdog(); }
 
+void Bootstrap::end_soon(int exit_code) { watchdog_->end_soon(exit_code); }
+
 }  // namespace strata::sharding

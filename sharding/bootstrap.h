@@ -71,6 +71,8 @@ class Bootstrap {
   // Pauses the watchdog when the training loop ends or pauses: no step is expected until the next heartbeat() or
   // end_step().
   void pause_watchdog();
+  // Ends the run with this exit code after at most 5 s, even if destructors hang. Call it after a failure was reported.
+  void end_soon(int exit_code);
 
   const HostGroup& host_group() const { return host_group_; }  // all ranks
   GpuWatch& gpu_watch() { return *gpu_watch_; }                // requires a GPU

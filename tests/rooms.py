@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "trainer/levels": "base configs kernels kernels/runtime modules/config trainer/config",
     "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
+    "trainer/faults": "base modules/config modules sharding/communication sharding/parameters trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",
     "trainer/ledger": "base kernels/runtime modules sharding/config sharding/parameters trainer/config trainer/tasks",
     "trainer/replicas": "base",

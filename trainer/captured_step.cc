@@ -30,11 +30,13 @@ void CapturedStep::capture(const std::function<void()>& rehearse, const std::fun
 }
 
 void CapturedStep::replay() {
-  const std::shared_ptr<sharding::GpuEvent> done = watch_.take_event();
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
+  const std::shared_ptr<sharding::GpuEvent> begin = watch_.take_event(), end = watch_.take_event();
+  begin->record(stream);
   const int64_t name = watch_.watchdog().begin({"", "the captured step"});
   graph_.replay();
-  done->record(c10::cuda::getCurrentCUDAStream());
-  watch_.end_at(name, done);
+  end->record(stream);
+  watch_.end_at(name, begin, end);
 }
 
 void CapturedStep::release() {

@@ -22,7 +22,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"
-#include "trainer/refused_memory.h"
+#include "trainer/memory/refused_memory.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {

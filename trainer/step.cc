@@ -24,11 +24,11 @@
 #include "trainer/config/graph_data.h"
 #include "trainer/config/why_no_graph.h"
 #include "trainer/learning_rate.h"
-#include "trainer/memory/device_memory.h"
 #include "trainer/memory/memory_estimate.h"
+#include "trainer/memory/memory_report.h"
+#include "trainer/memory/refused_memory.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/nonfinite_gradient.h"
-#include "trainer/refused_memory.h"
 #include "trainer/strict_step.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -184,7 +184,7 @@ void Step::run_or_replay() {
   // pool of its own, and the rehearsal before it.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
                           /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
-  try {
+  with_memory_report([&] {
     if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();
     } else {
@@ -193,16 +193,18 @@ void Step::run_or_replay() {
       graph_->replay();
     }
     strict.check_allocations();
-  } catch (const std::exception& error) {
-    const std::optional<std::string> request = refused_by_gpu(error);
-    if (!request) throw;
-    std::vector<MemoryClass> classes = memory_per_rank(config_, declared_model(config_).groups);
-    classes.push_back({"data and tables of the task", model_.bytes_of_task()});
-    throw Error(ExitCode::out_of_memory, out_of_memory_report(config_, classes, device_memory(device_),
-                                                              request->substr(0, request->find(". GPU "))));
-  }
+  });
   work_times_.step_is_queued();
   results_.push(number_);
+}
+
+void Step::with_memory_report(const std::function<void()>& work) const {
+  const auto classes = [this] {
+    std::vector<MemoryClass> all = memory_per_rank(config_, declared_model(config_).groups);
+    all.push_back({"data and tables of the task", model_.bytes_of_task()});
+    return all;
+  };
+  report_refused_memory(config_, device_, classes, work);
 }
 
 // An evaluation exchanges weights and averages, and a save of the step before may still copy both.

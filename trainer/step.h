@@ -17,7 +17,7 @@
 #include "trainer/captured_step.h"
 #include "trainer/checkpoint/update_gate.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/fault_injection.h"
+#include "trainer/faults/fault_injection.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
 #include "trainer/ledger/step_observer.h"
@@ -50,6 +50,8 @@ class Step {
   // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
   // memory of a captured step stays its own. Collective.
   void set_rehearsal(std::function<void()> rehearse) { rehearse_ = std::move(rehearse); }
+  // Does work between steps that allocates. Throws Error (out_of_memory) with the table if the GPU refuses memory.
+  void with_memory_report(const std::function<void()>& work) const;
   // Continues after `step` steps with `updates` updates of the weights.
   void resume_after(int64_t step, int64_t updates);
   // Queues the next step. Its number is number() afterwards.

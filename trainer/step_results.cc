@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
+#include "sharding/process/failure.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -37,7 +39,11 @@ std::optional<StepResult> StepResults::next(bool all) {
   if (pending_.size() <= held_back) return std::nullopt;
   const Pending oldest = pending_.front();
   pending_.pop_front();
-  if (device_.is_cuda()) arrived_[oldest.place]->wait_on_host();
+  if (device_.is_cuda()) {
+    sharding::set_position(oldest.step, "wait for the GPU");
+    arrived_[oldest.place]->wait_on_host();
+    sharding::set_position(oldest.step, "report");
+  }
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
   const float *work = values + kValues, *hashes = work + works_, *end = values + values_.numel();
   return StepResult{oldest.step, values[0], values[1], values[2],      values[3],

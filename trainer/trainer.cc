@@ -10,6 +10,7 @@
 
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
+#include "sharding/process/gpu_watch.h"
 #include "trainer/evaluation.h"
 #include "trainer/learning_rate.h"
 #include "trainer/ledger/run_facts.h"
@@ -80,10 +81,13 @@ std::optional<ExitCode> Trainer::train() {
   try {
     return train_and_evaluate();
   } catch (...) {
-    // It is reported here, because the destructor of the checkpoint writer waits for a file that is being written. That
+    // It is reported here, because destructors may wait for a file that is being written, or for a GPU that hangs. That
     // may take longer than run.timeout, and then another rank would report first that this one did not arrive.
     bootstrap_.pause_watchdog();
-    throw ReportedFailure(exit_code_of([]() -> ExitCode { throw; }));
+    if (bootstrap_.device().is_cuda()) bootstrap_.gpu_watch().end_run_if_gpu_failed();
+    const int exit_code = exit_code_of([]() -> ExitCode { throw; });
+    bootstrap_.end_soon(exit_code);
+    throw ReportedFailure(exit_code);
   }
 }
 
@@ -282,7 +286,8 @@ std::optional<Evaluation> Trainer::evaluation_of(int64_t samples) {
 bool Trainer::evaluate_samples(int64_t samples) {
   const Task& task = step_.task();
   const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
-  const std::optional<Evaluation> result = evaluation_of(samples);
+  std::optional<Evaluation> result;
+  step_.with_memory_report([&] { result = evaluation_of(samples); });
   report_bad_samples();  // throws if there are too many; the evaluation then does not count
   if (!metrics_) return result.has_value();
   if (!result) {

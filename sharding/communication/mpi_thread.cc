@@ -303,12 +303,13 @@ void MpiThread::answer_peers() {
       const std::string text(incoming_text_.data(), static_cast<size_t>(bytes));
       if (text == "?") {
         const Watchdog::PeerState own = watchdog_.state();
-        send(status.MPI_SOURCE, (own.wait.meeting ? "1 " : "0 ") + std::to_string(own.begun) + '\n' + position_text() +
-                                    '\n' + own.wait.place + '\n' + own.wait.what);
+        send(status.MPI_SOURCE, (own.wait.meeting ? "1 " : "0 ") + std::to_string(own.begun) +
+                                    (own.queued ? " 1\n" : " 0\n") + position_text() + '\n' + own.wait.place + '\n' +
+                                    own.wait.what);
       } else {
         std::istringstream lines(text);
         Watchdog::PeerState state = {.rank = status.MPI_SOURCE, .answered = true, .wait = {}, .where = {}};
-        lines >> state.wait.meeting >> state.begun >> std::ws;
+        lines >> state.wait.meeting >> state.begun >> state.queued >> std::ws;
         std::getline(lines, state.where);
         std::getline(lines, state.wait.place);
         std::getline(lines, state.wait.what);  // last, because it is the longest and may be cut

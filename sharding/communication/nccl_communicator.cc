@@ -232,7 +232,7 @@ PendingCollective NcclCommunicator::start(const Collective& collective) {
                   {watches ? group_.name() + ", collective " + std::to_string(sequence_) : "", collective.text()});
   check(queue(collective, lane.handle->get(), lane.stream.stream()), collective.text());
   done->record(lane.stream);
-  if (watches) watch_.end_at(watched.release(), done);
+  if (watches) watch_.end_at(watched.release(), ready, done);
   return PendingCollective(
       std::make_shared<PendingOnGpu>(done, std::vector<Tensor>{collective.output, collective.input}));
 }

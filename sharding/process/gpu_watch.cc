@@ -2,10 +2,13 @@
 #include "sharding/process/gpu_watch.h"
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <exception>
 
 namespace strata::sharding {
 namespace {
@@ -16,6 +19,16 @@ constexpr auto kLook = std::chrono::milliseconds(20);  // each look costs one qu
 // rank that died. A rank that ended at once with an error of its own would hide the cause.
 constexpr auto kBeforeLostConnectionsCount = std::chrono::seconds(3);
 
+// An error of the GPU stays, and destructors of LibTorch that record events throw it. std::terminate would end this
+// rank by SIGABRT before anybody has said why.
+std::atomic<GpuWatch*> watch_of_process{nullptr};
+std::terminate_handler terminate_as_usual = nullptr;
+
+void terminate_after_the_gpu() {
+  if (GpuWatch* const watch = watch_of_process) watch->end_run_if_gpu_failed();
+  terminate_as_usual();
+}
+
 }  // namespace
 
 GpuWatch::GpuWatch(Watchdog& watchdog)
@@ -24,9 +37,12 @@ GpuWatch::GpuWatch(Watchdog& watchdog)
       free_mutex_(std::make_shared<std::mutex>()) {
   C10_CUDA_CHECK(cudaGetDevice(&device_));
   thread_ = std::thread([this] { look(); });
+  if (terminate_as_usual == nullptr) terminate_as_usual = std::set_terminate(terminate_after_the_gpu);
+  watch_of_process = this;
 }
 
 GpuWatch::~GpuWatch() {
+  watch_of_process = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -53,9 +69,29 @@ std::shared_ptr<GpuEvent> GpuWatch::take_event() {
           }};
 }
 
-void GpuWatch::end_at(int64_t name, std::shared_ptr<GpuEvent> event) {
+void GpuWatch::end_at(int64_t name, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end) {
+  watchdog_.set_queued(name, true);
   const std::lock_guard lock(mutex_);
-  queued_.push_back({name, std::move(event)});
+  queued_.push_back({name, std::move(begin), std::move(end)});
+}
+
+void GpuWatch::end_run_if_gpu_failed() {
+  cudaSetDevice(device_);  // a thread that terminates may have no device yet
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_));
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &capturing) == cudaSuccess && capturing != cudaStreamCaptureStatusNone) {
+    cudaGraph_t unfinished = nullptr;  // the stream cannot be asked while it is captured
+    cudaStreamEndCapture(stream, &unfinished);
+  }
+  const cudaError_t state = cudaStreamQuery(stream);
+  if (state != cudaSuccess && state != cudaErrorNotReady) fail(state);
+}
+
+void GpuWatch::fail(cudaError_t error) {
+  const std::string wait = watchdog_.waits_for().text();
+  watchdog_.fail(std::string("the GPU reports an error: ") + cudaGetErrorString(error) +
+                     (wait.empty() ? "" : " (seen while " + wait + " was under way)"),
+                 "run it again with CUDA_LAUNCH_BLOCKING=1 to find the kernel");
 }
 
 int64_t GpuWatch::add_check(Check check) {
@@ -82,13 +118,9 @@ void GpuWatch::look() {
 void GpuWatch::look_once() {
   const size_t before = queued_.size();
   while (!queued_.empty()) {
-    const cudaError_t state = cudaEventQuery(queued_.front().event->get());
+    const cudaError_t state = cudaEventQuery(queued_.front().end->get());
     if (state == cudaErrorNotReady) break;
-    if (state != cudaSuccess) {
-      watchdog_.fail(std::string("the GPU reports an error: ") + cudaGetErrorString(state) + " (seen while " +
-                         watchdog_.waits_for().text() + " was under way)",
-                     "run it again with CUDA_LAUNCH_BLOCKING=1 to find the kernel");
-    }
+    if (state != cudaSuccess) fail(state);
     watchdog_.end(queued_.front().name);
     queued_.pop_front();
   }
@@ -96,6 +128,11 @@ void GpuWatch::look_once() {
     std::vector<int64_t> later;
     for (const Queued& one : queued_) later.push_back(one.name);
     watchdog_.restart(later);
+  }
+  // Only of the oldest wait, which is the one that the watchdogs speak of.
+  if (!queued_.empty() && queued_.front().begin && cudaEventQuery(queued_.front().begin->get()) == cudaSuccess) {
+    watchdog_.set_queued(queued_.front().name, false);
+    queued_.front().begin.reset();
   }
   for (const auto& [id, check] : checks_) {
     const std::string wrong = check();

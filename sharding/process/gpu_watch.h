@@ -17,7 +17,8 @@
 namespace strata::sharding {
 
 // Create one per process; it uses the current device. A thread polls the events every 20 ms. It also polls for errors
-// of the GPU and of the transport, which would otherwise make all other ranks hang.
+// of the GPU and of the transport, which would otherwise make all other ranks hang. After an error of the GPU the run
+// ends without destructors, because those of LibTorch throw then.
 class GpuWatch {
  public:
   explicit GpuWatch(Watchdog& watchdog);
@@ -28,10 +29,14 @@ class GpuWatch {
   // Returns an event; events are reused.
   std::shared_ptr<GpuEvent> take_event();
 
-  // Ends the wait `name`, which Watchdog::begin() returned, when `event` has completed. The event must have been
-  // recorded. The timeout of a wait starts again whenever an earlier one ends, because the host queues up to a step
-  // ahead and the GPU does one after another.
-  void end_at(int64_t name, std::shared_ptr<GpuEvent> event);
+  // Ends the wait `name`, which Watchdog::begin() returned, when `end` has completed. Until `begin` has completed, the
+  // wait counts as queued. Both events must have been recorded. The timeout of a wait starts again whenever an earlier
+  // one ends, because the host queues up to a step ahead and the GPU does one after another.
+  void end_at(int64_t name, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end);
+
+  // Ends the run if the GPU has failed, as the polling thread does. Call it after an exception on the thread that
+  // computes, whatever the exception says. A capture that the current stream is in ends.
+  void end_run_if_gpu_failed();
 
   // A check is called every 20 ms until it is removed. If it returns a text, the run ends with this message 3 s later.
   using Check = std::function<std::string()>;
@@ -43,10 +48,11 @@ class GpuWatch {
  private:
   struct Queued {
     int64_t name;
-    std::shared_ptr<GpuEvent> event;
+    std::shared_ptr<GpuEvent> begin, end;  // begin: null after it was seen
   };
   void look();
   void look_once();
+  [[noreturn]] void fail(cudaError_t error);
 
   Watchdog& watchdog_;
   int device_ = 0;

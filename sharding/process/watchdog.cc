@@ -17,6 +17,7 @@ constexpr double kLongestTick = 0.5;    // most seconds per check: a run that wa
 constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
 constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
 constexpr double kAbortSeconds = 2;     // seconds for MPI_Abort, which may hang too
+constexpr double kGraceSeconds = 5;     // most seconds for reports and destructors after a failure
 constexpr double kStallSeconds = 10;    // seconds of a cycle of meetings: a connection of TCP may stall for some
 
 std::string seconds_text(double seconds) {
@@ -25,6 +26,8 @@ std::string seconds_text(double seconds) {
   return text;
 }
 
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
 std::string named(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
@@ -32,15 +35,19 @@ std::string named(const std::vector<int>& ranks) {
 }
 
 // Names the ranks that block this wait: first those that do not answer, otherwise those that wait for no rank and have
-// not arrived, otherwise those that wait for something else.
-std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::PeerState>& peers) {
-  std::vector<int> silent, absent;
+// not arrived, otherwise those whose GPU has not begun it, otherwise those that wait for something else. `queued` is
+// true if the GPU of this rank has not begun it.
+std::string diagnosis(const Watchdog::Wait& wait, bool queued, const std::vector<Watchdog::PeerState>& peers) {
+  std::vector<int> silent, absent, behind;
+  if (queued) behind.push_back(failure_here(ExitCode::communication, "").rank);
   std::string elsewhere;
   for (const auto& peer : peers) {
     if (!peer.answered)
       silent.push_back(peer.rank);
     else if (peer.wait == Watchdog::Wait())
       absent.push_back(peer.rank);
+    else if (peer.queued)
+      behind.push_back(peer.rank);
     else if (peer.wait != wait)
       elsewhere +=
           (elsewhere.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " waits in " + peer.wait.text();
@@ -48,8 +55,24 @@ std::string diagnosis(const Watchdog::Wait& wait, const std::vector<Watchdog::Pe
   if (wait.place == Watchdog::kStart) return "a rank did not start, has ended, or cannot be reached";
   if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
   if (!absent.empty()) return named(absent) + " did not arrive (busy or hung)";
+  if (!behind.empty()) {
+    std::sort(behind.begin(), behind.end());
+    return (behind.size() == 1 ? "on the GPU of " : "on the GPUs of ") + named(behind) +
+           " work that was queued before does not end";
+  }
   if (!elsewhere.empty()) return elsewhere;
-  return peers.empty() ? "the other ranks could not be asked" : "all ranks have arrived: the transport hangs";
+  if (peers.empty()) return "no other rank could be asked: what this rank has begun hangs";
+  return wait.place.empty() ? "all ranks have begun it: a kernel or the transport hangs"
+                            : "all ranks have arrived: the transport hangs";
+}
+
+// Ends all ranks. `abort` is MPI_Abort, which may hang, or empty.
+[[noreturn]] void end_process(const std::function<void(int)>& abort, int exit_code) {
+  if (abort) {
+    std::thread([abort, exit_code] { abort(exit_code); }).detach();
+    sleep_for(kAbortSeconds);
+  }
+  _exit(exit_code);
 }
 
 }  // namespace
@@ -82,11 +105,18 @@ void Watchdog::end(int64_t id) {
   watched_.erase(id);
 }
 
+void Watchdog::set_queued(int64_t id, bool queued) {
+  const std::lock_guard lock(mutex_);
+  const auto found = watched_.find(id);
+  if (found != watched_.end()) found->second.queued = queued;
+}
+
 void Watchdog::restart(const std::vector<int64_t>& ids) {
   const std::lock_guard lock(mutex_);
   for (const int64_t id : ids) {
     const auto found = watched_.find(id);
-    if (found != watched_.end()) found->second = Watched{std::move(found->second.wait)};
+    if (found == watched_.end()) continue;
+    found->second = Watched{.wait = std::move(found->second.wait), .queued = found->second.queued};
   }
 }
 
@@ -106,11 +136,8 @@ void Watchdog::fail(const std::string& message, const std::string& hint) { end_r
 
 Watchdog::PeerState Watchdog::state() const {
   const std::lock_guard lock(mutex_);
-  return {.rank = -1,
-          .answered = true,
-          .wait = watched_.empty() ? Wait() : watched_.begin()->second.wait,
-          .where = {},
-          .begun = next_id_};
+  const Watched first = watched_.empty() ? Watched() : watched_.begin()->second;
+  return {.rank = -1, .answered = true, .wait = first.wait, .where = {}, .begun = next_id_, .queued = first.queued};
 }
 
 void Watchdog::watch() {
@@ -130,7 +157,7 @@ void Watchdog::watch() {
         const auto states = ask(kAnswerSeconds);
         end_run(
             copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
-                diagnosis(copy.wait, states),
+                diagnosis(copy.wait, copy.queued, states),
             copy.wait.place == kStart
                 ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
                   "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
@@ -214,6 +241,7 @@ std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
 
 void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {
   const Failure failure = failure_here(ExitCode::communication, message, hint);
+  end_after(kGraceSeconds, static_cast<int>(failure.code));  // the disk or the terminal may hang
   report_failure(failure);
   std::string lines = "rank " + std::to_string(failure.rank) + ", step " + std::to_string(failure.step) + ", " +
                       failure.phase + ": " + message + "\n";
@@ -222,20 +250,29 @@ void Watchdog::end_run(const std::string& message, const std::string& hint, cons
     if (!state.answered)
       lines += "no answer\n";
     else
-      lines +=
-          (state.wait == Wait() ? "waits for nobody, " : "waits for " + state.wait.text() + ", ") + state.where + "\n";
+      lines += (state.wait == Wait() ? "waits for nobody, " : "waits for " + state.wait.text() + ", ") + state.where +
+               (state.queued ? ", its GPU has not begun that\n" : "\n");
   }
   if (write(STDERR_FILENO, lines.data(), lines.size()) < 0) _exit(static_cast<int>(failure.code));
-  std::function<void(int)> abort;
-  {
-    const std::lock_guard lock(mutex_);
-    abort = peers_.abort;
-  }
-  if (abort) {
-    std::thread([abort, code = failure.code] { abort(static_cast<int>(code)); }).detach();
-    std::this_thread::sleep_for(std::chrono::duration<double>(kAbortSeconds));
-  }
-  _exit(static_cast<int>(failure.code));
+  end_process(abort(), static_cast<int>(failure.code));
+}
+
+std::function<void(int)> Watchdog::abort() const {
+  const std::lock_guard lock(mutex_);
+  return peers_.abort;
+}
+
+// Before the other ranks take this one for hung, and end the run with another exit code.
+void Watchdog::end_soon(int exit_code) { end_after(std::min(kGraceSeconds, timeout_ / 2), exit_code); }
+
+// The thread is detached, because this object may be destroyed before it has slept. If the process ends already, for
+// the first cause, a second one has nothing to add.
+void Watchdog::end_after(double seconds, int exit_code) {
+  while (ends_.exchange(true)) sleep_for(1);
+  std::thread([seconds, exit_code, abort = abort()] {
+    sleep_for(seconds);
+    end_process(abort, exit_code);
+  }).detach();
 }
 
 }  // namespace strata::sharding

@@ -2,6 +2,7 @@
 // A thread per rank that ends the run if a collective or a step does not finish. It names the rank that hangs.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -31,9 +32,10 @@ class Watchdog {
   struct PeerState {
     int rank;
     bool answered;
-    Wait wait;          // empty if it waits for no rank
-    std::string where;  // its step and phase
-    int64_t begun = 0;  // number of waits that the rank has begun: distinguishes a wait from a later equal one
+    Wait wait;            // empty if it waits for no rank
+    std::string where;    // its step and phase
+    int64_t begun = 0;    // number of waits that the rank has begun: distinguishes a wait from a later equal one
+    bool queued = false;  // its GPU has not begun the wait: it still does what was queued before
   };
   // Functions that ask all other ranks (for at most `seconds`) and that end all ranks. Both must work while collectives
   // hang.
@@ -50,6 +52,8 @@ class Watchdog {
   // At most the timeout may pass between begin and end.
   int64_t begin(Wait wait);
   void end(int64_t id);
+  // Whether the wait is only queued on the GPU of this rank, which still does what was queued before.
+  void set_queued(int64_t id, bool queued);
   // The timeout of these waits starts again, because what they wait for could not run before.
   void restart(const std::vector<int64_t>& ids);
 
@@ -60,6 +64,9 @@ class Watchdog {
 
   // Ends the run at once because of an error from which it cannot recover.
   [[noreturn]] void fail(const std::string& message, const std::string& hint);
+  // Call it when a failure has been reported. Ends the run with this exit code after at most 5 s, because destructors
+  // may wait for a GPU or a disk that hangs. The watchdog reports nothing any more.
+  void end_soon(int exit_code);
 
   // The answer of this rank to another one; its rank and position are not filled in.
   PeerState state() const;
@@ -70,12 +77,15 @@ class Watchdog {
     Wait wait;
     double seconds = 0;
     double next_look = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
+    bool queued = false;
   };
   void watch();
   void look_for_mismatch(const Wait& wait, double seconds);
   void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
+  void end_after(double seconds, int exit_code);
+  std::function<void(int)> abort() const;  // ends all ranks; may be empty
 
   const double timeout_;
   mutable std::mutex mutex_;
@@ -89,6 +99,7 @@ class Watchdog {
   bool before_first_step_ = true;
   double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;
+  std::atomic<bool> ends_{false};  // there is a failure, and a thread ends the process
   std::thread thread_;
 };
 

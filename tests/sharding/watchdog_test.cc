@@ -2,6 +2,7 @@
 // Checks the rules of the watchdog with peers that the test plays.
 #include "sharding/process/watchdog.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -78,6 +79,62 @@ TEST(Watchdog, WaitsForAConnectionThatStalls) {
   const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
   sleep_for(1.7);  // longer than two checks
   watchdog.end(wait);
+}
+
+// All ranks have queued the same collective, and the GPU of one has not come to it.
+TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run_beside = [](bool here, bool there) {
+    Watchdog watchdog(/*timeout_seconds=*/0.5);
+    const Watchdog::Wait wait = {"all ranks, collective 17", "all_gather of blocks.2"};
+    watchdog.connect({[wait, there](double) {
+                        return std::vector<Watchdog::PeerState>{
+                            {.rank = 1, .answered = true, .wait = wait, .where = "step 6, forward", .queued = there}};
+                      },
+                      [](int) {}});
+    watchdog.set_queued(watchdog.begin(wait), here);
+    sleep_for(10);
+    _exit(0);
+  };
+  EXPECT_EXIT(
+      run_beside(false, true), testing::ExitedWithCode(7),
+      "all_gather of blocks.2 did not end within .* s: on the GPU of rank 1 work that was queued before does not "
+      "end\n  rank 1: waits for all ranks, collective 17, .*, step 6, forward, its GPU has not begun that");
+  EXPECT_EXIT(run_beside(true, false), testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before");
+  EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0, 1 work that was queued");
+  EXPECT_EXIT(run_beside(false, false), testing::ExitedWithCode(7), "all ranks have arrived: the transport hangs");
+}
+
+// Nobody reads the errors of this process, and the pipe that takes them is full.
+TEST(Watchdog, EndsARunWhoseReportHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        int pipe_ends[2];
+        if (pipe(pipe_ends) != 0) _exit(1);
+        fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK);
+        while (write(pipe_ends[1], "x", 1) == 1) {
+        }
+        fcntl(pipe_ends[1], F_SETFL, 0);
+        dup2(pipe_ends[1], STDERR_FILENO);
+        Watchdog watchdog(/*timeout_seconds=*/1);
+        watchdog.fail("the transport is gone", "");
+      },
+      testing::ExitedWithCode(7), "^$");
+}
+
+TEST(Watchdog, EndsARunWhoseDestructorsHang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(/*timeout_seconds=*/2);
+        watchdog.begin({"", "what hangs"});
+        sleep_for(1.5);
+        watchdog.end_soon(3);  // after 1 s, so the wait times out before, and is not reported
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(3), "^$");
 }
 
 TEST(Watchdog, ReportsAFirstStepThatHangs) {

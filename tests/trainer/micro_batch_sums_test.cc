@@ -80,6 +80,7 @@ std::map<std::string, double> errors_of(const std::vector<std::string>& override
 constexpr double kRoundedParts = 0.0015;
 
 TEST(MicroBatchSums, AreInFloat32InEveryGroup) {
+  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank reduces nothing";
   for (const char* tied : {"model.tied=false", "model.tied=true"}) {
     const auto errors = errors_of({tied});
     EXPECT_EQ(errors.count("root"), 1u);

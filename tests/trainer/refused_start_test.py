@@ -22,6 +22,11 @@ class RefusedStartTest(TrainingRuns):
             self.assertIn("override 'kernels.default=triton': kernels.default: cross_entropy has no kernel at level triton on cpu", errors)
             self.assertFalse(os.path.exists(self.path("level")))
 
+    def test_faults_of_gpus_on_cpus(self):
+        for fault in ("endless_kernel", "illegal_address"):
+            self.train(fault, "fault={at: step 1 rank 1, do: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", expect=2)
+            self.assertIn("fault.do: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
+
     def test_memory_that_no_host_has(self):
         errors = self.refused("huge", 6, HUGE)
         self.assertIn("the host has no memory left: you tried to allocate ", errors)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Replays steps of runs: equal bit for bit, or the first difference is named. Flipped bits are found to the step, the rank
-and the place. The layer that made the first value that is not finite is saved, and run alone."""
+and the place. The layer that made the first value that is not finite is saved, and run alone. On GPUs fewer families are
+replayed, and cases about files and commands are left out, because they are the same on every device."""
 
 import hashlib
 import json
@@ -11,11 +12,18 @@ import unittest
 
 import numpy
 
-from training_runs import FAMILIES, TrainingRuns, for_families, write_tokens
+from training_runs import DEVICE, FAMILIES, TrainingRuns, for_families, write_tokens
 
 REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay/replay")
 FAULTS = {"STRATA_FAULTS": "1"}
+COUNTS = (1, 2) if DEVICE == "cpu" else (2,)  # of ranks
+on_cpus = unittest.skipUnless(DEVICE == "cpu", "the same on every device, so it is checked on CPUs")
 SHORT = ["steps=12", "evaluation.every=0"]  # with checkpoints of steps 5, 10 and 12, of which two are kept
+
+
+def for_some_on_gpus(*families):
+    """Runs the test once for each of these families; on GPUs only for the first, because each run starts for seconds."""
+    return for_families(*(families if DEVICE == "cpu" else families[:1]))
 
 
 def read_safetensors(path):
@@ -44,7 +52,7 @@ class ReplayTest(TrainingRuns):
 
     @for_families("language", "vision", "graph", "sampled_graph")
     def test_a_replay_gives_the_same_bits(self, family, *overrides):
-        for ranks in (1, 2):
+        for ranks in COUNTS:
             run = "%s_on_%d" % (family, ranks)
             self.train(run, *SHORT, *overrides, ranks=ranks)
             self.assertLess(os.path.getsize(self.path(run, "ledger/rank-%d" % (ranks - 1))), 12 * 64 + 2000)
@@ -63,6 +71,7 @@ class ReplayTest(TrainingRuns):
         self.assertEqual(self.replay("killed", "--step", "12", "--from", "0"),
                          "equal: data, loss and gradient norm of steps 1 to 12, and the weights after step 12, bit for bit")
 
+    @on_cpus
     def test_another_number_of_ranks_agrees_within_rounding(self):
         self.train("language", *SHORT)
         verdict = self.replay("language", "--step", "12", ranks=1)
@@ -77,6 +86,7 @@ class ReplayTest(TrainingRuns):
         self.assertRegex(self.replay("language", "--step", "12", "--from", "0", ranks=1, expect=5),
                          r"^different: step \d+, (loss|gradient norm): was .*rounding explains")
 
+    @on_cpus
     def test_other_data_are_called_other_data(self):
         self.train("text", *SHORT)
         write_tokens(self.data + "/train.bin", [(i * i + 5 * (i // 3)) % 37 for i in range(6000)])
@@ -84,6 +94,7 @@ class ReplayTest(TrainingRuns):
         self.replay("text", "--step", "12", expect=2)
         self.assertIn("the data: was", self.errors)
 
+    @on_cpus
     def test_steps_that_cannot_be_replayed(self):
         self.train("short", *SHORT)
         self.replay("short", "--step", "13", expect=4)
@@ -101,11 +112,11 @@ class ReplayTest(TrainingRuns):
         verdict = self.replay(run, "--step", "9", ranks=ranks, expect=5)
         return verdict, self.replay(run, "--step", "7", "--locate", ranks=ranks, expect=5, environment=FAULTS)
 
-    @for_families("language", "vision", "graph")
+    @for_some_on_gpus("language", "vision", "graph")
     def test_a_flipped_bit_is_found(self, family, *overrides):
         # A branch that stochastic depth drops hides a flip in it.
         overrides += ("model.stochastic_depth=0", "model.dropout=0") if family == "vision" else ()
-        for ranks in (1, 2) if family == "language" else (2,):
+        for ranks in COUNTS if family == "language" else (2,):
             last = ranks - 1
             place = "different: step 7, rank %d, " % last
             verdict, found = self.flipped("%s_weight_%d" % (family, ranks), "flip_weight", *overrides, ranks=ranks)
@@ -120,9 +131,9 @@ class ReplayTest(TrainingRuns):
                 self.assertIn("loss, rank %d; the part of rank %d was" % (last, last), verdict)
             self.assertRegex(found, "^" + place + r"layer 1, forward: (branch|residual) that the layer returns \(after layer 1, forward: ")
 
-    @for_families("language", "graph", "many_graphs")
+    @for_some_on_gpus("language", "graph", "many_graphs")
     def test_two_runs_without_a_fault_agree_in_every_op(self, family, *overrides):
-        for ranks in (1, 2):
+        for ranks in COUNTS:
             run = "%s_twice_%d" % (family, ranks)
             self.train(run, "steps=6", *overrides, ranks=ranks)
             self.assertRegex(self.replay(run, "--step", "6", "--locate", ranks=ranks), r"^equal: both runs of step 6 agree in all [1-9]\d+ outputs of rank 0")
@@ -151,9 +162,9 @@ class ReplayTest(TrainingRuns):
             step, facts["rank"], facts["micro_batch"], facts["layer"], facts["name"], facts["op"]), self.output)
         return folder, facts
 
-    @for_families("language", "vision", "mixer")
+    @for_some_on_gpus("language", "vision", "mixer")
     def test_the_layer_that_overflowed_is_saved_and_overflows_alone(self, family, *overrides):
-        for ranks in (1, 2) if family == "language" else (2,):
+        for ranks in COUNTS if family == "language" else (2,):
             folder, facts = self.saved_layer("%s_diverged_%d" % (family, ranks), *overrides, ranks=ranks)
             self.assertEqual((facts["direction"], facts["layer"], facts["name"]), ("forward", 0, "blocks.0"))
             tensors = facts["tensors"]
@@ -176,6 +187,7 @@ class ReplayTest(TrainingRuns):
             first = next(line for line in self.output.splitlines() if line.endswith(" <- makes them"))
             self.assertRegex(first, "^%s: inputs finite, at most .*; outputs .*(NaN|infinite)" % facts["op"])
 
+    @on_cpus
     @for_families("graph", "sampled_graph", "many_graphs")
     def test_a_layer_is_saved_with_the_graph_that_it_reads(self, family, *overrides):
         folder, facts = self.saved_layer(family, *overrides, ranks=1 if family == "graph" else 2)
@@ -192,6 +204,7 @@ class ReplayTest(TrainingRuns):
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("cannot be run: ", self.errors)
 
+    @on_cpus
     def test_casts_and_recomputation_are_those_of_the_run(self):
         for name, override in (("bfloat16", "precision={compute: bfloat16}"), ("full", "gradient_checkpointing=full"),
                                ("selective", "gradient_checkpointing=selective"), ("two_micro_batches", "batch=32")):
@@ -201,6 +214,7 @@ class ReplayTest(TrainingRuns):
             bad = sum(facts["tensors"][tensor]["nan"] for tensor in ("output.residual", "output.branch"))
             self.assertIn("outputs of the layer: %d NaN" % bad, self.output)
 
+    @on_cpus
     def test_a_layer_that_is_finite_alone_is_not_reproduced(self):
         folder, facts = self.saved_layer("small", ranks=1)
         path = self.path(folder, "layer.safetensors")
@@ -221,6 +235,7 @@ class ReplayTest(TrainingRuns):
             json.dump(facts, file)
         self.assertEqual(self.replay(folder, ranks=1), "not reproduced: the output is finite")
 
+    @on_cpus
     def test_saved_layers_that_cannot_be_read(self):
         folder, facts = self.saved_layer("damaged", ranks=1)
         self.replay(folder, "--step", "2", ranks=1, expect=2)
@@ -254,6 +269,7 @@ class ReplayTest(TrainingRuns):
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("layer.safetensors", self.errors)
 
+    @on_cpus
     @for_families("graph")
     def test_a_layer_that_needs_other_ranks_is_named_and_not_saved(self, family, *overrides):
         step = self.diverged(family, *overrides, ranks=2)
@@ -263,6 +279,7 @@ class ReplayTest(TrainingRuns):
         self.assertRegex(self.output, "the first value that is not finite: " + place)
         self.assertFalse(os.path.exists(self.path(family, "nonfinite-step-%d" % step)))
 
+    @on_cpus
     def test_what_no_layer_made_is_said(self):
         self.train("injected", *SHORT, "fault={at: step 3 rank 1, do: nan}", environment=FAULTS, expect=5)
         said = self.replay("injected", "--at-nonfinite", expect=5, environment=FAULTS)
@@ -270,6 +287,7 @@ class ReplayTest(TrainingRuns):
         self.assertRegex(self.output, "step 3, rank 1, micro-batch 0, outside of the layers, gradient of .*: no op of LibTorch made it\n")
         self.assertRegex(self.replay("injected", "--at-nonfinite", "fault={do: none}"), "^finite: every output of a layer and every gradient of step 3 ")
 
+    @on_cpus
     def test_wrong_use_of_at_nonfinite(self):
         self.train("fine", *SHORT)
         self.replay("fine", "--at-nonfinite", expect=4)
@@ -278,6 +296,7 @@ class ReplayTest(TrainingRuns):
         self.assertIn("exclude each other", self.errors)
         self.replay("fine", "--at-nonfinite", "--step", "13", expect=4)
 
+    @on_cpus
     def test_a_fault_of_another_step_is_refused(self):
         self.train("other", "steps=4", "evaluation.every=0", "fault={at: step 2 rank 0 layer 0, do: flip_gradient}", environment=FAULTS)
         self.replay("other", "--step", "4", "--locate", expect=2, environment=FAULTS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A run fails or is killed while a checkpoint is being written to a slow disk: a save that all ranks can finish is committed,
-the first cause is reported before the disk is waited for, and a save that was killed leaves nothing. The next save waits, and says so."""
+a run that fails does not wait for the disk, and a save that was killed leaves nothing. The next save waits, and says so."""
 
 import os
 import shutil
@@ -8,13 +8,17 @@ import signal
 import time
 import unittest
 
-from training_runs import TrainingRuns, rank_processes
+from training_runs import DEVICE, TrainingRuns, rank_processes
 
+SLOW_DISK = os.environ.get("STRATA_TEST_SLOW_DISK")  # for machines with GPUs, which may have no strace
 FAULTS = {"STRATA_FAULTS": "1"}
+TIMEOUT = 4 if DEVICE == "cpu" else 12  # NCCL connects the ranks within this time
 
 
 def slow_disk_of_rank_1(seconds):
     """Returns the command under which the file of rank 1 needs this long to get to the disk."""
+    if DEVICE == "cuda":
+        return ["env", "LD_PRELOAD=" + SLOW_DISK, "STRATA_TEST_SLOW_RANK=1", "STRATA_TEST_SLOW_SECONDS=%d" % seconds]
     slow = "strace -f --seccomp-bpf -o /dev/null -e trace=fdatasync -e inject=fdatasync:delay_enter=%d" % (1e6 * seconds)
     return ["sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec %s "$0" "$@"; fi; exec "$0" "$@"' % slow]
 
@@ -22,7 +26,7 @@ def slow_disk_of_rank_1(seconds):
 class SaveInFlightTest(TrainingRuns):
     @classmethod
     def setUpClass(cls):
-        if shutil.which("strace") is None:
+        if DEVICE == "cpu" and shutil.which("strace") is None:
             raise RuntimeError("this test needs strace: apt-get install strace")
 
     def checkpoints(self, run):
@@ -68,11 +72,10 @@ class SaveInFlightTest(TrainingRuns):
         self.assertEqual(self.checkpoints("nan"), ["latest", "step-00000005"])
         self.assertEqual((self.error("nan")["code"], self.error("nan")["step"]), (5, 6))
 
-    def test_an_exception_is_reported_before_the_disk_is_waited_for(self):
-        run = self.start("thrown", "fault={at: step 6 rank 1, do: exception}", "run.timeout=4", environment=FAULTS, under=slow_disk_of_rank_1(12))
-        output = "".join(run.communicate(timeout=120))
-        self.assertNotEqual(run.returncode, 0, output)
-        report = self.error("thrown")
+    def test_an_exception_ends_the_run_and_the_disk_is_not_waited_for(self):
+        self.train("thrown", "fault={at: step 6 rank 1, do: exception}", "run.timeout=%d" % TIMEOUT, environment=FAULTS,
+                   under=slow_disk_of_rank_1(3 * TIMEOUT), expect=70)
+        output, report = self.output + self.errors, self.error("thrown")
         self.assertEqual((report["code"], report["rank"], report["step"]), (70, 1, 6), output)
         self.assertIn("fault.do", report["message"])
 

@@ -3,7 +3,7 @@
 
 # These programs run under mpirun on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
-  tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks
+  tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks tests/trainer/micro_batch_sums_test_ranks
   tests/trainer/step_data_test_ranks tests/trainer/memory/memory_choice_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
@@ -11,11 +11,15 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test
-  tests/kernels/held_multiprocessor_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
+  tests/kernels/held_multiprocessor_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/trainer/memory/rehearsal_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test)
-readonly RUNS_ON_ALL=(nonfinite_training_test profile_test training_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
-readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
+readonly RUNS_ON_ALL=(training_test profile_test nonfinite_training_test straggler_training_test replay_test resume_every_step_test save_in_flight_test)
+readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
+# These leave kernels on GPUs that never end, so they run after all others: a program on one GPU, and cases on 1, 2 and 4.
+readonly BREAKING_TEST=tests/sharding/gpu_watch_gpu_test BREAKING_RUNS=gpu_faults_test
+readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so    # for gpu_training_test
+readonly SLOW_DISK=tests/trainer/checkpoint/libslow_disk.so  # for save_in_flight_test
 # Parts of levels_agree_gpu_test, one process each. 7 divides no number of levels and types, so each part has all of them.
 readonly LEVELS_PARTS=7
 readonly HUGE_TEST_MIB=112640  # GPU memory that huge_gpu_test needs
@@ -28,16 +32,18 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train trainer/validate tools/export tools/levels "$NVTX_NAMES" "$LEVELS_TEST" "$HUGE_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}"; do
+    for program in trainer/check trainer/train trainer/validate tools/export tools/levels tools/replay/replay "$NVTX_NAMES" "$SLOW_DISK" "$LEVELS_TEST" \
+      "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_LEVELS STRATA_TEST_NVTX STRATA_TEST_CONFIG
+  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_LEVELS STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
+  STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder
   outcomes=$(mktemp -d)
@@ -58,6 +64,7 @@ command_gpu_test() {
     most_at_once=1 on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
     wait
   fi
+  tests_that_break_gpus
 
   local passed failed
   passed=$(number_of passed) failed=$(number_of failed)
@@ -112,6 +119,17 @@ runs_on_several_gpus() {
   done
   most_at_once=3
   for file in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$file"; done
+  wait
+}
+
+tests_that_break_gpus() {
+  local ranks
+  for ranks in 4 2 1; do
+    most_at_once=$((2 * (gpus / ranks)))
+    unittest_on_gpus "$ranks" "$BREAKING_RUNS"
+    wait
+  done
+  on_gpus 1 "${BREAKING_TEST##*/}" "$(binary "$BREAKING_TEST")"
   wait
 }
 

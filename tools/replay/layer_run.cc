@@ -26,7 +26,7 @@
 #include "tools/replay/saved_layer.h"
 #include "trainer/config/module_use.h"
 #include "trainer/config/scalar_type.h"
-#include "trainer/refused_memory.h"
+#include "trainer/memory/refused_memory.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"

@@ -16,6 +16,8 @@ namespace strata::trainer {
 // it. scale_gradient: the gradients of a rank are 1000 times as large. slow: the host sleeps for 100 ms in this step
 // and in all later ones. flip_weight, flip_gradient, flip_reduced_gradient, flip_activation: one bit of the largest
 // value in the weights, the first gradient before it is reduced, the gradients after it, or the output of a layer.
+// endless_kernel, illegal_address: before the step its GPU gets a kernel that never ends, or one that writes to an
+// invalid address.
 enum class Fault {
   none,
   nan,
@@ -30,9 +32,11 @@ enum class Fault {
   flip_weight,
   flip_gradient,
   flip_activation,
-  flip_reduced_gradient
+  flip_reduced_gradient,
+  endless_kernel,
+  illegal_address
 };
-constexpr std::array<std::string_view, 14> names(Fault) {
+constexpr std::array<std::string_view, 16> names(Fault) {
   return {"none",
           "nan",
           "kill",
@@ -46,12 +50,16 @@ constexpr std::array<std::string_view, 14> names(Fault) {
           "flip_weight",
           "flip_gradient",
           "flip_activation",
-          "flip_reduced_gradient"};
+          "flip_reduced_gradient",
+          "endless_kernel",
+          "illegal_address"};
 }
 
+constexpr bool breaks_the_gpu(Fault kind) { return kind == Fault::endless_kernel || kind == Fault::illegal_address; }
 // True if the fault needs no host inside of a step, so that the step may be a replay of a CUDA graph.
-constexpr bool can_strike_captured(Fault fault) {
-  return fault == Fault::none || fault == Fault::slow || fault == Fault::nan || fault == Fault::nan_loss || fault == Fault::flip_weight;
+constexpr bool can_strike_captured(Fault kind) {
+  return kind == Fault::none || kind == Fault::slow || kind == Fault::nan || kind == Fault::nan_loss ||
+         kind == Fault::flip_weight || breaks_the_gpu(kind);
 }
 
 struct FaultPlace {

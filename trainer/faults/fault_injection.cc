@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/fault_injection.h"
+#include "trainer/faults/fault_injection.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +20,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "trainer/faults/fault_kernels.h"
 
 namespace strata::trainer {
 namespace {
@@ -57,6 +60,10 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
                 "fault.at: expected 'step 7 rank 1' or 'step 7 rank 1 layer 2', with a layer below " +
                     std::to_string(layers.size()) + ", got '" + config.at + "'");
   }
+  if (breaks_the_gpu(kind_) && communicator_.device().is_cpu()) {
+    throw Error(ExitCode::configuration, "fault.do: " + std::string(names(kind_)[static_cast<size_t>(kind_)]) +
+                                             " is a fault of GPUs, and this run is on CPUs");
+  }
   armed_ = rank == place->rank;
   step_ = place->step;
   layer_ = place->layer;
@@ -72,6 +79,10 @@ void FaultInjection::begin_step(int64_t step, const std::vector<sharding::Sharde
   has_flipped_ = false;
   if (factor_.defined()) factor_.fill_(now_ ? kNan : 1);
   if (now_ && slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  if (now_ && breaks_the_gpu(kind_)) {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(communicator_.device().index());
+    C10_CUDA_CHECK(kind_ == Fault::endless_kernel ? launch_endless_kernel(stream) : launch_invalid_write(stream));
+  }
   if (!now_ || kind_ != Fault::flip_weight) return;
   for (auto* group : groups) {
     if (group->name() != group_) continue;
@@ -102,6 +113,8 @@ void FaultInjection::strike() {
     case Fault::flip_gradient:
     case Fault::flip_activation:
     case Fault::flip_reduced_gradient:
+    case Fault::endless_kernel:
+    case Fault::illegal_address:
     case Fault::none:
       return;
   }

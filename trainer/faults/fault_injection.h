@@ -23,8 +23,8 @@ class FaultInjection {
   FaultInjection(const FaultConfig& config, int rank, const std::vector<modules::ParameterGroup>& groups,
                  sharding::Communicator& communicator);
 
-  // Sleeps if this rank is to be slow, and flips a bit of a weight. Sets what a captured step reads. Call it before
-  // parameters are gathered.
+  // Sleeps if this rank is to be slow, queues a kernel that breaks the GPU, and flips a bit of a weight. Sets what a
+  // captured step reads. Call it before parameters are gathered.
   void begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/refused_memory.h"
+#include "trainer/memory/refused_memory.h"
 
 #include <c10/util/Exception.h>
 

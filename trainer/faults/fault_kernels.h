@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Kernels that break a GPU, for tests. Only a new process can use the GPU again.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace strata::trainer {
+
+// Queues a kernel that never ends. It leaves room for other kernels beside it.
+cudaError_t launch_endless_kernel(cudaStream_t stream);
+
+// Queues a kernel that writes to an invalid address.
+cudaError_t launch_invalid_write(cudaStream_t stream);
+
+}  // namespace strata::trainer
