@@ -38,4 +38,11 @@ Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& 
                                   report + remedy};
 }
 
+Error skipped_too_often_error(int64_t step, int64_t skips) {
+  return {ExitCode::numerics,
+          "step " + std::to_string(step) + ": the last " + std::to_string(skips) +
+              " updates were all skipped, because the loss or a gradient was not finite; run.on_nonfinite=stop names "
+              "what is not finite; lower optimizer.learning_rate, or go on from an older checkpoint"};
+}
+
 }  // namespace strata::trainer

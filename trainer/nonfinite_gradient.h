@@ -20,4 +20,7 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
 // back because of it.
 Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback);
 
+// Returns the error (numerics) of a run whose last `skips` updates were all skipped, until `step`.
+Error skipped_too_often_error(int64_t step, int64_t skips);
+
 }  // namespace strata::trainer

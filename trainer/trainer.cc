@@ -4,18 +4,17 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <numeric>
 
+#include "base/steady_seconds.h"
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
-#include "trainer/evaluation.h"
 #include "trainer/learning_rate.h"
 #include "trainer/ledger/run_facts.h"
 #include "trainer/memory/device_memory.h"
-#include "trainer/report/evaluation_progress.h"
+#include "trainer/nonfinite_gradient.h"
 #include "trainer/resume.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
@@ -29,21 +28,6 @@ namespace {
 constexpr int64_t kMostSkips = 100;
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The validation samples of an evaluation of so many tokens; 0: all.
-int64_t samples_of(const Task& task, int64_t tokens) {
-  const int64_t all = task.evaluation_samples(), wanted = tokens / task.items_per_sample();
-  return wanted > 0 ? std::min(wanted, all) : all;
-}
-
-std::string line_of_last_evaluation(int64_t samples, int64_t all) {
-  const std::string part = samples < all ? std::to_string(samples) + " of " : "all ";
-  return "evaluating " + part + std::to_string(all) + " validation samples after the last step";
-}
 
 // Empty on GPUs: the host only queues the phases there, so its clock does not measure them.
 Scalars milliseconds_of(const PhaseTimer::Seconds& seconds, at::Device device) {
@@ -69,12 +53,10 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                      const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
                      return ranks_.gather(text);
                    }),
+      evaluations_({config_, bootstrap_, step_, metrics_, [this] { report_bad_samples(); }}),
       stragglers_(ranks_.size, WorkTimes::phase_names(bootstrap.device())),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
-  // One round. A GPU without memory for evaluations beside the captured step is found here, not hours later.
-  step_.set_rehearsal([this] {
-    evaluation_of(std::min(step_.task().evaluation_samples(), config_.micro_batch * static_cast<int64_t>(ranks_.size)));
-  });
+  step_.set_rehearsal([this] { evaluations_.rehearse(); });
 }
 
 std::optional<ExitCode> Trainer::train() {
@@ -95,7 +77,8 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   start();
   // After a rollback the watchdog was paused until here.
   bootstrap_.heartbeat();
-  if (!is_evaluated()) evaluate_if_due();  // the run that was asked to stop has left this evaluation to this one
+  // A run that was asked to stop has left this evaluation to this one.
+  if (!evaluations_.has_result()) evaluate_if_due();
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
     const int64_t step = step_.number();
@@ -121,11 +104,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
   // left because of a stop request. The resumed run then repeats it.
   bool done = step_.number() >= last_step_;
-  if (step_.number() == last_step_ && !is_evaluated()) {
-    const int64_t samples = samples_of(step_.task(), config_.evaluation.final_tokens);
-    if (metrics_) metrics_->note(line_of_last_evaluation(samples, step_.task().evaluation_samples()));
-    done = evaluate_samples(samples);
-  }
+  if (step_.number() == last_step_ && !evaluations_.has_result()) done = evaluations_.after_last_step();
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   bootstrap_.pause_watchdog();
   if (metrics_) {
@@ -212,7 +191,7 @@ void Trainer::handle_result(const StepResult& result) {
                             .skipped = skipped,
                             .phases = milliseconds_of(seconds, device)};
     metrics_->step(record);
-    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, seconds_now())) {
+    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
     }
     for (const Spike& spike : spikes_.see(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
@@ -234,11 +213,7 @@ void Trainer::handle_skipped_update(int64_t step) {
   }
   saves_->finish_before_error();
   if (then != OnNonfinite::skip) step_.explain_skipped_update(step, /*after_rollback=*/then == OnNonfinite::rollback);
-  throw Error(
-      ExitCode::numerics,
-      "step " + std::to_string(step) + ": the last " + std::to_string(kMostSkips) +
-          " updates were all skipped, because the loss or a gradient was not finite; run.on_nonfinite=stop names "
-          "what is not finite; lower optimizer.learning_rate, or go on from an older checkpoint");
+  throw skipped_too_often_error(step, kMostSkips);
 }
 
 // What is queued on a GPU ends before its memory is freed. No step is expected until the next Trainer has started.
@@ -264,47 +239,7 @@ void Trainer::compare_replicas(int64_t step, const std::vector<float>& hashes, i
 void Trainer::evaluate_if_due() {
   const int64_t step = step_.number();
   if (stop_ || step == 0 || step >= last_step_ || !due(step, config_.evaluation.every)) return;
-  stop_ = !evaluate_samples(samples_of(step_.task(), config_.evaluation.tokens));
-}
-
-std::optional<Evaluation> Trainer::evaluation_of(int64_t samples) {
-  sharding::set_position(step_.number(), "evaluation");
-  bootstrap_.heartbeat();
-  EvaluationProgress progress(samples, seconds_now());
-  const auto round_is_over = [&] {
-    bootstrap_.heartbeat();
-    const std::optional<std::string> line = progress.see(config_.micro_batch * ranks_.size, seconds_now());
-    if (line && metrics_) metrics_->note(*line);
-  };
-  step_.optimizer().exchange_averages();
-  std::optional<Evaluation> result =
-      evaluate(step_.task(), step_.model(), step_.world(), config_.micro_batch, samples, round_is_over);
-  step_.optimizer().exchange_averages();
-  return result;
-}
-
-bool Trainer::evaluate_samples(int64_t samples) {
-  const Task& task = step_.task();
-  const PhaseTimer::Scope scope(step_.timer(), Phase::evaluation);
-  std::optional<Evaluation> result;
-  step_.with_memory_report([&] { result = evaluation_of(samples); });
-  report_bad_samples();  // throws if there are too many; the evaluation then does not count
-  if (!metrics_) return result.has_value();
-  if (!result) {
-    metrics_->note("asked to stop: the evaluation after step " + std::to_string(step_.number()) +
-                   " is left to the run that resumes this one");
-    return false;
-  }
-  EvaluationRecord record{step_.number(), {{"validation_loss", result->means.at(0)}}};
-  for (const auto& [name, value] : task.metrics(result->means)) record.values.emplace_back(name, value);
-  record.values.emplace_back("validation_" + task.item_name(), static_cast<double>(result->items));
-  metrics_->evaluation(record);
-  return true;
-}
-
-bool Trainer::is_evaluated() const {
-  const bool known = metrics_ && metrics_->has_evaluation(step_.number());
-  return !bootstrap_.broadcast(known ? "evaluated" : "", 0).empty();
+  stop_ = !evaluations_.between_steps();
 }
 
 void Trainer::report_bad_samples() {

@@ -12,13 +12,13 @@
 #include "sharding/bootstrap.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
 #include "trainer/ledger/ledger.h"
 #include "trainer/replicas/replica_watch.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
+#include "trainer/run_evaluations.h"
 #include "trainer/run_saves.h"
 #include "trainer/step.h"
 
@@ -46,9 +46,6 @@ class Trainer {
   void compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded);
   // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
   void evaluate_if_due();
-  std::optional<Evaluation> evaluation_of(int64_t samples);  // collective; reports nothing
-  bool evaluate_samples(int64_t samples);  // false: a rank was asked to stop, and the evaluation has no result
-  bool is_evaluated() const;               // if metrics.jsonl has an evaluation of the current step
   void report_bad_samples();
 
   const TrainerConfig& config_;
@@ -63,6 +60,7 @@ class Trainer {
   std::optional<LedgerWriter> ledger_;  // set by start(), as what follows
   std::optional<Metrics> metrics_;      // on rank 0
   std::optional<RunSaves> saves_;
+  RunEvaluations evaluations_;
   StragglerWatch stragglers_;  // used on rank 0, as the next one
   SpikeWatch spikes_;
   const int64_t last_step_;

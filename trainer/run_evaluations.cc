@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run_evaluations.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/steady_seconds.h"
+#include "sharding/process/failure.h"
+#include "trainer/report/evaluation_progress.h"
+
+namespace strata::trainer {
+void RunEvaluations::rehearse() {
+  evaluation_of(std::min(parts_.step.task().evaluation_samples(),
+                         parts_.config.micro_batch * static_cast<int64_t>(parts_.bootstrap.ranks())));
+}
+
+bool RunEvaluations::between_steps() { return evaluate_and_report(samples_of(parts_.config.evaluation.tokens)); }
+
+bool RunEvaluations::after_last_step() {
+  const int64_t all = parts_.step.task().evaluation_samples();
+  const int64_t samples = samples_of(parts_.config.evaluation.final_tokens);
+  if (metrics() != nullptr) {
+    const std::string part = samples < all ? std::to_string(samples) + " of " : "all ";
+    metrics()->note("evaluating " + part + std::to_string(all) + " validation samples after the last step");
+  }
+  return evaluate_and_report(samples);
+}
+
+bool RunEvaluations::has_result() const {
+  const bool known = metrics() != nullptr && metrics()->has_evaluation(parts_.step.number());
+  return !parts_.bootstrap.broadcast(known ? "evaluated" : "", 0).empty();
+}
+
+std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
+  Step& step = parts_.step;
+  sharding::Bootstrap& bootstrap = parts_.bootstrap;
+  sharding::set_position(step.number(), "evaluation");
+  bootstrap.heartbeat();
+  EvaluationProgress progress(samples, steady_seconds());
+  const auto round_is_over = [&] {
+    bootstrap.heartbeat();
+    const std::optional<std::string> line =
+        progress.see(parts_.config.micro_batch * bootstrap.ranks(), steady_seconds());
+    if (line && metrics() != nullptr) metrics()->note(*line);
+  };
+  step.optimizer().exchange_averages();
+  std::optional<Evaluation> result =
+      evaluate(step.task(), step.model(), step.world(), parts_.config.micro_batch, samples, round_is_over);
+  step.optimizer().exchange_averages();
+  return result;
+}
+
+bool RunEvaluations::evaluate_and_report(int64_t samples) {
+  Step& step = parts_.step;
+  const PhaseTimer::Scope scope(step.timer(), Phase::evaluation);
+  std::optional<Evaluation> result;
+  step.with_memory_report([&] { result = evaluation_of(samples); });
+  parts_.report_bad_samples();
+  if (metrics() == nullptr) return result.has_value();
+  if (!result) {
+    metrics()->note("asked to stop: the evaluation after step " + std::to_string(step.number()) +
+                    " is left to the run that resumes this one");
+    return false;
+  }
+  EvaluationRecord record{step.number(), {{"validation_loss", result->means.at(0)}}};
+  for (const auto& [name, value] : step.task().metrics(result->means)) record.values.emplace_back(name, value);
+  record.values.emplace_back("validation_" + step.task().item_name(), static_cast<double>(result->items));
+  metrics()->evaluation(record);
+  return true;
+}
+
+int64_t RunEvaluations::samples_of(int64_t tokens) const {
+  const Task& task = parts_.step.task();
+  const int64_t all = task.evaluation_samples(), wanted = tokens / task.items_per_sample();
+  return wanted > 0 ? std::min(wanted, all) : all;
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The evaluations of a run: how many samples they have, and what is reported of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "sharding/bootstrap.h"
+#include "trainer/config/trainer_config.h"
+#include "trainer/evaluation.h"
+#include "trainer/report/metrics.h"
+#include "trainer/step.h"
+
+namespace strata::trainer {
+
+class RunEvaluations {
+ public:
+  // What this object refers to must outlive it. `metrics` is empty on other ranks than 0.
+  struct Parts {
+    const TrainerConfig& config;
+    sharding::Bootstrap& bootstrap;
+    Step& step;
+    std::optional<Metrics>& metrics;
+    std::function<void()> report_bad_samples;  // throws if there are too many; the evaluation then does not count
+  };
+  explicit RunEvaluations(Parts parts) : parts_(std::move(parts)) {}
+
+  // All methods are collective, and evaluate the weights of the present step.
+  // One round of micro-batches, of which nothing is reported. A GPU without memory for evaluations is found so.
+  void rehearse();
+  // These evaluate evaluation.tokens and evaluation.final_tokens of the validation data. They return false if a rank
+  // was asked to stop in the meantime: the evaluation then has no result.
+  bool between_steps();
+  bool after_last_step();
+  // Returns true if metrics.jsonl has an evaluation of the present step.
+  bool has_result() const;
+
+ private:
+  std::optional<Evaluation> evaluation_of(int64_t samples);
+  bool evaluate_and_report(int64_t samples);
+  int64_t samples_of(int64_t tokens) const;  // 0: all
+  Metrics* metrics() const { return parts_.metrics ? &*parts_.metrics : nullptr; }
+
+  const Parts parts_;
+};
+
+}  // namespace strata::trainer
