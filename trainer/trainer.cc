@@ -75,10 +75,8 @@ std::optional<ExitCode> Trainer::train() {
 
 std::optional<ExitCode> Trainer::train_and_evaluate() {
   start();
-  // After a rollback the watchdog was paused until here.
-  bootstrap_.heartbeat();
-  // A run that was asked to stop has left this evaluation to this one.
-  if (!evaluations_.has_result()) evaluate_if_due();
+  bootstrap_.heartbeat();                             // the watchdog was paused if this follows a rollback
+  if (!evaluations_.has_result()) evaluate_if_due();  // the run that was asked to stop has left it to this one
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
     const int64_t step = step_.number();
@@ -157,15 +155,11 @@ void Trainer::start() {
 
 // After the step for which the run goes back, later ones count no more.
 void Trainer::read_results(bool all) {
-  while (!rolls_back_) {
-    const std::optional<StepResult> result = step_.next_result(all);
-    if (!result) return;
-    handle_result(*result);
-  }
+  std::optional<StepResult> result;
+  while (!rolls_back_ && (result = step_.next_result(all))) handle_result(*result);
 }
 
 void Trainer::handle_result(const StepResult& result) {
-  const at::Device device = bootstrap_.device();
   stop_ = stop_ || result.stop > 0;
   const bool skipped = result.skipped > 0;
   const PhaseTimer::Seconds seconds = step_.timer().take();
@@ -180,6 +174,7 @@ void Trainer::handle_result(const StepResult& result) {
   }
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
+    const at::Device device = bootstrap_.device();
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
     const StepRecord record{.step = result.step,
                             .loss = result.loss,
