@@ -20,7 +20,7 @@ struct RowRange {
     step = static_cast<int64_t>(of_wave) * at_once;
     if (waves == 1) return;
     const int wave = block / of_wave;
-    const int64_t rounds = ceil_divide(rows, step), first = first_round(rounds, waves, wave);
+    const int64_t rounds = (rows + step - 1) / step, first = first_round(rounds, waves, wave);
     begin += (first - wave) * step;
     end = min(rows, first_round(rounds, waves, wave + 1) * step);
   }

@@ -27,7 +27,6 @@ struct RowPlan {
   int vectors_per_thread;  // 0: rows do not fit
   int team_warps, teams, stages;
   int shared_bytes;
-  int waves = 1;
 
   __host__ __device__ int warps() const { return team_warps * teams; }
 };
@@ -72,8 +71,8 @@ cudaError_t visit_count(int64_t count, Visit visit) {
 
 // One block per multiprocessor in each wave, or fewer if there is one wave with too few rows. All blocks of a wave run
 // at the same time.
-inline int64_t ring_blocks(const RowPlan& plan, int64_t rows) {
-  if (plan.waves > 1) return int64_t{plan.waves} * kMultiprocessors;
+inline int64_t ring_blocks(const RowPlan& plan, int64_t rows, int waves) {
+  if (waves > 1) return int64_t{waves} * kMultiprocessors;
   return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
 }
 
@@ -84,7 +83,7 @@ cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes));
   if (status != cudaSuccess) return status;
-  const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows));
+  const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows, arguments.waves));
   return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
 

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
   constexpr int N = kVectorWidth<T>, kSums = Norm::kCentered ? 2 : 1;
   constexpr bool kActivated = Norm::kActivation != Activation::none;
   const int vectors_in_row = static_cast<int>(a.width / N);
-  const RowRange range(a.rows, plan.teams, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), plan.waves);
+  const RowRange range(a.rows, plan.teams, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), a.waves);
   RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
   wait_for_kernel_before();
   auto ring = ring_of<kAdd>(shared + (kActivated ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
@@ -253,13 +253,12 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   // (add_layer_norm 8192 x 1600: 37.7 instead of 44.5 us). With one weight: two. With a third tensor too: four, and
   // half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
   const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
-  RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered != adds ? 4 : 2,
-                                     .max_vectors = 4,
-                                     .tensors = adds ? 3 : 2,
-                                     .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
-                                     .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
-                                     .stages = Norm::kCentered || adds ? 3 : 4});
-  plan.waves = a.waves;
+  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered != adds ? 4 : 2,
+                                           .max_vectors = 4,
+                                           .tensors = adds ? 3 : 2,
+                                           .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
+                                           .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
+                                           .stages = Norm::kCentered || adds ? 3 : 4});
   int64_t blocks = 0;
   const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
     if (plan.vectors_per_thread == 0) {
@@ -268,7 +267,7 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
       kernel<<<static_cast<unsigned>(blocks), kRowThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
-    blocks = ring_blocks(plan, a.rows);
+    blocks = ring_blocks(plan, a.rows, a.waves);
     return visit_count<4>(plan.vectors_per_thread, [&]<int kVectors>() {
       auto* kernel = adds ? norm_backward_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                           : norm_backward_kernel<Norm, T, kVectors, false>;

@@ -55,15 +55,15 @@ class TwiceOnGpu : public testing::TestWithParam<Run> {
 
   // A level that refuses all shapes of an op would pass without a proof.
   static void TearDownTestSuite() {
-    for (const auto& [slot, compared] : compared()) EXPECT_GT(compared, 0) << slot << " refuses every shape";
+    for (const auto& [slot, count] : compared()) EXPECT_GT(count, 0) << slot << " refuses every shape";
   }
 
   std::string slot() const { return std::string(GetParam().shape.op()) + "/" + std::string(name(GetParam().level)); }
 
   // The number of shapes that were compared at each level of each op.
   static std::map<std::string, int>& compared() {
-    static std::map<std::string, int> compared;
-    return compared;
+    static std::map<std::string, int> counts;
+    return counts;
   }
 };
 
