@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -44,20 +43,15 @@ double milliseconds_since(Clock::time_point begin) {
 int save_disturbed(const std::string& folder, int64_t step, int size, const std::string& when) {
   if (when == "start") ::raise(SIGSTOP);
   int exit_code = 0;
-  std::atomic<int> written = 0;  // ranks that have written their file
   try {
     run_ranks(size, [&](Ranks ranks) {
-      int gathers = 0;
+      int texts = 0;
       const auto gather = ranks.gather;
       ranks.gather = [&, gather](const std::string& text) {
-        // The first gather is that of the constructor. When this rank gathers a text for the second time, its file is
-        // written.
-        const bool says_written = !text.empty() && ++gathers == 2;
-        if (says_written) ++written;
-        if (says_written && when == "commit" && ranks.rank == 0) {
-          while (written < size) std::this_thread::yield();
-          ::raise(SIGSTOP);
-        }
+        // Polls exchange at most one byte. The first text of rank 0 is that of the constructor, and the second the
+        // report of its file, which it gathers when all ranks have written theirs.
+        const bool all_have_written = ranks.rank == 0 && text.size() > 1 && ++texts == 2;
+        if (all_have_written && when == "commit") ::raise(SIGSTOP);
         return gather(text);
       };
       CheckpointWriter writer({.folder = folder}, ranks);

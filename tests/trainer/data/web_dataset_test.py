@@ -198,6 +198,17 @@ class WebDatasetTest(ImageBatches):
             header[148:156] = b" " * 8
             header[148:156] = b"%06o\0 " % sum(header)
             self.refused(reason, data=bytes(header) + whole[512:])
+        # Sizes of 2^63 and above, and negative ones, as a number in binary and as text of a PAX header.
+        for size in (b"\x80" + (2**63).to_bytes(11, "big"), b"\x80" + (2**80).to_bytes(11, "big"), b"\xff" * 12):
+            header = bytearray(whole[:512])
+            header[124:136] = size
+            header[148:156] = b" " * 8
+            header[148:156] = b"%06o\0 " % sum(header)
+            self.refused("is no tar archive or a damaged one: Tar entry ", data=bytes(header) + whole[512:])
+        for size in ("9223372036854775807", "9223372036854775808", "18446744073709551616", "-1"):
+            info = tarfile.TarInfo("a.png")
+            info.pax_headers = {"size": size}
+            self.refused("is no tar archive or a damaged one: Tar size attribute ", [info, ("a.cls", b"1")])
         # Each of these images would fit into the archive: 1.5 MB that claim 3 MB.
         filler = ("z.txt", b"z" * 1500000)
         for claim in ({"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.name": "%d.png", "GNU.sparse.size": "1000000", "GNU.sparse.map": "0,512"},
