@@ -40,8 +40,9 @@ TEST(Rollbacks, AMachineThatFailsOnAndOnEndsTheRun) {
     FAIL() << "rolled back once more";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::numerics);
-    EXPECT_NE(std::string(error.what()).find("step 1000: the loss or a gradient is not finite, and the run went back "
-                                             "to a checkpoint 100 times before"),
+    EXPECT_NE(std::string(error.what())
+                  .find("step 1000: the loss or a gradient is not finite, and the run went back "
+                        "to a checkpoint 100 times before"),
               std::string::npos)
         << error.what();
   }
