@@ -2,6 +2,7 @@
 // The steps because of which a run went back to a checkpoint. They are known beyond the end of a Trainer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
