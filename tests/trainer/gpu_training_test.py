@@ -202,8 +202,8 @@ class GpuTrainingTest(TrainingRuns):
                        ranks=RANKS, batch=BATCH, expect=5, environment={"STRATA_FAULTS": "1"})
             self.assertNotIn("cuda graph: none", self.output)
             message = self.error(run)["message"]
-            self.assertIn("do not after step 12, and they did after step 8:", message)
-            self.assertIn("right of rank 0; rank 1" if RANKS == 2 else "rank %d differs from" % rank, message)
+            self.assertIn("differ after step 12; after step 8 they were equal:", message)
+            self.assertIn("right: rank 0; rank 1" if RANKS == 2 else "rank %d differs from" % rank, message)
 
     def test_memory_that_does_not_suffice_ends_all_ranks_with_the_table_and_remedies(self):
         # The allocator may use 0.2 % of the GPU: 200 to 300 MB. Activations need 800 MB.

@@ -131,6 +131,12 @@ class ReplayTest(TrainingRuns):
                 self.assertIn("loss, rank %d; the part of rank %d was" % (last, last), verdict)
             self.assertRegex(found, "^" + place + r"layer 1, forward: (branch|residual) that the layer returns \(after layer 1, forward: ")
 
+    def test_of_two_replicas_that_differ_the_wrong_one_is_named(self):
+        self.train("pair", *SHORT, "checkpoint.every=0", "sharding={strategy: none, compare_replicas: 4}",
+                   "fault={at: step 6 rank 1 layer 1, do: flip_weight}", environment=FAULTS, expect=5)
+        step = re.search("tools/strata replay .* --step (\\d+)'", self.error("pair")["message"])[1]
+        self.assertRegex(self.replay("pair", "--step", step, expect=5), "^different: step 6, loss, rank 1; the part of rank 1 was")
+
     @for_some_on_gpus("language", "graph", "many_graphs")
     def test_two_runs_without_a_fault_agree_in_every_op(self, family, *overrides):
         for ranks in COUNTS:

@@ -32,21 +32,21 @@ class ReplicaTrainingTest(TrainingRuns):
                     self.flip(run, what, *overrides, "sharding.compare_replicas=4", "checkpoint.every=0", ranks=ranks, rank=rank, expect=5)
                     error = self.error(run)
                     self.assertEqual(error["code"], 5)
-                    self.assertIn("do not after step 8, and they did after step 4:\n  " + words, error["message"])
+                    self.assertIn("differ after step 8; after step 4 they were equal:\n  " + words, error["message"])
                     self.assertIn("tools/strata replay %s --step 9'" % self.path(run), error["message"])
                     self.assertEqual(self.saved(run), [])
 
     def test_no_checkpoint_holds_what_only_one_rank_has(self):
         self.train("clean", *SHORT, *NONE, ranks=3, batch=24)
         self.flip("flipped", "weight", *NONE, ranks=3, rank=0, expect=5)
-        self.assertIn("do not after step 10, and they did after step 5:\n  rank 0 differs from ranks 1 and 2\n", self.error("flipped")["message"])
+        self.assertIn("differ after step 10; after step 5 they were equal:\n  rank 0 differs from ranks 1 and 2\n", self.error("flipped")["message"])
         self.assertEqual(self.saved("flipped"), ["step-00000005"])
         self.train("flipped", *SHORT, *NONE, ranks=3, batch=24)
         self.assertIn("resumed from step 5", self.output)
         self.assertEqual(self.hashes("flipped"), self.hashes("clean"))
         self.assertEqual(self.losses("flipped"), self.losses("clean"))
         self.flip("last", "reduced_gradient", *NONE, "checkpoint.every=0", ranks=3, rank=2, step=20, expect=5)
-        self.assertIn("do not after step 20, and they did after step 0:\n  rank 2 differs", self.error("last")["message"])
+        self.assertIn("differ after step 20; after step 0 they were equal:\n  rank 2 differs", self.error("last")["message"])
         self.assertEqual(self.saved("last"), [])
 
     def test_what_is_not_compared_is_not_found(self):

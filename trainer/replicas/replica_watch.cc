@@ -65,8 +65,8 @@ std::string ReplicaWatch::see(int64_t step, std::span<const float> hashes, int64
     return "";
   }
   const std::string before =
-      agreed_ < 0 ? "they were not compared before" : "they did after step " + std::to_string(agreed_);
-  return "ranks that must hold the same weights do not after step " + std::to_string(step) + ", and " + before + ":" +
+      agreed_ < 0 ? "they were not compared before" : "after step " + std::to_string(agreed_) + " they were equal";
+  return "ranks that must hold the same weights differ after step " + std::to_string(step) + "; " + before + ":" +
          found +
          "\na bit was flipped, in memory or in a computation; no checkpoint has it, because replicas are compared "
          "before each save; give the same command again to go on from the newest one\n'tools/strata replay " +

@@ -55,12 +55,12 @@ TEST(ReplicaWatch, ComparesEachGroupOfReplicas) {
 }
 
 TEST(ReplicaWatch, SaysSinceWhenAndWhatToDo) {
-  expect_words(seen("ab"), "do not after step 100, and they were not compared before:");
+  expect_words(seen("ab"), "differ after step 100; they were not compared before:");
   ReplicaWatch watch(2, 1, "runs/a");
   EXPECT_EQ(watch.see(0, hashes_of("aa"), 1), "");
   EXPECT_EQ(watch.see(100, hashes_of("bb"), 101), "");
   const std::string found = watch.see(120, hashes_of("ab"), 120);
-  expect_words(found, "do not after step 120, and they did after step 100:");
+  expect_words(found, "differ after step 120; after step 100 they were equal:");
   expect_words(found, "'tools/strata replay runs/a --step 120'");
 }
 
