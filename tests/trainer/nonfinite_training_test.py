@@ -47,28 +47,36 @@ class NonfiniteTrainingTest(TrainingRuns):
         return [(line["step"], line["rollback"]) for line in self.lines(run) if "rollback" in line]
 
     def expect_same(self, run, reference):
-        """The records of the steps, the evaluations and the weights are equal bit for bit."""
+        """All that the reference has of steps, evaluations and weights is equal bit for bit. A stop adds an evaluation
+        and a checkpoint."""
         self.assertEqual(len(self.losses(run)), 20)
         for key in ("loss", "gradient_norm", "learning_rate", "validation_loss", "weights_sha256"):
-            of = [{line["step"]: line[key] for line in self.lines(name) if key in line} for name in (run, reference)]
-            self.assertEqual(of[0], of[1], key)
+            found, expected = ({line["step"]: line[key] for line in self.lines(name) if key in line} for name in (run, reference))
+            self.assertEqual({step: found.get(step) for step in expected}, expected, key)
 
-    @for_families("language", "vision", "sampled_graph")
+    def expect_no_trace(self, family, overrides, ranks, faults):
+        """Trains once without a fault, and once with each of `faults`: its name, its text, and the rollback it causes."""
+        clean = "%s-%d" % (family, ranks)
+        self.train(clean, *ROLLBACK, *overrides, ranks=ranks)
+        for name, text, back in faults:
+            with self.subTest(name, ranks=ranks):
+                run = clean + "-" + name
+                self.train(run, *ROLLBACK, *overrides, text, ranks=ranks, environment=FAULTS)
+                self.assertEqual(self.rollbacks(run), [back])
+                self.assertIn("warning: step %d: the loss or a gradient is not finite" % back[1], self.errors)
+                self.assertIn("rolled back from step %d to step %d" % (back[1], back[0]), self.output)
+                self.expect_same(run, clean)
+
+    @for_families("language", "vision")
     def test_a_run_with_a_fault_that_passes_ends_as_one_without(self, family, *overrides):
+        """Also before its first checkpoint."""
         for ranks in self.some_ranks(1, 2):
-            clean = "%s-%d" % (family, ranks)
-            self.train(clean, *ROLLBACK, *overrides, ranks=ranks)
-            for name, text, back in (("gradient", fault("nan", 13, ranks - 1), (10, 13)),
-                                     ("last", fault("nan_loss", 20, 0), (15, 20)),
-                                     ("weights", fault("nan_weights", 16, ranks - 1), (15, 17)),
-                                     ("early", fault("nan_loss", 3, ranks - 1), (0, 3))):
-                with self.subTest(name, ranks=ranks):
-                    run = clean + "-" + name
-                    self.train(run, *ROLLBACK, *overrides, text, ranks=ranks, environment=FAULTS)
-                    self.assertEqual(self.rollbacks(run), [back])
-                    self.assertIn("warning: step %d: the loss or a gradient is not finite" % back[1], self.errors)
-                    self.assertIn("rolled back from step %d to step %d" % (back[1], back[0]), self.output)
-                    self.expect_same(run, clean)
+            self.expect_no_trace(family, overrides, ranks, [("gradient", fault("nan", 13, ranks - 1), (10, 13)),
+                                                            ("early", fault("nan_loss", 3, ranks - 1), (0, 3))])
+
+    @for_families("language", "vision")
+    def test_so_does_one_with_a_fault_in_its_weights_or_its_last_step(self, family, *overrides):
+        self.expect_no_trace(family, overrides, 2, [("weights", fault("nan_weights", 16), (15, 17)), ("last", fault("nan_loss", 20), (15, 20))])
 
     def test_a_fault_that_stays_stops_the_run_and_the_next_start_resumes(self):
         self.train("clean", *ROLLBACK)
