@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // train CONFIG [a.b.c=value ...]: one rank of a run. mpirun or srun starts it; started alone, it is a run of one rank.
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "sharding/bootstrap.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
+#include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory_choice.h"
 #include "trainer/report/folder_contents.h"
@@ -107,6 +109,17 @@ bool stop_is_requested(const sharding::Bootstrap& bootstrap) {
   return std::find(asked.begin(), asked.end(), "stop") != asked.end();
 }
 
+// Trains to the end of the run. After a rollback a new Trainer goes on, as that of a resumed run does.
+ExitCode train(TrainerConfig config, const std::string& resolved, sharding::Bootstrap& bootstrap) {
+  Rollbacks rollbacks;
+  while (true) {
+    if (const std::optional<ExitCode> code = Trainer(config, resolved, bootstrap, rollbacks).train()) return *code;
+    // The next model finds the memory of the last one free, and not split into the blocks of another step.
+    if (bootstrap.device().is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+    config.fault = config.fault.after_rollback(rollbacks.last_step());
+  }
+}
+
 ExitCode run(LoadedConfig loaded) {
   // By default a signal kills. A run that is asked to stop while it starts must end as one that may be started again.
   sharding::install_stop_handlers();
@@ -128,7 +141,7 @@ ExitCode run(LoadedConfig loaded) {
     if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
     return ExitCode::preempted;
   }
-  return Trainer(config, resolved, bootstrap).train();
+  return train(config, resolved, bootstrap);
 }
 
 }  // namespace

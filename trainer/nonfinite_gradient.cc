@@ -19,19 +19,23 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
   return "";
 }
 
-Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found) {
-  constexpr const char* kRemedy = "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip";
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback) {
+  const std::string again = after_rollback ? ", also after a rollback" : "";
+  const std::string remedy = "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip";
   std::string report;
   for (const std::string& sentence : found) report += sentence.empty() ? "" : "\n  " + sentence;
   if (report.empty() && !std::isfinite(loss)) {
-    return {ExitCode::numerics, "step " + std::to_string(step) + ": the loss is " + std::to_string(loss) +
-                                    ", though every gradient is finite; the update was left out" + kRemedy};
+    return {ExitCode::numerics, "step " + std::to_string(step) + ": the loss is " + std::to_string(loss) + again +
+                                    ", though every gradient is finite; the update was left out" + remedy};
   }
-  if (report.empty()) report = "\n  none, when the step was run again: the cause does not repeat";
-  return {ExitCode::numerics, "step " + std::to_string(step) +
-                                  ": a gradient is not finite; the update was left out. First, in the order of the "
-                                  "backward, on each rank that has one:" +
-                                  report + kRemedy};
+  if (report.empty()) {
+    report = "\n  none, when the step was run again: the cause does not repeat";
+    if (!after_rollback) report += ", and run.on_nonfinite=rollback would go on from the newest checkpoint";
+  }
+  return {ExitCode::numerics, "step " + std::to_string(step) + ": a gradient is not finite" + again +
+                                  "; the update was left out. First, in the order of the backward, on each rank that "
+                                  "has one:" +
+                                  report + remedy};
 }
 
 }  // namespace strata::trainer

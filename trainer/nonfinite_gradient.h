@@ -16,7 +16,8 @@ namespace strata::trainer {
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank);
 
 // Returns the error (numerics) that ends the run. `loss` is that of the step when it was run again. `found` holds the
-// sentence of each rank, empty if it found nothing.
-Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found);
+// sentence of each rank, empty if it found nothing. `after_rollback`: the step was not finite before, and the run went
+// back because of it.
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback);
 
 }  // namespace strata::trainer

@@ -30,7 +30,9 @@ class RunSaves {
   };
   RunSaves(const Parts& parts, const Ranks& ranks, const CheckpointWriter::Options& options);
 
-  // All methods are collective.
+  bool has_checkpoint() const { return writer_.has_checkpoint(); }
+
+  // The methods below are collective.
   // Starts a save of the present step. Waits for the save before, if that is not on the disk yet.
   void save();
   // Looks whether the save under way is on the disk, or waits for it. A failure is only a warning while the run goes

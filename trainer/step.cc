@@ -224,7 +224,7 @@ void Step::update(const Tensor& local_loss) {
   }
   // The loss may not be finite although every gradient is.
   Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
-  if (config_.run.on_nonfinite == OnNonfinite::stop) {
+  if (config_.run.on_nonfinite != OnNonfinite::skip) {
     // No later update is applied, because on GPUs the host learns of it one step later.
     skipped = at::maximum(skipped, halted_);
     halted_.copy_(skipped);
@@ -251,7 +251,7 @@ Tensor Step::usable_samples() const {
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
 // are checked before they are reduced, while each still belongs to one rank.
-void Step::explain_skipped_update(int64_t number) {
+void Step::explain_skipped_update(int64_t number, bool after_rollback) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   const int rank = bootstrap_.rank();
@@ -272,7 +272,7 @@ void Step::explain_skipped_update(int64_t number) {
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
   }
-  throw nonfinite_error(number_, loss, found);
+  throw nonfinite_error(number_, loss, found, after_rollback);
 }
 
 Tensor Step::scalar(double value) const {

@@ -60,7 +60,8 @@ class Step {
   // Returns the hash of the data that this rank read for one of the last steps.
   uint64_t data_hash(int64_t step) const { return data_hashes_.of(step); }
   // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
-  [[noreturn]] void explain_skipped_update(int64_t number);
+  // `after_rollback`: see nonfinite_error.
+  [[noreturn]] void explain_skipped_update(int64_t number, bool after_rollback);
 
   // On GPUs, the next updates wait for what this stream has to do now: it copies the shards.
   void hold_updates_for(const c10::cuda::CUDAStream& copies) { update_gate_.close_until_done(copies); }
@@ -111,7 +112,7 @@ class Step {
   std::optional<CapturedStep> graph_;  // set if steps are captured
   Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                     // fp32, 0-dim: number of applied updates
-  Tensor halted_;                      // fp32, 0-dim: 1 after a skipped update for which the run must stop
+  Tensor halted_;                      // fp32, 0-dim: 1 after a skipped update for which the run stops or goes back
   const Tensor one_, zero_;            // fp32, 0-dim
   int64_t number_ = 0;                 // of the last queued step
   int64_t resumed_after_ = 0;          // number of the step after which this process began; 0: from the start

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/trainer.h"
 
+#include <c10/cuda/CUDAFunctions.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,10 +35,12 @@ double seconds_now() {
 
 }  // namespace
 
-Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap)
+Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
+                 Rollbacks& rollbacks)
     : config_(config),
       resolved_(resolved),
       bootstrap_(bootstrap),
+      rollbacks_(rollbacks),
       ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
       step_(config, bootstrap,
             [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }),
@@ -53,7 +57,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
   });
 }
 
-ExitCode Trainer::train() {
+std::optional<ExitCode> Trainer::train() {
   try {
     return train_and_evaluate();
   } catch (...) {
@@ -64,8 +68,10 @@ ExitCode Trainer::train() {
   }
 }
 
-ExitCode Trainer::train_and_evaluate() {
+std::optional<ExitCode> Trainer::train_and_evaluate() {
   start();
+  // After a rollback the watchdog was paused until here.
+  bootstrap_.heartbeat();
   if (!is_evaluated()) evaluate_if_due();  // the run that was asked to stop has left this evaluation to this one
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
@@ -74,6 +80,10 @@ ExitCode Trainer::train_and_evaluate() {
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);
     read_results(/*all=*/pauses);
     if (stop_) read_results(/*all=*/true);
+    if (rolls_back_) {
+      prepare_rollback();
+      return std::nullopt;
+    }
     evaluate_if_due();
     const bool last = step == last_step_ || stop_;
     if (last || pauses || due(step, config_.log.every)) report_bad_samples();
@@ -102,25 +112,32 @@ void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   data_fingerprint_ = step_.task().data_fingerprint();
   bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
-  const auto [resumed, hash] = begin_run(config_, {.folder = folder}, step_, ranks_, data_fingerprint_);
+  const FindOptions find{.folder = folder, .required = rollbacks_.needs_checkpoint()};
+  const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
+  const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // of the records
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,
-                                        .resumed_step = resumed_step,
+                                        .resumed_step = kept_until,
                                         .facts = run_facts(config_, data_fingerprint_, bootstrap_.device())},
                   [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {
     const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
     metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
-                                      .resumed_step = resumed_step,
+                                      .resumed_step = kept_until,
                                       .last_step = last_step_,
                                       .log_every = config_.log.every,
                                       .item = step_.task().item_name(),
                                       .flops_per_item = flops / ranks_.size,
                                       .console = Console::options_from_environment()});
     metrics_->weights(step_.number(), hash);
-    if (resumed) metrics_->resumed(resumed->notes);
+    const std::vector<std::string> notes = resumed ? resumed->notes : std::vector<std::string>();
+    if (rollbacks_.any()) {
+      metrics_->rolled_back(rollbacks_.last_step(), notes);
+    } else if (resumed) {
+      metrics_->resumed(notes);
+    }
   }
   saves_.emplace(RunSaves::Parts{config_, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
                                  metrics_ ? &*metrics_ : nullptr},
@@ -132,8 +149,13 @@ void Trainer::start() {
                                            .rejected = resumed ? resumed->rejected : std::vector<int64_t>{}});
 }
 
+// After the step for which the run goes back, later ones count no more.
 void Trainer::read_results(bool all) {
-  while (const std::optional<StepResult> result = step_.next_result(all)) handle_result(*result);
+  while (!rolls_back_) {
+    const std::optional<StepResult> result = step_.next_result(all);
+    if (!result) return;
+    handle_result(*result);
+  }
 }
 
 void Trainer::handle_result(const StepResult& result) {
@@ -174,15 +196,37 @@ void Trainer::handle_result(const StepResult& result) {
   }
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
   skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
-  const bool stops = config_.run.on_nonfinite == OnNonfinite::stop;
-  if (!skipped || (!stops && skips_in_a_row_ < kMostSkips)) return;
-  saves_->finish_before_error();  // the weights that are being saved are those of an earlier step
-  if (stops) step_.explain_skipped_update(result.step);
+  if (skipped) handle_skipped_update(result.step);
+}
+
+// A save that is under way has the weights of an earlier step, so it is finished before the run ends or goes back.
+void Trainer::handle_skipped_update(int64_t step) {
+  const OnNonfinite then = config_.run.on_nonfinite;
+  if (then == OnNonfinite::skip && skips_in_a_row_ < kMostSkips) return;
+  if (then == OnNonfinite::rollback) {
+    saves_->finish(/*wait=*/true, /*is_last=*/false);
+    rolls_back_ = rollbacks_.start(step, saves_->has_checkpoint());
+    if (rolls_back_) return;
+  }
+  saves_->finish_before_error();
+  if (then != OnNonfinite::skip) step_.explain_skipped_update(step, /*after_rollback=*/then == OnNonfinite::rollback);
   throw Error(
       ExitCode::numerics,
-      "step " + std::to_string(result.step) + ": the last " + std::to_string(kMostSkips) +
+      "step " + std::to_string(step) + ": the last " + std::to_string(kMostSkips) +
           " updates were all skipped, because the loss or a gradient was not finite; run.on_nonfinite=stop names "
           "what is not finite; lower optimizer.learning_rate, or go on from an older checkpoint");
+}
+
+// What is queued on a GPU ends before its memory is freed. No step is expected until the next Trainer has started.
+void Trainer::prepare_rollback() {
+  sharding::set_position(rollbacks_.last_step(), "rollback");
+  if (metrics_) {
+    metrics_->warn("step " + std::to_string(rollbacks_.last_step()) +
+                   ": the loss or a gradient is not finite; the run goes back to " +
+                   (saves_->has_checkpoint() ? "its newest checkpoint" : "step 0, because it has no checkpoint yet"));
+  }
+  if (bootstrap_.device().is_cuda()) c10::cuda::device_synchronize();
+  bootstrap_.pause_watchdog();
 }
 
 void Trainer::evaluate_if_due() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One run: the loop around its steps, with evaluations, checkpoints and reports.
+// One run, or its part up to a rollback: the loop around its steps, with evaluations, checkpoints and reports.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/ranks.h"
 #include "sharding/bootstrap.h"
+#include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/evaluation.h"
 #include "trainer/feed/bad_samples.h"
@@ -23,17 +24,22 @@ namespace strata::trainer {
 
 class Trainer {
  public:
-  // `resolved` is the configuration as the run's folder stores it.
-  Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap);
+  // `resolved` is the configuration as the run's folder stores it. `rollbacks` are those of the run so far.
+  Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
+          Rollbacks& rollbacks);
 
-  // Trains to the last step, or until it is asked to stop. The exit code reports which. Throws ReportedFailure.
-  ExitCode train();
+  // Trains to the last step, or until it is asked to stop. The exit code reports which. Returns nothing if the run goes
+  // back to its newest checkpoint: destroy this object then, and go on with another one. Throws ReportedFailure.
+  std::optional<ExitCode> train();
 
  private:
-  ExitCode train_and_evaluate();
+  std::optional<ExitCode> train_and_evaluate();
   void start();
   void read_results(bool all);
   void handle_result(const StepResult& result);
+  // Ends the run or sets rolls_back_, unless the skipped update of `step` is nothing but that.
+  void handle_skipped_update(int64_t step);
+  void prepare_rollback();
   // Evaluates after a step that is not the last one. Sets stop_ if a rank was asked to stop in the meantime.
   void evaluate_if_due();
   std::optional<Evaluation> evaluation_of(int64_t samples);  // collective; reports nothing
@@ -44,6 +50,7 @@ class Trainer {
   const TrainerConfig& config_;
   const std::string& resolved_;
   sharding::Bootstrap& bootstrap_;
+  Rollbacks& rollbacks_;
   const Ranks ranks_;
   Step step_;
   BadSamples bad_samples_;
@@ -54,7 +61,7 @@ class Trainer {
   StragglerWatch stragglers_;  // used on rank 0, as the next one
   SpikeWatch spikes_;
   const int64_t last_step_;
-  bool stop_ = false;
+  bool stop_ = false, rolls_back_ = false;
   int64_t skips_in_a_row_ = 0;  // steps without an update
 };
 

@@ -137,6 +137,46 @@ class GpuTrainingTest(TrainingRuns):
         self.assertEqual(self.losses("killed"), self.losses("unbroken"))
         self.assertEqual(self.hashes("killed"), self.hashes("unbroken"))
 
+    def test_what_is_not_finite_in_a_captured_step_reaches_no_weights(self):
+        """The fault strikes in replays, which begin after step 3. The loss of step 12 shows that the weights are finite."""
+        graph = ["cuda_graph=on", "steps=12", BFLOAT16]
+        self.train("clean", *graph, ranks=RANKS, batch=BATCH)
+        for kind, words in {"nan": r"rank %d: 1 of \d+ gradients of [a-z0-9_.]+ \(group [a-z0-9.]+\)" % (RANKS - 1),
+                            "nan_loss": "the loss is -?nan, though every gradient is finite"}.items():
+            fault = "fault={at: step 8 rank %d, do: %s}" % (RANKS - 1, kind)
+            at_fault = {"ranks": RANKS, "batch": BATCH, "environment": {"STRATA_FAULTS": "1"}}
+            with self.subTest(kind + ", stop"):
+                run = kind + "-stop"
+                self.train(run, *graph, fault, expect=5, **at_fault)
+                self.assertEqual(self.error(run)["step"], 8)
+                self.assertRegex(self.error(run)["message"], words)
+                self.assertEqual(self.saved_steps(run), [5])
+                self.train(run, *graph, ranks=RANKS, batch=BATCH)
+                self.assertEqual(self.hashes(run)[12], self.hashes("clean")[12])
+            with self.subTest(kind + ", skip"):
+                run = kind + "-skip"
+                self.train(run, *graph, fault, "run.on_nonfinite=skip", **at_fault)
+                self.assertEqual([line["step"] for line in self.lines(run) if line.get("skipped")], [8])
+                self.assertEqual(self.losses(run)[:7], self.losses("clean")[:7])
+                self.assertNotIn(None, self.losses(run)[8:])
+            with self.subTest(kind + ", rollback"):
+                run = kind + "-rollback"
+                self.train(run, *graph, fault, "run.on_nonfinite=rollback", **at_fault)
+                self.assertEqual([(line["step"], line["rollback"]) for line in self.lines(run) if "rollback" in line], [(5, 8)])
+                self.assertEqual(self.losses(run), self.losses("clean"))
+                self.assertEqual(self.hashes(run), self.hashes("clean"))
+
+    def test_a_rollback_gives_back_the_memory_of_the_captured_step(self):
+        """Also that of windows. The model is large beside the workspaces of cuBLAS."""
+        run = [BFLOAT16, "cuda_graph=on", "model.width=768", "model.heads=6", "model.feed_forward=2048",
+               "sharding.gather=%s" % ("copy_engines" if RANKS > 1 else "shared")]
+        self.train("clean", *run, ranks=RANKS, batch=BATCH)
+        self.train("rolled", *run, "run.on_nonfinite=rollback", "fault={at: step 13 rank 0, do: nan}", ranks=RANKS, batch=BATCH,
+                   environment={"STRATA_FAULTS": "1"})
+        self.assertEqual(self.hashes("rolled"), self.hashes("clean"))
+        most = {name: max(line["memory_bytes"] for line in self.lines(name) if "memory_bytes" in line) for name in ("clean", "rolled")}
+        self.assertLess(most["rolled"], 1.25 * most["clean"])
+
     def test_a_rank_that_hangs_under_a_graph_is_named(self):
         if RANKS == 1:
             self.skipTest("one rank waits for nobody")

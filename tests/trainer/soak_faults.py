@@ -159,6 +159,12 @@ def skip(run, random):
     return "step %d" % run.struck
 
 
+@kind("rollback", "a NaN that passes, then a rollback", fault="nan run.on_nonfinite=rollback")
+def rollback(run, random):
+    run.wait(lambda: any(line.get("rollback") == run.struck for line in run.records()))
+    return "step %d" % run.struck
+
+
 def failing(key, name, rank, calls, error, *codes):
     """System calls of a rank fail until a save has failed, or if `codes` says so until three in a row have ended the run."""
     def strike(run, random):

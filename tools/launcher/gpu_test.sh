@@ -14,7 +14,7 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu
   tests/kernels/held_multiprocessor_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test) RUNS_ON_SEVERAL=(gpu_hosts_test)
-readonly RUNS_ON_ALL=(training_test profile_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
+readonly RUNS_ON_ALL=(nonfinite_training_test profile_test training_test) RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so  # for gpu_training_test
 # Parts of levels_agree_gpu_test, one process each. 7 divides no number of levels and types, so each part has all of them.
 readonly LEVELS_PARTS=7

@@ -56,6 +56,7 @@ class CheckpointWriter {
   const std::optional<c10::cuda::CUDAStream>& copies() const { return snapshot_.copies(); }
 
   bool in_flight() const { return phase_ != Phase::idle; }  // the same value on all ranks
+  bool has_checkpoint() const { return last_step_ >= 0; }   // of this run, committed or resumed; as above
 
   // This is a collective. Returns the outcome if the save has ended, otherwise nothing. While a rank still works, a
   // call exchanges one byte of each rank. A failed save leaves older checkpoints unchanged; the third failure in a row

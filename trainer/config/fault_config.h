@@ -63,6 +63,14 @@ inline std::optional<FaultPlace> place_of_fault(const std::string& at) {
 struct FaultConfig {
   std::string at = {};
   Fault kind = Fault::none;
+  bool stays = false;
+
+  // Returns the fault that is left after the run went back because of `step`. One that has struck is over, unless it
+  // stays.
+  FaultConfig after_rollback(int64_t step) const {
+    const std::optional<FaultPlace> place = place_of_fault(at);
+    return stays || !place || place->step > step ? *this : FaultConfig{};
+  }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -71,6 +79,7 @@ struct FaultConfig {
         "step and rank of the fault, such as 'step 7 rank 1'; for a flipped bit also the layer, such as 'step 7 rank 1 "
         "layer 2'");
     fields.add("do", kind, "the fault to inject there; none: no fault");
+    fields.add("stays", stays, "the fault strikes again when the run comes to its step after a rollback");
   }
 };
 

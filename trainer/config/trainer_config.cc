@@ -52,6 +52,15 @@ void check_restarts(const TrainerConfig& config, configs::Checks& checks) {
                                   "; restarts need checkpoint.resume auto or require");
 }
 
+// A rollback goes on from a checkpoint.
+void check_rollback(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"run.on_nonfinite", "checkpoint.resume"})) return;
+  if (config.run.on_nonfinite != OnNonfinite::rollback || config.checkpoint.resume != Resume::never) return;
+  checks.fail("run.on_nonfinite",
+              "expected stop or skip, because checkpoint.resume is never, got rollback; a rollback needs "
+              "checkpoint.resume auto or require");
+}
+
 // Milestones are among the steps that are saved.
 void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& checks) {
   if (!checks.can_check({"every", "keep_every"}) || checkpoint.keep_every == 0) return;
@@ -251,6 +260,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_steps(config, checks);
   check_restarts(config, checks);
+  check_rollback(config, checks);
   configs::Checks checkpoint = checks.within("checkpoint");
   check_milestones(config.checkpoint, checkpoint);
   configs::Checks sharding = checks.within("sharding");

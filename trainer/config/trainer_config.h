@@ -30,9 +30,9 @@ namespace strata::trainer {
 using configs::Range;
 
 // stop: run the step again with checks, report tensor, layer and rank, exit with code 5. skip: skip the update and
-// count it.
-enum class OnNonfinite { stop, skip };
-constexpr std::array<std::string_view, 2> names(OnNonfinite) { return {"stop", "skip"}; }
+// count it. rollback: go back to the newest checkpoint and train on from there; if the step is not finite again, stop.
+enum class OnNonfinite { stop, skip, rollback };
+constexpr std::array<std::string_view, 3> names(OnNonfinite) { return {"stop", "skip", "rollback"}; }
 
 struct RunConfig {
   std::string folder = {};
@@ -66,7 +66,8 @@ struct RunConfig {
     fields.add(
         "on_nonfinite", on_nonfinite,
         "what to do if the loss or a gradient is not finite; stop: report its tensor, layer and rank, and end the "
-        "run; skip: skip the update, at most 100 in a row");
+        "run; skip: skip the update, at most 100 in a row; rollback: go on from the newest checkpoint, and stop if the "
+        "step is not finite again");
     fields.add("overwrite", overwrite,
                "allow a folder that holds another run, and replace the files of that run; restarts never do that");
     fields.add(

@@ -180,6 +180,17 @@ void Metrics::resumed(const std::vector<std::string>& notes) {
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
 }
 
+void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
+  const int64_t to = options_.resumed_step;
+  std::string json = "{";
+  append_member(json, "step", json_number(to));
+  append_member(json, "rollback", json_number(from));
+  json_.append(json + "}\n");
+  if (to > 0) saved(to, to);
+  for (const std::string& note : notes) warn(note);
+  note("rolled back from step " + std::to_string(from) + " to step " + std::to_string(to));
+}
+
 void Metrics::bad_sample(int64_t step, const std::string& line) {
   const std::string text =
       nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);

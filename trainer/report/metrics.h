@@ -69,6 +69,9 @@ class Metrics {
   // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
   void resumed(const std::vector<std::string>& notes);
 
+  // The same for a run that went back because step `from` was not finite. Without a checkpoint it goes back to step 0.
+  void rolled_back(int64_t from, const std::vector<std::string>& notes);
+
   // Reports a sample that cannot be used: file and reason. The name of the file may contain any bytes.
   void bad_sample(int64_t step, const std::string& line);
 

@@ -309,6 +309,18 @@ TEST(BadConfig, RestartsOfARunThatIsNeverResumed) {
   }
 }
 
+TEST(BadConfig, ARollbackOfARunThatIsNeverResumed) {
+  for (const char* resume : {"auto", "require", "never"}) {
+    const std::string report = report_of(config_with({{1, "run: {folder: runs/test, ranks: 2, on_nonfinite: rollback}"},
+                                                      {12, std::string("checkpoint: {resume: ") + resume + "}"}}));
+    EXPECT_EQ(first_line(report),
+              resume != std::string("never")
+                  ? "no error"
+                  : "run.yaml:1:36: run.on_nonfinite: expected stop or skip, because checkpoint.resume is never, got "
+                    "rollback; a rollback needs checkpoint.resume auto or require");
+  }
+}
+
 TEST(BadConfig, MilestonesThatAreNeverSaved) {
   const auto first = [](const std::string& checkpoint) {
     return first_line(report_of(config_with(12, "checkpoint: {" + checkpoint + "}")));

@@ -104,6 +104,11 @@ TEST(LoadConfig, FaultsNeedTheEnvironment) {
   const std::optional<FaultPlace> place = place_of_fault(parsed(text, {"fault.at=step 7 rank 1 layer 2"}).fault.at);
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(std::tuple(place->step, place->rank, place->layer), std::tuple(7, 1, 2));
+  // A rollback because of step 6 comes to step 7 for the first time, and one because of step 7 for the second.
+  const FaultConfig passes = parsed(text).fault, stays = parsed(text, {"fault.stays=true"}).fault;
+  EXPECT_EQ(passes.after_rollback(6).kind, Fault::kill);
+  EXPECT_EQ(passes.after_rollback(7).kind, Fault::none);
+  EXPECT_EQ(stays.after_rollback(7).kind, Fault::kill);
   ::setenv("STRATA_FAULTS", "0", 1);
   EXPECT_THROW(parsed(text), configs::ConfigErrors);
   ::unsetenv("STRATA_FAULTS");

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/checkpoint/rollbacks.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/errors.h"
+
+namespace strata::trainer {
+
+bool Rollbacks::start(int64_t step, bool has_checkpoint) {
+  if (std::find(steps_.begin(), steps_.end(), step) != steps_.end()) return false;
+  if (steps_.size() == kMost) {
+    throw Error(ExitCode::numerics, "step " + std::to_string(step) +
+                                        ": the loss or a gradient is not finite, and the run went back to a "
+                                        "checkpoint " +
+                                        std::to_string(kMost) +
+                                        " times before, each time because of another step; test the GPUs and the "
+                                        "memory of the hosts, and start the run again without those that fail");
+  }
+  steps_.push_back(step);
+  needs_checkpoint_ = has_checkpoint;
+  return true;
+}
+
+}  // namespace strata::trainer
