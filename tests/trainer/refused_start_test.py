@@ -63,7 +63,7 @@ class RefusedStartTest(TrainingRuns):
                                              ("sparse", 2, ":1: feature 2 is not there; expected 0 to 1, below model.features")):
             errors = self.refused(projection, 3, model % (projection, features), data, "batch=1", "micro_batch=1", "evaluation.tokens=0")
             self.assertIn(self.data + "/features" + reason, errors)
-        errors = self.refused("ogb", 3, (model % ("sparse", 6)).replace("}", ", pooling: sum}"), "data={type: ogb_graphs, folder: %s/graphs}" % self.data)
+        errors = self.refused("ogb", 3, (model % ("sparse", 6)).replace("}", ", pooling: sum}"), "data={type: ogb_graphs, folder: %s/graphs}" % self.data, "evaluation.tokens=0")
         self.assertIn("features are dense, and model.projection is sparse; expected none or dense (those of OGB's data sets are always dense)", errors)
 
 

@@ -204,7 +204,7 @@ MatrixEntries read_entries(const std::string& path) {
     if (found == 2 && in_line.next(value, kReal)) ++found;
     while (found >= 3 && in_line.next(more, kReal)) ++found;
     if (wanted == 0 && (found == 2 || found == 3)) wanted = found;
-    if (found != wanted) {
+    if (found != wanted || found == 0) {
       lines.fail_here("expected " + (wanted == 0 ? "2 or 3 numbers" : numbers(wanted)) + ", got " +
                       std::to_string(found));
     }
