@@ -17,7 +17,7 @@ constexpr double kLongestTick = 0.5;    // most seconds per check: a run that wa
 constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
 constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
 constexpr double kAbortSeconds = 2;     // seconds for MPI_Abort, which may hang too
-constexpr double kGraceSeconds = 5;     // most seconds for destructors after a failure
+constexpr double kGraceSeconds = 5;     // most seconds for reports and destructors after a failure
 constexpr double kStallSeconds = 10;    // seconds of a cycle of meetings: a connection of TCP may stall for some
 
 std::string seconds_text(double seconds) {
@@ -239,10 +239,9 @@ std::vector<Watchdog::PeerState> Watchdog::ask(double seconds) {
   return states;
 }
 
-// A second thread that fails has nothing to add, because the process ends for the first cause.
 void Watchdog::end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states) {
-  while (ends_.exchange(true)) sleep_for(1);
   const Failure failure = failure_here(ExitCode::communication, message, hint);
+  end_after(kGraceSeconds, static_cast<int>(failure.code));  // the disk or the terminal may hang
   report_failure(failure);
   std::string lines = "rank " + std::to_string(failure.rank) + ", step " + std::to_string(failure.step) + ", " +
                       failure.phase + ": " + message + "\n";
@@ -263,13 +262,15 @@ std::function<void(int)> Watchdog::abort() const {
   return peers_.abort;
 }
 
-// The thread is detached, because this object may be destroyed before it has slept.
-void Watchdog::end_soon(int exit_code) {
+// Before the other ranks take this one for hung, and end the run with another exit code.
+void Watchdog::end_soon(int exit_code) { end_after(std::min(kGraceSeconds, timeout_ / 2), exit_code); }
+
+// The thread is detached, because this object may be destroyed before it has slept. If the process ends already, for
+// the first cause, a second one has nothing to add.
+void Watchdog::end_after(double seconds, int exit_code) {
   while (ends_.exchange(true)) sleep_for(1);
-  // Before the other ranks take this one for hung, and end the run with another exit code.
-  const double grace = std::min(kGraceSeconds, timeout_ / 2);
-  std::thread([grace, exit_code, abort = abort()] {
-    sleep_for(grace);
+  std::thread([seconds, exit_code, abort = abort()] {
+    sleep_for(seconds);
     end_process(abort, exit_code);
   }).detach();
 }

@@ -64,8 +64,8 @@ class Watchdog {
 
   // Ends the run at once because of an error from which it cannot recover.
   [[noreturn]] void fail(const std::string& message, const std::string& hint);
-  // Call it after a failure was reported. Ends the run with this exit code after at most 5 s, because destructors may
-  // wait for a GPU or a disk that hangs. Nothing is reported any more.
+  // Call it when a failure has been reported. Ends the run with this exit code after at most 5 s, because destructors
+  // may wait for a GPU or a disk that hangs. The watchdog reports nothing any more.
   void end_soon(int exit_code);
 
   // The answer of this rank to another one; its rank and position are not filled in.
@@ -84,6 +84,7 @@ class Watchdog {
   void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
+  void end_after(double seconds, int exit_code);
   std::function<void(int)> abort() const;  // ends all ranks; may be empty
 
   const double timeout_;
@@ -98,7 +99,7 @@ class Watchdog {
   bool before_first_step_ = true;
   double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;
-  std::atomic<bool> ends_{false};  // a failure was reported, and a thread ends the process
+  std::atomic<bool> ends_{false};  // there is a failure, and a thread ends the process
   std::thread thread_;
 };
 

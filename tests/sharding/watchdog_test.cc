@@ -2,6 +2,7 @@
 // Checks the rules of the watchdog with peers that the test plays.
 #include "sharding/process/watchdog.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -102,6 +103,24 @@ TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
   EXPECT_EXIT(run_beside(true, false), testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before");
   EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0, 1 work that was queued");
   EXPECT_EXIT(run_beside(false, false), testing::ExitedWithCode(7), "all ranks have arrived: the transport hangs");
+}
+
+// Nobody reads the errors of this process, and the pipe that takes them is full.
+TEST(Watchdog, EndsARunWhoseReportHangs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        int pipe_ends[2];
+        if (pipe(pipe_ends) != 0) _exit(1);
+        fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK);
+        while (write(pipe_ends[1], "x", 1) == 1) {
+        }
+        fcntl(pipe_ends[1], F_SETFL, 0);
+        dup2(pipe_ends[1], STDERR_FILENO);
+        Watchdog watchdog(/*timeout_seconds=*/1);
+        watchdog.fail("the transport is gone", "");
+      },
+      testing::ExitedWithCode(7), "^$");
 }
 
 TEST(Watchdog, EndsARunWhoseDestructorsHang) {
