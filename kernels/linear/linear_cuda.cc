@@ -41,14 +41,18 @@ std::optional<Epilogue> epilogue_of(Activation activation, const Tensor& y_NO) {
   return {};
 }
 
-// out = x weight + bias with one rounding. If cuBLASLt has no epilogue for this bias, every row of `out` begins as the
-// bias, and the product is added to it in fp32.
+// out = x weight + bias with one rounding. If cuBLASLt has no epilogue for this bias, the product is added in fp32 to
+// rows that begin as the bias. Added to rows in 16 bits, some algorithms round the product first (on an H100).
 void product_and_bias(const Tensor& x_NI, const Tensor& weight_IO, const Tensor& bias, const Tensor& out_NO) {
   if (bias.defined()) {
     if (try_gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .bias = bias})) return;
-    out_NO.copy_(bias.expand_as(out_NO));
+    const Tensor sum_NO = at::empty(out_NO.sizes(), out_NO.options().dtype(at::kFloat));
+    sum_NO.copy_(bias.expand_as(out_NO));
+    gemm(kOp, {.a = x_NI, .b = weight_IO, .out = sum_NO, .add = true});
+    out_NO.copy_(sum_NO);
+    return;
   }
-  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .add = bias.defined()});
+  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO});
 }
 
 // True if a product of matrices of `type` can be written to `into` directly. Sums are stored in the type of the

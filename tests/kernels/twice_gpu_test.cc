@@ -90,6 +90,10 @@ TEST_P(TwiceOnGpu, SameBits) {
     once = run_once(workload, GetParam().level);
   } catch (const std::exception& error) {
     const std::string sentence = sentence_of(error);
+    // The formula keeps scores of every pair: attention of 8192 tokens takes more than 80 GB.
+    if (GetParam().level == Level::torchscript && sentence.find("out of memory") != std::string::npos) {
+      GTEST_SKIP() << "not run: this GPU has too little memory";
+    }
     // A level may refuse a shape in its own words. Level aot_inductor has no package for a width that no test compiles.
     if (!sentence.starts_with(slot() + ": ")) throw;
     GTEST_SKIP() << "refused: " << sentence;

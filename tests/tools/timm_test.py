@@ -150,7 +150,7 @@ class TimmTest(ImportedModels):
                 ("global_pool: expected \"token\" or \"avg\", got \"map\"", {"global_pool": "map"}),
                 ("model_args: reg_tokens: expected 0", {"reg_tokens": 4}),
                 ("model_args: qkv_bias: expected true", {"qkv_bias": False}),
-                ("model_args: act_layer: expected nothing", {"act_layer": "quick_gelu"}),
+                ("model_args: act_layer: expected no such key", {"act_layer": "quick_gelu"}),
                 ("model_args: img_size: expected a square", {"img_size": [12, 16]}),
                 ("model_args: img_size: expected a positive integer up to 65536", {"img_size": 70000}),
                 ("model_args: embed_dim: expected a positive integer up to 1000000", {"embed_dim": 10**9}),

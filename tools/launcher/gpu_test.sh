@@ -3,8 +3,8 @@
 
 # These programs run under mpirun on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
-  tests/sharding/fully_shard_test_ranks tests/trainer/sharded_gradients_test_ranks tests/trainer/micro_batch_sums_test_ranks
-  tests/trainer/step_data_test_ranks tests/trainer/memory/memory_choice_test_ranks
+  tests/sharding/fully_shard_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
+  tests/trainer/ranks/step_data_test_ranks tests/trainer/memory/memory_choice_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
