@@ -95,16 +95,18 @@ class DiskFullTest(unittest.TestCase):
         self.assertEqual(self.runs.hashes("disk/run")[160], self.runs.hashes("whole")[160])
 
     def test_a_disk_that_is_read_only_is_refused_at_the_start(self):
-        self.runs.train("disk/run", "run.stop_after=5", "steps=10")
+        config = self.runs.config("elsewhere", 16)
+        on_disk = lambda run: ["steps=10", "run.folder=" + self.runs.path("disk/" + run)]
+        self.runs.train("old", *on_disk("old"), "run.stop_after=5", config=config)
         before = {name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}
         subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
-        for run in ("disk/run", "disk/new"):
-            self.runs.train(run, "steps=10", expect=4)
+        for run in ("old", "new"):
+            self.runs.train(run, *on_disk(run), config=config, expect=4)
             self.assertIn("Read-only file system", self.runs.errors)
             self.assertNotIn("step:", self.runs.output)
         self.assertEqual({name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}, before)
         subprocess.run(["mount", "-o", "remount,rw", self.disk], check=True)
-        self.runs.train("disk/run", "steps=10")
+        self.runs.train("old", *on_disk("old"), config=config)
         self.assertIn("resumed from step 5", self.runs.output)
 
     def test_the_last_checkpoint_has_to_be_there(self):
