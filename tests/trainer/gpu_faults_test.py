@@ -41,12 +41,12 @@ class GpuFaultsTest(TrainingRuns):
         self.fail_in_a_step(run, "endless_kernel", 6, 2 * TIMEOUT, "cuda_graph=" + graph)
         report = self.error(run)
         if RANKS == 1 and graph == "off":
-            self.assertEqual((report["rank"], report["step"], report["phase"]), (0, 6, "wait for the GPU"))
+            self.assertEqual(report["rank"], 0)
             self.assertIn("the training loop of this rank gave no sign of life", report["message"])
         else:
-            wait = "the captured step" if graph == "on" else r"all ranks, collective \d+, \w+ of .*"
+            wait = "the captured step" if graph == "on" else r"(all )?ranks .*collective \d+, \w+ of .*"
             self.assertRegex(report["message"], "^%s did not end within .* s: on the GPU of rank %d work that was queued before does not end$" % (wait, LAST))
-            self.assertIn(report["step"], (6, 7))  # the host is at most a step ahead
+        self.assertIn(report["step"], (6, 7))  # the host is at most a step ahead
 
     def test_an_endless_kernel_is_named(self):
         self.endless_kernel("off")
@@ -92,8 +92,8 @@ class GpuFaultsTest(TrainingRuns):
         self.assertGreater(evaluation, 200 << 20)
         query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
         of_gpu = int(subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]) << 20
-        # Both fit one after the other, and only half of the evaluation fits beside the captured step.
-        scarce = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:%.6f" % ((most - evaluation / 2) / of_gpu)}
+        # Both fit one after the other, and less than half of the evaluation fits beside the captured step.
+        scarce = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:%.6f" % ((most + 0.4 * evaluation) / of_gpu)}
         self.train("eager", "cuda_graph=off", *large, environment=scarce, **options)
         self.assertEqual([line["step"] for line in self.lines("eager") if "validation_loss" in line], [8])
         self.train("scarce", "cuda_graph=on", *large, environment=scarce, expect=6, **options)
