@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
+#include <vector>
+
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
+#include "modules/documents.h"
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
@@ -25,11 +28,17 @@ Attention::Attention(const Scope& scope, const BlockConfig& config)
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
+  const auto* documents = context.find<Documents>();
   if (rotary_) {
     const auto& [cosine, sine] = context.get<RotaryTables>();
-    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
+    // Packed documents have a row of the tables for each token, so the batch is one long row.
+    const std::vector<int64_t> sizes = qkv.sizes().vec();
+    if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
+    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_).view(sizes);
   }
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_}, attention_level_));
+  const Tensor offsets = documents != nullptr ? documents->offsets : Tensor();
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_, .document_offsets = offsets},
+                                    attention_level_));
 }
 
 }  // namespace strata::modules

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "kernels/levels.h"
 #include "modules/config/kernel_selection.h"
@@ -67,11 +68,20 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
+  const auto* text = std::get_if<TextDataConfig>(&loaded.config.data.type);
+  const bool separates = text != nullptr && text->documents == Documents::separate;
   const auto look_at = [&](std::string_view key, const std::string& module) {
     const auto [path, level] = chosen(loaded.config.kernels, module, key);
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
       kernels::require_level(path, key, level, device);
+      if (separates && key == "attention" && level == Level::triton) {
+        refused.insert(path);
+        errors.add(configs::place_of(loaded.places, path), /*path=*/"",
+                   path +
+                       ": attention at level triton does not keep documents apart, and data.documents is separate; "
+                       "expected aten, torchscript or cuda for attention");
+      }
     } catch (const c10::Error& error) {
       refused.insert(path);
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Trains on packed documents, and compares with PyTorch on the same documents one by one: losses, gradient norms and weights."""
+import itertools
+import os
+import unittest
+
+import numpy
+import pytorch_parity_test as parity
+import torch
+import torch.nn.functional as functional
+from parity_runs import trained
+from training_runs import DEVICE, TrainingRuns, write_tokens
+
+SEQUENCE, VOCABULARY, STEPS = parity.SEQUENCE, parity.VOCABULARY, 8
+# The lengths of the documents of a window: of one token, as long as a row, to the end of a row and over it.
+PACKINGS = [[12, 1], [13], [1] * 13, [5, 7, 1], [1, 11, 1], [1, 12], [3, 4, 6], [6, 1, 1, 5]]
+FAMILIES = {"gpt2": ("", parity.HEADS), "llama": (", key_value_heads: 1, feed_forward: 40, tied: false", 1)}
+
+CONFIG = """
+run: {{folder: {folder}/run}}
+steps: {steps}
+batch: 8
+micro_batch: 2
+model: {{type: transformer, family: {family}, layers: 2, width: 24, heads: 3, sequence: 12, vocabulary: 37{more}}}
+data: {{type: text, train: '{folder}/train_*.bin', validation: '{folder}/train_*.bin', documents: separate}}
+optimizer: {{type: adamw, learning_rate: {rate}, betas: [0.9, 0.95], epsilon: 1e-4, weight_decay: 0, gradient_clip: 0}}
+schedule: {{type: constant}}
+checkpoint: {{every: 4}}
+"""
+
+
+def write_document_ends(path, ends):
+    header = [20261125, 1, len(ends), ends[-1]]
+    numpy.array(header + [0] * 252 + list(ends), dtype="<i4").tofile(path + ".documents")
+
+
+def write_windows(folder):
+    """Writes a token file with one window for each packing, so that each step sees all of them. Returns the documents that
+    lie in windows, as they are seen alone: their inputs and targets."""
+    alone = []
+    for index, lengths in enumerate(PACKINGS):
+        tokens = [(i * i + 7 * (i // 5) + 11 * index) % VOCABULARY for i in range(SEQUENCE + 1)]
+        assert sum(lengths) == len(tokens)
+        ends = numpy.cumsum(lengths)
+        write_tokens(f"{folder}/train_{index}.bin", tokens)
+        write_document_ends(f"{folder}/train_{index}.bin", ends)
+        for document in numpy.split(torch.tensor(tokens), ends[:-1]):
+            if len(document) > 1:
+                alone.append((document[:-1].unsqueeze(0), document[1:]))
+    return alone
+
+
+def one_by_one(weights, documents, family, key_value_heads):
+    """Returns the mean loss over the predicted tokens of all documents."""
+    total = sum(functional.cross_entropy(parity.forward(weights, inputs, family, key_value_heads)[0], targets, reduction="sum")
+                for inputs, targets in documents)
+    return total / sum(len(targets) for _, targets in documents)
+
+
+class PackedDocumentsTest(TrainingRuns):
+    def run_packed(self, folder, family, rate, *overrides, steps=STEPS, ranks=1):
+        os.makedirs(folder, exist_ok=True)
+        documents = write_windows(folder)
+        path = folder + "/config.yaml"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=folder, family=family, more=FAMILIES[family][0], rate=rate, steps=steps))
+        self.train(os.path.relpath(folder + "/run", self.folder), *overrides, ranks=ranks, config=path)
+        return documents
+
+    def initial_weights(self, family):
+        folder = os.path.join(self.folder, "initial-" + family)
+        os.makedirs(folder)
+        write_windows(folder)
+        more = FAMILIES[family][0]
+        return trained(folder, CONFIG.format(folder=folder, family=family, more=more, rate="1e-30", steps=1), "run.ranks=1", "run.device=cpu")[0]
+
+    def check(self, family):
+        key_value_heads = FAMILIES[family][1]
+        weights = {name: value.requires_grad_(True) for name, value in self.initial_weights(family).items()}
+        optimizer = torch.optim.AdamW(weights.values(), lr=1e-2, betas=(0.9, 0.95), eps=1e-4, weight_decay=0)
+        losses, norms = [], []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = one_by_one(weights, write_windows(self.folder), family, key_value_heads)
+            loss.backward()
+            losses.append(loss.item())
+            norms.append(torch.cat([value.grad.flatten() for value in weights.values()]).norm().item())
+            optimizer.step()
+        last = one_by_one(weights, write_windows(self.folder), family, key_value_heads).item()
+        for level, ranks in itertools.product(("aten", "torchscript"), self.some_ranks(1, 2)):
+            name = f"{family}-{level}-{ranks}"
+            self.run_packed(self.path(name), family, "1e-2", "kernels.default=" + level, ranks=ranks)
+            lines = [line for line in self.lines(name + "/run") if "loss" in line]
+            numpy.testing.assert_allclose([line["loss"] for line in lines], losses, rtol=2e-5, err_msg=name)
+            numpy.testing.assert_allclose([line["gradient_norm"] for line in lines], norms, rtol=2e-4, err_msg=name)
+            evaluation = [line for line in self.lines(name + "/run") if "validation_loss" in line][-1]
+            numpy.testing.assert_allclose(evaluation["validation_loss"], last, rtol=5e-5, err_msg=name)
+            self.assertEqual(evaluation["validation_tokens"], sum(length - 1 for lengths in PACKINGS for length in lengths))
+
+    def test_gpt2(self):
+        self.check("gpt2")
+
+    def test_llama(self):
+        self.check("llama")
+
+    def test_documents_matter(self):
+        """The same run with joined documents has another loss from its first step on."""
+        folder = self.path("joined")
+        self.run_packed(folder, "llama", "1e-2")
+        separate = self.losses("joined/run")
+        self.run_packed(folder, "llama", "1e-2", "data.documents=joined", "run.overwrite=true", "checkpoint.resume=never")
+        self.assertGreater(abs(self.losses("joined/run")[0] - separate[0]), 1e-4)
+
+    def test_a_resumed_run_ends_with_the_same_weights(self):
+        self.run_packed(self.path("whole"), "llama", "1e-2", ranks=2)
+        folder = self.path("parts")
+        self.run_packed(folder, "llama", "1e-2", "run.stop_after=3", ranks=2)
+        self.run_packed(folder, "llama", "1e-2", ranks=2)
+        self.assertEqual(self.hashes("parts/run")[STEPS], self.hashes("whole/run")[STEPS])
+
+    def test_other_documents_are_other_data(self):
+        folder = self.path("changed")
+        self.run_packed(folder, "llama", "1e-2", "run.stop_after=3")
+        write_document_ends(folder + "/train_0.bin", [6, 13])
+        self.train("changed/run", ranks=1, config=folder + "/config.yaml", expect=2)
+        self.assertIn("the data: was", self.output + self.errors)
+
+    def test_refused(self):
+        folder = self.path("refused")
+        os.makedirs(folder)
+        write_windows(folder)
+        path = folder + "/config.yaml"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(folder=folder, family="llama", more=FAMILIES["llama"][0], rate="1e-2", steps=1))
+        self.train("refused/run", "kernels.attention=triton", ranks=1, config=path, expect=2)
+        self.assertIn("does not keep documents apart" if DEVICE == "cuda" else "attention", self.output + self.errors)
+        self.train("refused/run", "data.documents=both", ranks=1, config=path, expect=2)
+        write_document_ends(folder + "/train_3.bin", [5, 5, 13])
+        self.train("refused/run", ranks=1, config=path, expect=3)
+        self.assertIn("train_3.bin.documents: document 1 of 3 ends at token 5; expected more than 5", self.errors)
+        os.unlink(folder + "/train_3.bin.documents")
+        self.train("refused/run", ranks=1, config=path, expect=3)
+        self.assertIn("there is no train_3.bin.documents beside it", self.errors)
+        self.assertIn("tools/strata prepare text", self.errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
