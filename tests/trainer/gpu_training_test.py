@@ -30,6 +30,8 @@ class GpuTrainingTest(TrainingRuns):
             "selective": [BFLOAT16, "gradient_checkpointing=[0-1 selective]", "precision.layers=[{only: 1, compute: float32}]"],
             "reduced": ["precision={compute: bfloat16, reduce: bfloat16}"],
             "reduced once": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
+            "documents": [BFLOAT16, "data.documents=separate"],
+            "documents at aten": [BFLOAT16, "data.documents=separate", "kernels.attention=aten"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):

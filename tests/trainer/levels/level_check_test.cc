@@ -73,6 +73,18 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
   EXPECT_NE(message.find("kernels.default: neighbor_aggregate has no kernel"), std::string::npos) << message;
 }
 
+TEST(LevelCheck, RefusesALevelOfAttentionThatJoinsDocuments) {
+  const std::string documents = "data.documents=separate";
+  for (const char* level : {"aten", "torchscript", "cuda"}) {
+    EXPECT_EQ(refusal({}, std::string("{default: triton, attention: ") + level + "}", c10::kCUDA, {documents}), "");
+  }
+  EXPECT_EQ(refusal({}, "{default: triton}", c10::kCUDA), "");
+  const std::string message = refusal({}, "{default: triton}", c10::kCUDA, {documents});
+  EXPECT_EQ(first_line(message),
+            "run.yaml:11:11: kernels.default: attention at level triton does not keep documents apart, and "
+            "data.documents is separate; expected aten, torchscript or cuda for attention");
+}
+
 TEST(LevelCheck, TellsEveryLineOnce) {
   const std::string both = refusal({}, "{default: triton, rms_norm: cuda}");
   EXPECT_NE(both.find("run.yaml:11:11: kernels.default: "), std::string::npos) << both;
