@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
-#include <vector>
-
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
 #include "modules/documents.h"
@@ -32,9 +30,9 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   if (rotary_) {
     const auto& [cosine, sine] = context.get<RotaryTables>();
     // Packed documents have a row of the tables for each token, so the batch is one long row.
-    const std::vector<int64_t> sizes = qkv.sizes().vec();
     if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
-    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_).view(sizes);
+    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
+    if (documents != nullptr) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
   const Tensor offsets = documents != nullptr ? documents->offsets : Tensor();
   return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_, .document_offsets = offsets},

@@ -61,7 +61,8 @@ Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
 }
 
 int64_t LanguageModeling::evaluation_items(int64_t samples, const Tensor& sums) const {
-  return leaves_out_items() ? static_cast<int64_t>(sums.select(0, 1).item<double>()) : samples * items_per_sample();
+  if (!leaves_out_items()) return samples * items_per_sample();
+  return std::max<int64_t>(static_cast<int64_t>(sums.select(0, 1).item<double>()), 1);
 }
 
 Tensor LanguageModeling::items_with_loss(const MicroBatch& batch) const {
