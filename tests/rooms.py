@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "kernels/cuda": "kernels/runtime",
     "kernels/activation": "kernels/runtime kernels/cuda",
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
+    "kernels/attention/pattern": "base",
     "kernels/<op>": "kernels/runtime kernels/cuda kernels/activation kernels/norms",
     "kernels/<op> proof": "kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",
     "kernels": "kernels/runtime kernels/proof kernels/activation kernels/<op>",
