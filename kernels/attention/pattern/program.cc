@@ -102,7 +102,7 @@ Program compile_program(const Pattern& pattern) {
 
 bool sees(const Program& program, int32_t query, int32_t key, int32_t query_document, int32_t key_document) {
   const int32_t ahead = query - key, distance = std::abs(ahead);
-  return evaluate(program, [&](const Instruction& instruction, int32_t) {
+  const auto value_of = [&](const Instruction& instruction, int32_t) -> uint32_t {
     const int32_t first = instruction.first, second = instruction.second;
     switch (instruction.operation) {
       case Operation::band:
@@ -118,9 +118,10 @@ bool sees(const Program& program, int32_t query, int32_t key, int32_t query_docu
       case Operation::documents:
         return query_document == key_document;
       default:
-        return false;
+        return 0;
     }
-  });
+  };
+  return evaluate(program, value_of) != 0;
 }
 
 }  // namespace strata::kernels

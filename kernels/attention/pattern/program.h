@@ -45,8 +45,8 @@ struct Program {
 // Throws an Error with ExitCode::configuration if the pattern has more than kMostWords words.
 Program compile_program(const Pattern& pattern);
 
-// Evaluates a program on any type of values with & and |. `leaf(instruction, index)` gives the value of an operation
-// that pushes one.
+// Evaluates a program on values of any type with & and |, such as 64 bits at once. `leaf(instruction, index)` gives the
+// value of an operation that pushes one.
 template <class Leaf>
 auto evaluate(const Program& program, Leaf leaf) {
   using Value = decltype(leaf(program.instructions[0], 0));
