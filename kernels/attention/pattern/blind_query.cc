@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/pattern/blind_query.h"
 
-#include <numeric>
 #include <string>
-#include <vector>
 
 #include "base/errors.h"
 #include "kernels/attention/pattern/pair_counter.h"
@@ -23,18 +21,31 @@ bool sees_any(const PairCounter& counter, const Rectangle& row) {
          sees_any(counter, {row.first_query, row.end_query, middle, row.end_key});
 }
 
+// Each position becomes a document of its own.
+Program without_neighbors(Program program) {
+  for (Instruction& instruction : program.instructions) {
+    if (instruction.operation == Operation::documents) instruction = {Operation::band, 0, 0};
+  }
+  return program;
+}
+
+// True if each query sees itself, at any position: prefixes and globals, which end somewhere, are not needed for that.
+bool sees_itself_everywhere(const Program& program) {
+  return evaluate(program, [](const Instruction& instruction, int32_t) -> uint32_t {
+           const bool ends = instruction.operation == Operation::prefix || instruction.operation == Operation::global;
+           const bool is_band = instruction.operation == Operation::band;
+           return !ends && (!is_band || (instruction.first <= 0 && instruction.second >= 0));
+         }) != 0;
+}
+
 }  // namespace
 
 std::optional<int64_t> find_blind_query(const Pattern& pattern, int64_t positions) {
-  const Program program = compile_program(pattern);
-  std::vector<int32_t> document_of(static_cast<size_t>(positions));
-  std::iota(document_of.begin(), document_of.end(), 0);
-  const PairCounter counter(program, positions, document_of);
+  const Program program = without_neighbors(compile_program(pattern));
+  if (sees_itself_everywhere(program)) return std::nullopt;
+  const PairCounter counter(program, positions, {});
   for (int64_t query = 0; query < positions; ++query) {
-    const auto position = static_cast<int32_t>(query);
-    // Most patterns let each query see itself.
-    const bool sees_itself = sees(program, position, position, position, position);
-    if (!sees_itself && !sees_any(counter, {query, query + 1, 0, positions})) return query;
+    if (!sees_any(counter, {query, query + 1, 0, positions})) return query;
   }
   return std::nullopt;
 }

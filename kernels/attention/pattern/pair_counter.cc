@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "base/errors.h"
 #include "kernels/attention/pattern/key_bits.h"
@@ -108,6 +109,13 @@ bool PairCounter::only_distances(const Shares& shares) const {
     if (!by_distance && shares[static_cast<size_t>(i)] == Share::some()) return false;
   }
   return true;
+}
+
+int64_t count_pairs(const Pattern& pattern, int64_t positions) {
+  if (positions == 0) return 0;
+  const bool has_documents = has_word(pattern, Pattern::Kind::documents);
+  const std::vector<int32_t> document_of(has_documents ? static_cast<size_t>(positions) : 0);
+  return PairCounter(compile_program(pattern), positions, document_of).count({0, positions, 0, positions});
 }
 
 }  // namespace strata::kernels

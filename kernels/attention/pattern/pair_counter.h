@@ -52,4 +52,7 @@ class PairCounter {
   std::unordered_map<Place, int64_t, PlaceHash> counts_;
 };
 
+// The exact number of visible pairs of a row of so many positions that is one document.
+int64_t count_pairs(const Pattern& pattern, int64_t positions);
+
 }  // namespace strata::kernels

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <string>
 
 #include "base/errors.h"
@@ -11,8 +12,6 @@ namespace strata::kernels {
 namespace {
 
 using Kind = Pattern::Kind;
-
-constexpr int32_t kFarthest = std::numeric_limits<int32_t>::max();
 
 bool is_band(const Pattern& pattern) {
   return pattern.kind == Kind::full || pattern.kind == Kind::causal || pattern.kind == Kind::window;
@@ -98,6 +97,23 @@ Program compile_program(const Pattern& pattern) {
   Compiler compiler;
   compiler.add(pattern);
   return compiler.program;
+}
+
+std::optional<Band> band_of(const Program& program) {
+  Band band;
+  for (int32_t i = 0; i < program.length; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.operation == Operation::band) {
+      band.lowest = instruction.first;
+      band.highest = instruction.second;
+    } else if (instruction.operation == Operation::documents) {
+      band.documents = true;
+    } else if (instruction.operation != Operation::both) {
+      return std::nullopt;
+    }
+  }
+  // A chain of & has one band, which is first.
+  return band;
 }
 
 bool sees(const Program& program, int32_t query, int32_t key, int32_t query_document, int32_t key_document) {

@@ -18,7 +18,8 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
+#include <limits>
+#include <optional>
 
 #include "kernels/attention/pattern/block_hash.h"
 #include "kernels/attention/pattern/pattern.h"
@@ -34,6 +35,8 @@ struct Instruction {
 static_assert(sizeof(Instruction) == 3 * sizeof(int32_t), "kernels read three integers");
 
 inline constexpr int kMostInstructions = 2 * kMostWords - 1;
+// An open side of a band.
+inline constexpr int32_t kFarthest = std::numeric_limits<int32_t>::max();
 
 struct Program {
   int32_t length = 0;
@@ -42,8 +45,20 @@ struct Program {
   bool has(Operation operation) const;
 };
 
+// A band, documents, or both joined by &. Many kernels know no other patterns.
+struct Band {
+  int32_t lowest = -kFarthest, highest = kFarthest;  // of query - key
+  bool documents = false;
+
+  bool is_full() const { return lowest == -kFarthest && highest == kFarthest; }
+  bool is_causal() const { return lowest == 0 && highest == kFarthest; }
+};
+
 // Throws an Error with ExitCode::configuration if the pattern has more than kMostWords words.
 Program compile_program(const Pattern& pattern);
+
+// Returns nothing if the program is anything else.
+std::optional<Band> band_of(const Program& program);
 
 // Evaluates a program on values of any type with & and |, such as 64 bits at once. `leaf(instruction, index)` gives the
 // value of an operation that pushes one.
