@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "tests/kernels/pattern/random_pattern.h"
 #include "tests/kernels/pattern/tile_check.h"
@@ -156,6 +157,12 @@ TEST(Tiles, ExactNumbersOfPairsAtFullSize) {
   int64_t dilated = 0;
   for (int64_t i = -255; i <= 255; ++i) dilated += kLength - 4 * std::abs(i);
   EXPECT_EQ(pairs("dilated(256, 4)"), dilated);
+}
+
+TEST(Tiles, PairsOfARowThatIsOneDocument) {
+  EXPECT_EQ(count_pairs(parse_pattern("causal & documents"), 100), 5050);
+  EXPECT_EQ(count_pairs(parse_pattern("full"), 100000), 10000000000);
+  EXPECT_EQ(count_pairs(parse_pattern("causal"), 0), 0);
 }
 
 double processor_seconds() {

@@ -157,5 +157,24 @@ TEST(Visible, ProgramOfThePage) {
   EXPECT_EQ(compile_program(parse_pattern("window(300) & causal & full & window(256)")).length, 1);
 }
 
+// What kernels take that know only a band of distances and documents.
+TEST(Visible, PatternsThatAreABandAndDocuments) {
+  const auto band = [](const char* text) { return band_of(compile_program(parse_pattern(text))); };
+  EXPECT_TRUE(band("full")->is_full());
+  EXPECT_TRUE(band("causal")->is_causal());
+  EXPECT_FALSE(band("causal & window(5)")->is_causal());
+  EXPECT_EQ(band("window(5) & causal")->lowest, 0);
+  EXPECT_EQ(band("window(5) & causal")->highest, 4);
+  EXPECT_EQ(band("window(5)")->lowest, -4);
+  EXPECT_FALSE(band("causal")->documents);
+  EXPECT_TRUE(band("documents")->documents && band("documents")->is_full());
+  EXPECT_TRUE(band("causal & documents & window(9)")->documents);
+  EXPECT_EQ(band("causal & documents & window(9)")->highest, 8);
+  for (const char* text : {"causal | documents", "causal | window(3)", "dilated(3, 1)", "prefix(3) & causal",
+                           "documents & (causal | window(3))", "blocks(0, 0)", "global(1)"}) {
+    EXPECT_FALSE(band(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace strata::kernels
