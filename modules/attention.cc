@@ -20,7 +20,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config)
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
-      causal_(config.causal),
+      pattern_(config.attention),
       rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
@@ -34,9 +34,10 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
     if (documents != nullptr) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
-  const Tensor offsets = documents != nullptr ? documents->offsets : Tensor();
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_, .document_offsets = offsets},
-                                    attention_level_));
+  const kernels::AttentionMask mask = documents == nullptr
+                                          ? kernels::AttentionMask{pattern_}
+                                          : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, attention_level_));
 }
 
 }  // namespace strata::modules
