@@ -109,10 +109,7 @@ RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataCon
   config_.type = std::visit(
       [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, model.type);
   const std::vector<int64_t> fan_outs = trainer::fan_outs(data);
-  const auto* given = std::get_if<trainer::TextDataConfig>(&data.type);
-  if (auto* text = std::get_if<trainer::TextDataConfig>(&config_.type)) {
-    text->documents = given != nullptr ? given->documents : trainer::Documents::joined;
-  }
+  if (auto* text = std::get_if<trainer::TextDataConfig>(&config_.type)) text->documents = trainer::documents_of(data);
   auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);
   if (graph != nullptr && !fan_outs.empty()) graph->neighbors = fan_outs;
 }

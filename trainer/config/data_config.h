@@ -45,4 +45,10 @@ struct DataConfig {
   }
 };
 
+// Returns what data.documents says; joined for data that are no text.
+inline Documents documents_of(const DataConfig& data) {
+  const auto* text = std::get_if<TextDataConfig>(&data.type);
+  return text != nullptr ? text->documents : Documents::joined;
+}
+
 }  // namespace strata::trainer

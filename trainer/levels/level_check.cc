@@ -11,7 +11,9 @@
 #include <utility>
 #include <variant>
 
+#include "kernels/attention/pattern_levels.h"
 #include "kernels/levels.h"
+#include "modules/config/block_config.h"
 #include "modules/config/kernel_selection.h"
 
 namespace strata::trainer {
@@ -62,30 +64,37 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
   }
 }
 
+// Returns the pattern of attention of a language model. Other models attend to everything, at every level.
+std::optional<kernels::Pattern> pattern_of(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model == nullptr) return std::nullopt;
+  const kernels::Pattern pattern = modules::block_config(*model).attention;
+  return documents_of(config.data) == Documents::separate ? within_documents(pattern) : pattern;
+}
+
 }  // namespace
 
 void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device) {
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
-  const auto* text = std::get_if<TextDataConfig>(&loaded.config.data.type);
-  const bool separates = text != nullptr && text->documents == Documents::separate;
+  const std::optional<kernels::Pattern> pattern = pattern_of(loaded.config);
+  const auto refuse = [&](const std::string& path, const std::string& message) {
+    refused.insert(path);
+    errors.add(configs::place_of(loaded.places, path), /*path=*/"", message);
+  };
   const auto look_at = [&](std::string_view key, const std::string& module) {
     const auto [path, level] = chosen(loaded.config.kernels, module, key);
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
       kernels::require_level(path, key, level, device);
-      if (separates && key == "attention" && level == Level::triton) {
-        refused.insert(path);
-        errors.add(configs::place_of(loaded.places, path), /*path=*/"",
-                   path +
-                       ": attention at level triton does not keep documents apart, and data.documents is separate; "
-                       "expected aten, torchscript or cuda for attention");
-      }
     } catch (const c10::Error& error) {
-      refused.insert(path);
-      errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
+      refuse(path, error.what_without_backtrace());
+      return;
     }
+    if (!pattern || key != "attention") return;
+    const std::string reason = kernels::why_not_at(level, *pattern);
+    if (!reason.empty()) refuse(path, path + ": attention at level " + std::string(name(level)) + ": " + reason);
   };
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);
