@@ -166,6 +166,14 @@ TEST_F(Plans, AreMadeByACommandWithTheOverridesThatTheyDependOn) {
   }
 }
 
+TEST_F(Plans, OfJoinedDocumentsAreNotThoseOfSeparateOnes) {
+  const auto version = [](const std::string& documents) {
+    return model_version(parse_trainer_config("run.yaml", config_with(0, ""), {"data.documents=" + documents}).config);
+  };
+  EXPECT_EQ(version("joined"), model_version(config("{default: aten}").config));
+  EXPECT_NE(version("joined"), version("separate"));
+}
+
 TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {
   LoadedConfig none = config("{default: best}");
   EXPECT_THROW(apply_kernel_plan(none, kHere), Error);
