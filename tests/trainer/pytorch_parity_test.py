@@ -24,12 +24,13 @@ schedule: {{type: constant}}
 """
 
 
-def attention(q, k, v):
-    """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H."""
+def attention(q, k, v, window):
+    """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H. A query sees its own position and the
+    window - 1 positions before it."""
     repeat = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
-    mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril()
+    mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril().triu(1 - window)
     return torch.where(mask, scores, -math.inf).softmax(-1) @ v
 
 
@@ -45,7 +46,7 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads):
+def forward(weights, tokens, family, key_value_heads, window=SEQUENCE):
     """Logits in fp64, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -69,7 +70,7 @@ def forward(weights, tokens, family, key_value_heads):
         q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
         if not gpt2:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
-        y = attention(q, k, v).transpose(1, 2).reshape(*tokens.shape, WIDTH)
+        y = attention(q, k, v, window).transpose(1, 2).reshape(*tokens.shape, WIDTH)
         x = x + linear(y, block + "attention.output")
         y = norm(x, block + "norm2")
         if gpt2:

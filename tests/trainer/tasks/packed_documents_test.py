@@ -17,7 +17,13 @@ from training_runs import TrainingRuns, write_document_ends, write_tokens  # noq
 SEQUENCE, VOCABULARY, STEPS = parity.SEQUENCE, parity.VOCABULARY, 8
 # The lengths of the documents of a window: of one token, as long as a row, to the end of a row and over it.
 PACKINGS = [[12, 1], [13], [1] * 13, [5, 7, 1], [1, 11, 1], [1, 12], [3, 4, 6], [6, 1, 1, 5]]
-FAMILIES = {"gpt2": ("", parity.HEADS), "llama": (", key_value_heads: 1, feed_forward: 40, tied: false", 1)}
+LLAMA = ", key_value_heads: 1, feed_forward: 40, tied: false"
+# Family, more of its configuration, heads of keys and values, and how many positions a query sees.
+MODELS = {
+    "gpt2": ("gpt2", "", parity.HEADS, SEQUENCE),
+    "llama": ("llama", LLAMA, 1, SEQUENCE),
+    "window": ("llama", LLAMA + ", attention: causal & window(3)", 1, 3),
+}
 
 CONFIG = """
 run: {{folder: {folder}/run}}
@@ -48,46 +54,46 @@ def write_windows(folder):
     return alone
 
 
-def one_by_one(weights, documents, family, key_value_heads):
+def one_by_one(weights, documents, family, key_value_heads, window):
     """Returns the mean loss over the predicted tokens of all documents."""
-    total = sum(functional.cross_entropy(parity.forward(weights, inputs, family, key_value_heads)[0], targets, reduction="sum")
+    total = sum(functional.cross_entropy(parity.forward(weights, inputs, family, key_value_heads, window)[0], targets, reduction="sum")
                 for inputs, targets in documents)
     return total / sum(len(targets) for _, targets in documents)
 
 
 class PackedDocumentsTest(TrainingRuns):
-    def run_packed(self, folder, family, rate, *overrides, steps=STEPS, ranks=1):
+    def run_packed(self, folder, model, rate, *overrides, steps=STEPS, ranks=1):
+        family, more = MODELS[model][:2]
         os.makedirs(folder, exist_ok=True)
-        documents = write_windows(folder)
+        write_windows(folder)
         path = folder + "/config.yaml"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=folder, family=family, more=FAMILIES[family][0], rate=rate, steps=steps))
+            file.write(CONFIG.format(folder=folder, family=family, more=more, rate=rate, steps=steps))
         self.train(os.path.relpath(folder + "/run", self.folder), *overrides, ranks=ranks, config=path)
-        return documents
 
-    def initial_weights(self, family):
-        folder = os.path.join(self.folder, "initial-" + family)
+    def initial_weights(self, model):
+        family, more = MODELS[model][:2]
+        folder = os.path.join(self.folder, "initial-" + model)
         os.makedirs(folder)
         write_windows(folder)
-        more = FAMILIES[family][0]
         return trained(folder, CONFIG.format(folder=folder, family=family, more=more, rate="1e-30", steps=1), "run.ranks=1", "run.device=cpu")[0]
 
-    def check(self, family):
-        key_value_heads = FAMILIES[family][1]
-        weights = {name: value.requires_grad_(True) for name, value in self.initial_weights(family).items()}
+    def check(self, model):
+        family, _, key_value_heads, window = MODELS[model]
+        weights = {name: value.requires_grad_(True) for name, value in self.initial_weights(model).items()}
         optimizer = torch.optim.AdamW(weights.values(), lr=1e-2, betas=(0.9, 0.95), eps=1e-4, weight_decay=0)
         losses, norms = [], []
         for _ in range(STEPS):
             optimizer.zero_grad()
-            loss = one_by_one(weights, write_windows(self.folder), family, key_value_heads)
+            loss = one_by_one(weights, write_windows(self.folder), family, key_value_heads, window)
             loss.backward()
             losses.append(loss.item())
             norms.append(torch.cat([value.grad.flatten() for value in weights.values()]).norm().item())
             optimizer.step()
-        last = one_by_one(weights, write_windows(self.folder), family, key_value_heads).item()
+        last = one_by_one(weights, write_windows(self.folder), family, key_value_heads, window).item()
         for level, ranks in itertools.product(("aten", "torchscript"), self.some_ranks(1, 2)):
-            name = f"{family}-{level}-{ranks}"
-            self.run_packed(self.path(name), family, "1e-2", "kernels.default=" + level, ranks=ranks)
+            name = f"{model}-{level}-{ranks}"
+            self.run_packed(self.path(name), model, "1e-2", "kernels.default=" + level, ranks=ranks)
             lines = [line for line in self.lines(name + "/run") if "loss" in line]
             numpy.testing.assert_allclose([line["loss"] for line in lines], losses, rtol=2e-5, err_msg=name)
             numpy.testing.assert_allclose([line["gradient_norm"] for line in lines], norms, rtol=2e-4, err_msg=name)
@@ -100,6 +106,9 @@ class PackedDocumentsTest(TrainingRuns):
 
     def test_llama(self):
         self.check("llama")
+
+    def test_a_pattern_of_attention(self):
+        self.check("window")
 
     def test_documents_matter(self):
         """The same run with joined documents has another loss from its first step on."""
@@ -129,7 +138,7 @@ class PackedDocumentsTest(TrainingRuns):
         write_windows(folder)
         path = folder + "/config.yaml"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(folder=folder, family="llama", more=FAMILIES["llama"][0], rate="1e-2", steps=1))
+            file.write(CONFIG.format(folder=folder, family="llama", more=LLAMA, rate="1e-2", steps=1))
         self.train("refused/run", "data.documents=both", ranks=1, config=path, expect=2)
         write_document_ends(folder + "/train_3.bin", [5, 5, 13])
         self.train("refused/run", ranks=1, config=path, expect=3)
