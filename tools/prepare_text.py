@@ -21,6 +21,7 @@ from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter, replace_file
 
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 END_OF_CHUNK = b"\n"
+LEAST_SHARD_TOKENS = text_documents.CHUNK_BYTES + 1  # a piece of text in bytes, and the end of its document
 END_NAME = "<|endoftext|>"  # of a byte-pair encoding that is trained here
 KNOWN_ENDS = (END_NAME, "<|end_of_text|>", "<eos>", "</s>")  # of GPT-2, Llama 3, Gemma, Llama 2
 
@@ -139,6 +140,9 @@ def write_split(name, chunks, tokenizer, arguments, sources):
         for text_bytes, ids, ends in chunks:
             if ends and tokenizer.end_of_document is not None:
                 ids = numpy.append(ids, numpy.uint32(tokenizer.end_of_document))
+            if len(ids) > limit:
+                raise BadInput(f"{text_bytes} bytes of text without a line end are {len(ids)} tokens, and a file has at most {limit}; "
+                               "give larger --shard-tokens")
             if writer is not None and writer.tokens + len(ids) > limit:
                 if not many:
                     raise BadInput(f"the text has more than {limit} tokens; give --shard-tokens to write several files")
@@ -202,8 +206,8 @@ def parse_arguments():
             parser.error("--vocabulary is of --tokenizer bpe; bytes have 256, and a model has its own")
     if arguments.vocabulary is not None and arguments.vocabulary < 256:
         parser.error("--vocabulary must be at least 256: every byte is a token")
-    if arguments.shard_tokens is not None and not text_documents.CHUNK_BYTES <= arguments.shard_tokens <= MAX_TOKENS:
-        parser.error(f"--shard-tokens must be between {text_documents.CHUNK_BYTES} and {MAX_TOKENS}")
+    if arguments.shard_tokens is not None and not LEAST_SHARD_TOKENS <= arguments.shard_tokens <= MAX_TOKENS:
+        parser.error(f"--shard-tokens must be between {LEAST_SHARD_TOKENS} and {MAX_TOKENS}")
     return arguments
 
 

@@ -126,7 +126,7 @@ def lines_of(path):
                 number += 1
                 if len(line) > MOST_LINE_BYTES:
                     raise BadInput(f"{path}:{number}: the line is longer than {MOST_LINE_BYTES} bytes, the most that a document in a line may have")
-                yield number, line.rstrip(b"\r\n")
+                yield number, line.removesuffix(b"\n").removesuffix(b"\r")
     except EOFError as error:
         raise BadInput(f"{path}: is truncated, because its gzip data end before their end mark") from error
     except (gzip.BadGzipFile, zlib.error) as error:

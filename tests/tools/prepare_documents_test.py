@@ -66,6 +66,7 @@ class PrepareDocumentsTest(PreparedTextCase):
 
     def test_lines(self):
         for text, documents in ((b"one\ntwo\n\nthree\n", ["one", "two", "three"]), (b"one\r\n\r\ntwo\r\nthree", ["one", "two", "three"]),
+                                (b"one\r\r\ntwo\r", ["one\r", "two"]),
                                 (b"one\n \t\n  two \nthree\n\n\n", ["one", "  two ", "three"]), (b"\n\none\ntwo", ["one", "two"])):
             with self.subTest(text):
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -166,12 +167,13 @@ class PrepareDocumentsTest(PreparedTextCase):
 
     def test_shards(self):
         """A document goes whole into the next file. One that is larger than a piece of text is cut."""
-        limit = 1 << 24
-        path = self.write("a.jsonl", json_lines(["a" * 10_000_000, "b" * 9_000_000, "c" * (limit + 5), "d" * 100]))
+        limit = (1 << 24) + 1
+        texts = ["a" * 10_000_000, "b" * 9_000_000, "c" * (limit + 4), "d" * (limit - 1), "e" * 100]
+        path = self.write("a.jsonl", json_lines(texts))
         self.prepare("--input", path, "--shard-tokens", str(limit), "--validation", "0.000001")
         names = sorted(name for name in os.listdir(self.folder) if name.startswith("train") and name.endswith(".bin"))
         lengths = [[len(ids) for ids in self.documents(name)] for name in names]
-        self.assertEqual(lengths, [[10_000_001], [9_000_001], [limit], [6]])
+        self.assertEqual(lengths, [[10_000_001], [9_000_001], [limit - 1], [6], [limit]])
 
     def test_many_documents(self):
         lines = b"".join(b"%d\n" % i for i in range(150_000))  # more than are written at a time

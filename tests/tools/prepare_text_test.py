@@ -86,6 +86,18 @@ class PrepareTextTest(PreparedTextCase):
         source = text_documents.WholeFiles([self.write("text", "aä€𝄞x".encode())])
         self.assertEqual([source.character_boundary(i) for i in range(12)], [0, 1, 3, 3, 6, 6, 6, 10, 10, 10, 10, 11])
 
+    def test_no_file_has_more_tokens_than_it_may(self):
+        """Whatever a tokenizer makes of a piece of text."""
+        tokenizer = prepare_text.ByteTokenizer(has_end=True)
+        for tokens, fits in ((4, True), (5, False)):  # one more is the end of the document
+            arguments = unittest.mock.Mock(shard_tokens=5, output=TMP)
+            chunks = [(tokens, numpy.zeros(tokens, dtype=numpy.uint8), True)]
+            if fits:
+                self.assertEqual(prepare_text.write_split("most", chunks, tokenizer, arguments, []), (1, 5, 1))
+            else:
+                with self.assertRaisesRegex(prepare_text.BadInput, "are 6 tokens, and a file has at most 5; give larger --shard-tokens"):
+                    prepare_text.write_split("most", chunks, tokenizer, arguments, [])
+
     def test_a_large_vocabulary_is_wide(self):
         random = numpy.random.default_rng(1)
         words = random.integers(97, 123, (60_000, 7), dtype=numpy.uint8)
@@ -97,7 +109,7 @@ class PrepareTextTest(PreparedTextCase):
 
     def test_shards(self):
         text = numpy.random.default_rng(1).integers(0, 256, 40_000_000, dtype=numpy.uint8).tobytes()
-        self.prepare("--input", self.write("text", text), "--shard-tokens", str(1 << 24), "--validation", "0.01")
+        self.prepare("--input", self.write("text", text), "--shard-tokens", str(prepare_text.LEAST_SHARD_TOKENS), "--validation", "0.01")
         names = sorted(name for name in os.listdir(self.folder) if name.startswith("train") and name.endswith(".bin"))
         self.assertEqual(names, ["train_00000.bin", "train_00001.bin", "train_00002.bin"])
         joined = b"".join(self.read(name)[0].astype(numpy.uint8).tobytes() for name in names)
@@ -140,7 +152,7 @@ class PrepareTextTest(PreparedTextCase):
     def test_wrong_use(self):
         good = self.write("good", b"abc" * 100)
         for arguments in (("--vocabulary", "300"), ("--tokenizer", "bpe", "--vocabulary", "255"), ("--validation", "0"),
-                          ("--validation", "1"), ("--tokenizer", "x.json", "--vocabulary", "300"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", "5")):
+                          ("--validation", "1"), ("--tokenizer", "x.json", "--vocabulary", "300"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", str(prepare_text.LEAST_SHARD_TOKENS - 1))):
             self.prepare("--input", good, *arguments, code=2)
 
     def test_a_folder_that_cannot_be_written(self):
