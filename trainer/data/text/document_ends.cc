@@ -84,7 +84,7 @@ std::vector<int32_t> DocumentEnds::read(int64_t first, int64_t count) const {
       file_.read(ends.data(), bytes, RawFile::kHeaderBytes + first * static_cast<int64_t>(sizeof(int32_t)));
   if (got == bytes) return ends;
   fail(path(), "was cut while in use: it had " + text(documents_) +
-                   " documents when it was opened, now it ends before " + "document " + text(first + count) +
+                   " documents when it was opened, now it ends before document " + text(first + count) +
                    "; restore it and resume the run");
 }
 

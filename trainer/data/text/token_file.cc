@@ -23,8 +23,9 @@ void read_ids(const RawFile& file, int64_t tokens, int64_t first, int64_t count,
   const int64_t bytes = count * static_cast<int64_t>(sizeof(Id));
   const int64_t got = file.read(raw.data(), bytes, RawFile::kHeaderBytes + first * static_cast<int64_t>(sizeof(Id)));
   if (got != bytes) {
-    fail(file.path(), "was cut while in use: it had " + text(tokens) + " tokens when it was opened, now " +
-                          "it ends before token " + text(first + count) + "; restore it and resume the run");
+    fail(file.path(), "was cut while in use: it had " + text(tokens) +
+                          " tokens when it was opened, now it ends before token " + text(first + count) +
+                          "; restore it and resume the run");
   }
   for (int64_t i = 0; i < count; ++i) ids[i] = raw[i];
 }
