@@ -241,8 +241,9 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Tensor& offsets = mask.document_offsets;
   const Program program = compile_program(mask.pattern);
-  const std::string refused = why_not_at(level, mask.pattern);
-  require(refused.empty(), op, level, refused);
+  if (const std::string why_not = why_not_pattern(level, mask.pattern); !why_not.empty()) {
+    require(false, op, level, "the pattern is ", to_text(mask.pattern), ", ", why_not);
+  }
   const bool has_documents = program.has(Operation::documents);
   require(has_documents == offsets.defined(), op, level, "document_offsets are ", offsets.defined() ? "" : "not ",
           "given, and the pattern ", to_text(mask.pattern), has_documents ? " has documents" : " has no documents");

@@ -35,12 +35,11 @@ std::string levels_that_take(const Pattern& pattern) {
 
 }  // namespace
 
-std::string why_not_at(Level level, const Pattern& pattern) {
+std::string why_not_pattern(Level level, const Pattern& pattern) {
   if (takes(level, pattern)) return "";
-  return "the pattern is " + to_text(pattern) + ", expected " +
-         (level == Level::cuda ? "full, causal or causal & window(n), each alone or with & documents"
-                               : "full or causal") +
-         "; levels " + levels_that_take(pattern) + " take it";
+  const std::string expected =
+      level == Level::cuda ? "full, causal or causal & window(n), each alone or with & documents" : "full or causal";
+  return "expected " + expected + "; levels " + levels_that_take(pattern) + " take it";
 }
 
 }  // namespace strata::kernels

@@ -9,9 +9,9 @@
 
 namespace strata::kernels {
 
-// Returns "" if kernels of this level take the pattern, otherwise a sentence with the patterns that they take and the
-// levels that take this one. Throws an Error with ExitCode::configuration if the pattern has more than kMostWords
-// words.
-std::string why_not_at(Level level, const Pattern& pattern);
+// Returns "" if the level takes the pattern, otherwise what was expected and which levels take it, such as "expected
+// full or causal; levels aten and torchscript take it". Does not know whether the level has a kernel on a device.
+// Throws an Error with ExitCode::configuration if the pattern has more than kMostWords words.
+std::string why_not_pattern(Level level, const Pattern& pattern);
 
 }  // namespace strata::kernels

@@ -93,8 +93,10 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
       return;
     }
     if (!pattern || key != "attention") return;
-    const std::string reason = kernels::why_not_at(level, *pattern);
-    if (!reason.empty()) refuse(path, path + ": attention at level " + std::string(name(level)) + ": " + reason);
+    const std::string why_not = kernels::why_not_pattern(level, *pattern);
+    if (why_not.empty()) return;
+    refuse(path, path + ": attention at level " + std::string(name(level)) + " does not take " + to_text(*pattern) +
+                     ", " + why_not);
   };
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);

@@ -8,7 +8,7 @@
 namespace strata::kernels {
 namespace {
 
-bool takes(Level level, const std::string& pattern) { return why_not_at(level, parse_pattern(pattern)).empty(); }
+bool takes(Level level, const std::string& pattern) { return why_not_pattern(level, parse_pattern(pattern)).empty(); }
 
 TEST(PatternLevels, AreThoseOfTheirKernels) {
   for (const std::string pattern : {"full", "causal"}) {
@@ -32,14 +32,13 @@ TEST(PatternLevels, AreThoseOfTheirKernels) {
 
 TEST(PatternLevels, NameWhatIsTakenAndByWhom) {
   const Pattern documents = within_documents(parse_pattern("causal"));
-  EXPECT_EQ(why_not_at(Level::triton, documents),
-            "the pattern is causal & documents, expected full or causal; levels aten, torchscript and cuda take it");
-  EXPECT_EQ(
-      why_not_at(Level::triton, within_documents(parse_pattern("causal | prefix(2)"))),
-      "the pattern is (causal | prefix(2)) & documents, expected full or causal; levels aten and torchscript take "
-      "it");
-  EXPECT_EQ(why_not_at(Level::cuda, parse_pattern("causal & global(2)")),
-            "the pattern is causal & global(2), expected full, causal or causal & window(n), each alone or with & "
+  EXPECT_EQ(why_not_pattern(Level::triton, documents),
+            "expected full or causal; levels aten, torchscript and cuda take it");
+  EXPECT_EQ(why_not_pattern(Level::triton, within_documents(parse_pattern("causal | prefix(2)"))),
+            "expected full or causal; levels aten and torchscript take "
+            "it");
+  EXPECT_EQ(why_not_pattern(Level::cuda, parse_pattern("causal & global(2)")),
+            "expected full, causal or causal & window(n), each alone or with & "
             "documents; levels aten and torchscript take it");
 }
 

@@ -82,7 +82,7 @@ TEST(LevelCheck, RefusesALevelThatJoinsDocuments) {
   const std::string message = refusal({}, "{default: triton}", c10::kCUDA, {documents});
   EXPECT_EQ(
       first_line(message),
-      "run.yaml:11:11: kernels.default: attention at level triton: the pattern is causal & documents, expected full "
+      "run.yaml:11:11: kernels.default: attention at level triton does not take causal & documents, expected full "
       "or causal; levels aten, torchscript and cuda take it");
 }
 
@@ -90,7 +90,7 @@ TEST(LevelCheck, RefusesALevelThatLacksThePatternOfTheModel) {
   const std::string global = "model.attention=causal & global(4)", window = "model.attention=causal & window(4)";
   EXPECT_EQ(refusal({}, "{default: cuda}", c10::kCUDA, {window, "data.documents=separate"}), "");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: cuda}]}", c10::kCUDA, {global})),
-            "run.yaml:11:45: kernels.layers.0.attention: attention at level cuda: the pattern is causal & global(4), "
+            "run.yaml:11:45: kernels.layers.0.attention: attention at level cuda does not take causal & global(4), "
             "expected full, causal or causal & window(n), each alone or with & documents; levels aten and torchscript "
             "take it");
   EXPECT_EQ(refusal({}, "{default: cuda, attention: aten}", c10::kCUDA, {global}), "");
