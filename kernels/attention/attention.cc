@@ -240,8 +240,9 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Tensor& offsets = mask.document_offsets;
-  const std::string why_not = why_not_pattern(level, mask.pattern);
-  require(why_not.empty(), op, level, "the pattern is ", to_text(mask.pattern), ", ", why_not);
+  if (const std::string why_not = why_not_pattern(level, mask.pattern); !why_not.empty()) {
+    require(false, op, level, "the pattern is ", to_text(mask.pattern), ", ", why_not);
+  }
   const bool has_documents = has_word(mask.pattern, Pattern::Kind::documents);
   require(has_documents == offsets.defined(), op, level, "document_offsets are ", offsets.defined() ? "" : "not ",
           "given, and the pattern ", to_text(mask.pattern), has_documents ? " has documents" : " has no documents");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks that each op of a run has a kernel at its level on the device of the run, and that attention takes its
-// patterns there, before anything is computed or
-// written.
+// patterns there, before anything is computed or written.
 #pragma once
 
 #include <c10/core/Device.h>
