@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Level triton of attention with a pattern, forward. A program has a tile of queries of one head and reads the list of
+the tiles of keys that it meets: partial ones first, which evaluate the pattern, then full ones, which do not."""
+import triton
+import triton.language as tl
+
+from kernels.attention.pattern_tiles_triton import ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile, place_of_program, store_tile, tanh, visible
+from kernels.runtime.triton_kernel import TritonKernel
+
+
+@triton.jit
+def meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle, last,
+               inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
+               TERMS: tl.constexpr, TILES: tl.constexpr, APPROXIMATE: tl.constexpr):
+    """The online softmax over the tiles of keys first <= i < last of a list. Tiles from `middle` on are full. Scores are
+    powers of two, so `scale` includes log2(e)."""
+    INSIDE: tl.constexpr = TILES == FULL_TILES
+    row_in_tile = tl.arange(0, KEYS)
+    tile = tl.load(indices + first, mask=first < last, other=0)
+    for i in range(first, last):
+        next_tile = tl.load(indices + i + 1, mask=i + 1 < last, other=0)
+        start = (tile * KEYS).to(tl.int64) * row_stride
+        rows_left = positions - tile * KEYS
+        key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        scores = tl.dot(query, tl.trans(key), input_precision="ieee")
+        if SOFTCAP & TERMS:
+            scores = tanh(scores * inner_scale, APPROXIMATE)
+        if ALIBI & TERMS:
+            bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
+            scores = scores * scale - tl.abs(bias)
+        if TILES == PARTIAL_TILES:
+            scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+        elif TILES == ALL_TILES:
+            if i < middle:
+                scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+        if ALIBI & TERMS:
+            new_largest = tl.maximum(largest, tl.max(scores, 1))
+        else:
+            new_largest = tl.maximum(largest, tl.max(scores, 1) * scale)
+        # A row without a visible key yet has -inf here.
+        shift = new_largest if INSIDE else tl.where(new_largest == -INFINITY, 0.0, new_largest)
+        decay = tl.exp2(largest - shift)
+        if ALIBI & TERMS:
+            share = tl.exp2(scores - shift[:, None])
+        else:
+            share = tl.exp2(scores * scale - shift[:, None])
+        weights = weights * decay + tl.sum(share, 1)
+        value = load_tile(value_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        total = tl.dot(share.to(value.dtype), value, total * decay[:, None], input_precision="ieee")
+        largest = new_largest
+        tile = next_tile
+    return total, largest, weights
+
+
+@triton.jit
+def forward(qkv, y, logsumexp, order, offsets, partial, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width,
+            row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span,
+            prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
+            MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+    width = WIDTH if WIDTH else head_width
+    sequence, head, tile, first, middle, last = place_of_program(order, partial, offsets, tiles, own_lists, heads, step, together)
+    batch, residue = (sequence // step).to(tl.int64), sequence % step
+    first_position = batch * positions + residue
+    rows = tl.cdiv(positions - residue, step)
+    key_head = heads + head // (heads // key_value_heads)
+    query_start = qkv + first_position * row_width + head * width
+    key_start = qkv + first_position * row_width + key_head * width
+    value_start = key_start + key_value_heads * width
+    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold)
+
+    row_in_tile = tl.arange(0, QUERIES)
+    query_row = tile * QUERIES + row_in_tile
+    first_row = (tile * QUERIES).to(tl.int64)
+    query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows - tile * QUERIES, head_width, HEAD, WIDTH, False)
+    query = kept(query, KEPT)
+    inner_scale = scale
+    scale = scale * LOG2_E
+    if SOFTCAP & TERMS:
+        inner_scale = inner_scale / softcap
+        scale = softcap * LOG2_E
+    slope = scale
+    if ALIBI & TERMS:
+        slope = tl.load(slopes + head) * (LOG2_E * step)
+    if SINKS & TERMS:
+        largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
+        weights = tl.full([QUERIES], 1, tl.float32)
+    else:
+        largest = tl.full([QUERIES], -INFINITY, tl.float32)
+        weights = tl.zeros([QUERIES], tl.float32)
+    total = tl.zeros([QUERIES, HEAD], tl.float32)
+    if ONE_LOOP:
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_width * step, head_width, rows, indices,
+                                             first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES, APPROXIMATE)
+    else:
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_width * step, head_width, rows, indices,
+                                             first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_width * step, head_width, rows, indices,
+                                             middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES, APPROXIMATE)
+    position = residue + step * query_row
+    tl.store(logsumexp + (batch * heads + head) * positions + position, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < rows)
+    # A row that sees no key has weights 0 and totals 0.
+    total = total / tl.where(weights == 0, 1.0, weights)[:, None]
+    y_width = heads * width
+    store_tile(y + (first_position + first_row * step) * y_width + head * width, row_in_tile, y_width * step, rows - tile * QUERIES, head_width, total, HEAD, WIDTH)
