@@ -33,7 +33,7 @@ OPS = ["//kernels/" + name for name in OP_NAMES]
 # The proofs and workloads of all ops, which only tests and tools use.
 PROOFS = ["//kernels/%s:%s_proof" % (name, name) for name in OP_NAMES]
 
-# The tests of the definitions of all ops against plain loops, which are one test target.
+# The tests of the definitions of all ops against plain loops.
 TESTS = ["//kernels/%s:%s_test.cc" % (name, name) for name in OP_NAMES]
 
 def header_of_ops(name, lines):
@@ -64,7 +64,7 @@ def op_library(
     """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
     name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools
-    link. name_test.cc, the definition against plain loops, is a part of //tests/kernels:formula_test.
+    link. name_test.cc, the definition against plain loops, is a part of //tests/kernels:tests.
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include

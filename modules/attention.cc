@@ -19,7 +19,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config)
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
-      causal_(config.causal),
+      pattern_(config.attention),
       rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
@@ -29,7 +29,7 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     const auto& [cosine, sine] = context.get<RotaryTables>();
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
   }
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, {.causal = causal_}, attention_level_));
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, {pattern_}, attention_level_));
 }
 
 }  // namespace strata::modules

@@ -20,7 +20,8 @@ class Attention {
  private:
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   int64_t heads_, key_value_heads_;
-  bool rotary_, causal_;
+  bool rotary_;
+  kernels::Pattern pattern_;
   kernels::Level rotary_level_, attention_level_;
 };
 

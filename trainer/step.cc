@@ -242,7 +242,7 @@ void Step::update(const Tensor& local_loss) {
   // Replicas hold the same gradients, so each counts for its share.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
-  // Those of all ranks after the sum, because each rank has places of its own.
+  // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
   const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();

@@ -211,7 +211,8 @@ void Trainer::handle_skipped_update(int64_t step) {
   throw skipped_too_often_error(step, kMostSkips);
 }
 
-// What is queued on a GPU ends before its memory is freed. No step is expected until the next Trainer has started.
+// Reports the rollback, and waits for the GPU, because memory that its queued work uses is freed next. The watchdog
+// expects no step until the next Trainer has started.
 void Trainer::prepare_rollback() {
   sharding::set_position(rollbacks_.last_step(), "rollback");
   if (metrics_) {

@@ -8,19 +8,20 @@
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bucketize.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "kernels/attention/attention_formula.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/program.h"
+#include "kernels/attention/pattern_mask.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
@@ -47,24 +48,20 @@ Tensor split_output(const Tensor& y, const Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
 }
 
-// Returns a mask [B or 1, 1, T, T] that is true if a query may attend to a key, or an undefined tensor if `causal`
-// alone is the whole mask.
+bool is_full(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::full; }
+bool is_causal(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::causal; }
+
+// Returns a mask [B or 1, 1, T, T] that is true if a query may attend to a key, or an undefined tensor if the pattern
+// is full or causal, which ATen does without a mask.
 Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
+  if (is_full(mask) || is_causal(mask)) return {};
   const int64_t batch = qkv.size(0), positions = qkv.size(1);
-  if (mask.window == 0 && !mask.document_offsets.defined()) return {};
-  Tensor seen = at::ones({1, 1, positions, positions}, qkv.options().dtype(at::kBool));
-  if (mask.causal) seen = seen.tril();
-  if (mask.window > 0) seen = seen.triu(1 - mask.window);
-  if (mask.document_offsets.defined()) {
-    const Tensor ends = mask.document_offsets.slice(0, 1);
-    const Tensor places = at::arange(batch * positions, mask.document_offsets.options());
-    const Tensor document_BT = at::bucketize(places, ends, /*out_int32=*/true, /*right=*/true).view({batch, positions});
-    seen = seen.logical_and(document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1));
-  }
-  return seen;
+  const Tensor document_BT =
+      mask.document_offsets.defined() ? documents_of(mask.document_offsets, batch, positions) : Tensor();
+  return pattern_mask(compile_program(mask.pattern), positions, document_BT, qkv.device());
 }
 
-// Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt if `causal` alone is the whole mask.
+// Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt.
 std::optional<Tensor> added_to_scores(const Tensor& qkv, const AttentionMask& mask) {
   const Tensor seen = visible(qkv, mask);
   if (!seen.defined()) return std::nullopt;
@@ -117,7 +114,7 @@ Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
     key = repeated(key, query.size(2));
     value = repeated(value, query.size(2));
   }
-  const bool causal = shape.mask.causal && !seen.defined();
+  const bool causal = is_causal(shape.mask);
   const Tensor y = fused_attention(query.flatten(1, 2), key, value, seen, causal).transpose(1, 2).flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
   return y;
@@ -136,7 +133,7 @@ AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape
   Tensor logsumexp_BKGT;
   for (int64_t g = 0; g < query.size(2); ++g) {
     const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        query.select(2, g), key, value, /*dropout_p=*/0.0, shape.mask.causal && !added, added);
+        query.select(2, g), key, value, /*dropout_p=*/0.0, is_causal(shape.mask), added);
     if (query.size(2) == 1) return {part.transpose(1, 2).flatten(2), logsumexp};
     if (g == 0) {
       logsumexp_BKGT = at::empty({batch, shape.key_value_heads, query.size(2), positions}, logsumexp.options());
@@ -160,7 +157,7 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
   for (int64_t g = 0; g < query.size(2); ++g) {
     auto [part_query, part_key, part_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         grad_y_BKGTD.select(2, g), query.select(2, g), key, value, y_BKGTD.select(2, g), logsumexp_BKGT.select(2, g),
-        /*dropout_p=*/0.0, shape.mask.causal && !added, added);
+        /*dropout_p=*/0.0, is_causal(shape.mask), added);
     grad_query.select(2, g).copy_(part_query);
     // Gradients of keys and values are summed over the group in fp32 or wider.
     if (g == 0) {
@@ -179,9 +176,16 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
 
 AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
   static const Formula formula(kFormula, "attention");
-  return {formula(qkv, shape.heads, shape.key_value_heads, shape.mask.causal, shape.mask.window,
-                  shape.mask.document_offsets),
-          {}};
+  const Program program = compile_program(shape.mask.pattern);
+  c10::List<int64_t> integers;  // none for the full pattern
+  for (int32_t i = 0; i < program.length && !is_full(shape.mask); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    for (const int64_t number :
+         {static_cast<int64_t>(instruction.operation), int64_t{instruction.first}, int64_t{instruction.second}}) {
+      integers.push_back(number);
+    }
+  }
+  return {formula(qkv, shape.heads, shape.key_value_heads, integers, shape.mask.document_offsets), {}};
 }
 
 }  // namespace
@@ -202,7 +206,7 @@ AttentionShape shape_of(const Tensor& qkv, const Shape& shape) {
           .heads = shape.heads,
           .key_value_heads = shape.key_value_heads,
           .head_width = qkv.size(2) / (shape.heads + 2 * shape.key_value_heads),
-          .causal = shape.mask.causal,
+          .pattern = shape.mask.pattern,
           .deterministic = at::globalContext().deterministicAlgorithms()};
 }
 
@@ -216,8 +220,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets});
     context->saved_data["heads"] = shape.heads;
     context->saved_data["key_value_heads"] = shape.key_value_heads;
-    context->saved_data["causal"] = shape.mask.causal;
-    context->saved_data["window"] = shape.mask.window;
+    context->saved_data["pattern"] = to_text(shape.mask.pattern);
     context->saved_data["level"] = static_cast<int64_t>(level);
     return y;
   }
@@ -227,7 +230,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2];
     const Shape shape = {context->saved_data["heads"].toInt(),
                          context->saved_data["key_value_heads"].toInt(),
-                         {context->saved_data["causal"].toBool(), context->saved_data["window"].toInt(), saved[3]}};
+                         {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]}};
     const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, shape); });
     return {AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape), Tensor(), Tensor()};
   }
@@ -235,12 +238,22 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
 void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
-  require(mask.window >= 0 && (mask.causal || mask.window == 0), op, level, "window is ", mask.window,
-          mask.causal ? "" : " without causal", ", expected ", mask.causal ? "at least 0" : "0");
   const Tensor& offsets = mask.document_offsets;
-  const bool extended = mask.window > 0 || offsets.defined();
-  require(!extended || (level != Level::aot_inductor && level != Level::triton), op, level,
-          "no windows and no documents at this level, expected aten, torchscript or cuda");
+  const Program program = compile_program(mask.pattern);
+  const std::optional<Band> band = band_of(program);
+  if (level == Level::triton) {
+    require(is_full(mask) || is_causal(mask), op, level, "the pattern is ", to_text(mask.pattern),
+            ", expected full or causal; levels aten and torchscript take it");
+  } else if (level == Level::cuda) {
+    require(
+        band && (band->is_full() || (band->lowest == 0 && band->highest >= 0)), op, level, "the pattern is ",
+        to_text(mask.pattern),
+        ", expected full, causal or causal & window(n), each alone or with & documents; levels aten and torchscript "
+        "take it");
+  }
+  const bool has_documents = program.has(Operation::documents);
+  require(has_documents == offsets.defined(), op, level, "document_offsets are ", offsets.defined() ? "" : "not ",
+          "given, and the pattern ", to_text(mask.pattern), has_documents ? " has documents" : " has no documents");
   if (!offsets.defined()) return;
   require(offsets.scalar_type() == at::kInt && offsets.dim() == 1 && offsets.size(0) >= 2 &&
               offsets.device() == qkv.device() && offsets.is_contiguous(),

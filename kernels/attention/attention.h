@@ -8,27 +8,29 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/attention/pattern/pattern.h"
 #include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
 
 using at::Tensor;
 
-// The keys that a query may attend to. They are always in the query's own row and document.
+// The keys that a query may attend to. They are always in the query's own row.
 struct AttentionMask {
-  bool causal = false;  // true: no keys after the query
-  // If causal: a query attends to its own position and to the window - 1 positions before it. 0: no limit.
-  int64_t window = 0;
+  // Each query must see a key: check_every_query_sees_a_key.
+  Pattern pattern = {};
   // Boundaries of packed documents, int32 [documents + 1], as positions in the flattened [B * T] tensor: the start of
   // each document and the end of the last. The first is 0 and the last is B * T. Every row starts a new document, and
   // documents may be empty. Offsets on the CPU are checked; on GPUs the code that reads the data guarantees them.
-  // Undefined: every row is one document.
+  // They are given if and only if the pattern has the word documents.
   Tensor document_offsets = {};
 };
 
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
-// logsumexp and document_offsets for backward. Windows and documents exist at levels aten, torchscript and cuda. Throws
-// a ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
+// logsumexp and document_offsets for backward. Levels aten and torchscript take every pattern, and store T^2 booleans
+// for most of them. Level cuda takes full, causal and causal & window(n), each also with documents, and level triton
+// full and causal. Throws a ValueError if a shape does not match, or if the level does not support dtype, head width or
+// mask.
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
 
 struct AttentionOp {

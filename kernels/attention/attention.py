@@ -1,16 +1,58 @@
 # SPDX-License-Identifier: MIT
 # Definition of attention. B batch, T positions, H query heads, K key and value heads, D head width
-from typing import Optional
+from typing import List, Optional
 
 import torch
 
 
+# The hash in pattern/block_hash.h, on numbers below 2^32 in int64. TorchScript has no hexadecimal numbers: 2146121005 =
+# 0x7feb352d, -2073254261 = 0x846ca68b - 2^32 and 4294967295 = 2^32 - 1.
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    x = (torch.bitwise_xor(x, torch.bitwise_right_shift(x, 16)) * 2146121005) & 4294967295
+    x = (torch.bitwise_xor(x, torch.bitwise_right_shift(x, 15)) * -2073254261) & 4294967295
+    return torch.bitwise_xor(x, torch.bitwise_right_shift(x, 16))
+
+
+def sees_block(query: torch.Tensor, key: torch.Tensor, hash_key: int, threshold: int) -> torch.Tensor:
+    row = torch.div(query, 64, rounding_mode="floor")
+    column = torch.div(key, 64, rounding_mode="floor")
+    word = mixed(torch.bitwise_xor(mixed((hash_key + 2 * row) & 4294967295), mixed((hash_key + 2 * column + 1) & 4294967295)))
+    return (row == column) | (torch.bitwise_right_shift(word, 8) < threshold)
+
+
+# Which pairs are visible: [T, T], or with documents [B, 1, T, T]. `program` has three integers for each instruction in
+# pattern/program.h.
+def visible(program: List[int], document: torch.Tensor) -> torch.Tensor:
+    query = torch.arange(document.size(1), device=document.device).unsqueeze(1)
+    key = query.transpose(0, 1)
+    stack: List[torch.Tensor] = []
+    for i in range(0, len(program), 3):
+        operation, first, second = program[i], program[i + 1], program[i + 2]
+        if operation < 2:
+            upper = stack.pop()
+            lower = stack.pop()
+            stack.append(lower & upper if operation == 0 else lower | upper)
+        elif operation == 2:
+            stack.append((query - key >= first) & (query - key <= second))
+        elif operation == 3:
+            stack.append((torch.abs(query - key) % first == 0) & (torch.abs(query - key) < second))
+        elif operation == 4:
+            stack.append((key < first).expand(query.size(0), -1))
+        elif operation == 5:
+            stack.append(torch.minimum(query, key) < first)
+        elif operation == 6:
+            stack.append(sees_block(query, key, first, second))
+        else:
+            stack.append((document.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1))
+    return stack[0]
+
+
+# An empty program sees every pair. `document_offsets` are those of attention.h.
 def attention(
     qkv: torch.Tensor,
     heads: int,
     key_value_heads: int,
-    causal: bool,
-    window: int = 0,
+    program: List[int],
     document_offsets: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     batch, positions = qkv.size(0), qkv.size(1)
@@ -23,16 +65,12 @@ def attention(
     key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
     value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
     scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
-    if causal:
-        hidden = torch.ones(positions, positions, dtype=torch.bool, device=qkv.device).triu(1)
-        if window > 0:
-            hidden = hidden | torch.ones(positions, positions, dtype=torch.bool, device=qkv.device).tril(-window)
+    if len(program) > 0:
+        document = torch.arange(batch * positions, device=qkv.device)
+        if document_offsets is not None:
+            ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
+            document = torch.bucketize(document, ends, right=True)
+        hidden = torch.logical_not(visible(program, document.reshape(batch, positions)))
         scores = scores.masked_fill(hidden, -float("inf"))
-    if document_offsets is not None:
-        places = torch.arange(batch * positions, device=qkv.device)
-        ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
-        document = torch.bucketize(places, ends, right=True).reshape(batch, positions)
-        foreign = document.unsqueeze(2) != document.unsqueeze(1)
-        scores = scores.masked_fill(foreign.unsqueeze(1), -float("inf"))
     y = torch.matmul(torch.softmax(scores, dim=-1), value)
     return y.transpose(1, 2).reshape(batch, positions, heads * head_width).to(qkv.dtype)

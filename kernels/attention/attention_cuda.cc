@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/pattern/program.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/traced.h"
 
@@ -218,10 +219,21 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
           ", expected BFloat16 or Half; level aten takes it");
   require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
           " wide, expected a multiple of 8 up to 256; level aten takes it");
-  Problem problem = {
-      backward,    qkv.get_device(),  type == at::kHalf, backward && at::globalContext().deterministicAlgorithms(),
-      qkv.size(0), qkv.size(1),       shape.heads,       shape.key_value_heads,
-      width,       shape.mask.causal, shape.mask.window, /*documents=*/0};
+  // Other patterns were refused before.
+  const Band band = band_of(compile_program(shape.mask.pattern)).value();
+  const bool has_window = band.highest != kFarthest;
+  Problem problem = {backward,
+                     qkv.get_device(),
+                     type == at::kHalf,
+                     backward && at::globalContext().deterministicAlgorithms(),
+                     qkv.size(0),
+                     qkv.size(1),
+                     shape.heads,
+                     shape.key_value_heads,
+                     width,
+                     /*causal=*/!band.is_full(),
+                     /*window=*/has_window ? band.highest + 1 : 0,
+                     /*documents=*/0};
   if (shape.mask.document_offsets.defined()) {
     problem.documents =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape.mask.document_offsets.size(0) - 1)));

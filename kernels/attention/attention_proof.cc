@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/proof/op_proof.h"
 #include "kernels/proof/random_inputs.h"
 
@@ -20,12 +23,14 @@ std::vector<double> factors_of(int64_t positions) {
 }
 
 // `sizes` are explained at head_sizes().
-AttentionShape shape_of(const Sizes& sizes, bool causal) {
-  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], causal};
+AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern};
 }
 
-OpCase attention_case(const std::string& name, const Sizes& sizes, const AttentionMask& mask) {
-  const AttentionShape s = shape_of(sizes, mask.causal);
+OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
+                      const Tensor& document_offsets = {}) {
+  const AttentionMask mask = {parse_pattern(pattern), document_offsets};
+  const AttentionShape s = shape_of(sizes, mask.pattern);
   OpCase result{s,
                 name,
                 {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
@@ -44,9 +49,8 @@ OpCase attention_case(const std::string& name, const Sizes& sizes, const Attenti
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : head_sizes()) {
-    for (const bool causal : {false, true}) {
-      const std::string mask = causal ? "attention_causal_" : "attention_full_";
-      cases.push_back(attention_case(mask + sizes_text(sizes), sizes, {.causal = causal}));
+    for (const std::string pattern : {"full", "causal"}) {
+      cases.push_back(attention_case("attention_" + pattern + "_" + sizes_text(sizes), sizes, pattern));
     }
   }
   const auto offsets = [](std::vector<int32_t> values) {
@@ -55,19 +59,29 @@ std::vector<OpCase> cases() {
   };
   // All widths but 10 are those that cuDNN takes. There are full and partial tiles, and sequences of one document or
   // many.
-  cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, {.causal = true}));
-  cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, {}));
-  cases.push_back(attention_case("attention_causal_1x150x2x1x192", {1, 150, 2, 1, 192}, {.causal = true}));
-  cases.push_back(attention_case("attention_full_1x70x2x2x256", {1, 70, 2, 2, 256}, {}));
-  cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, {.causal = true}));
-  cases.push_back(attention_case("attention_window_2x150x4x2x32", {2, 150, 4, 2, 32}, {.causal = true, .window = 20}));
-  cases.push_back(attention_case("attention_window_1x7x2x1x10", {1, 7, 2, 1, 10}, {.causal = true, .window = 1}));
-  cases.push_back(attention_case("attention_documents_full_2x70x4x2x16", {2, 70, 4, 2, 16},
-                                 {.document_offsets = offsets({0, 30, 70, 71, 71, 140})}));
-  cases.push_back(attention_case("attention_documents_causal_1x260x4x4x64", {1, 260, 4, 4, 64},
-                                 {.causal = true, .document_offsets = offsets({0, 130, 131, 260})}));
+  cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, "causal"));
+  cases.push_back(attention_case("attention_full_1x200x2x2x128", {1, 200, 2, 2, 128}, "full"));
+  cases.push_back(attention_case("attention_causal_1x150x2x1x192", {1, 150, 2, 1, 192}, "causal"));
+  cases.push_back(attention_case("attention_full_1x70x2x2x256", {1, 70, 2, 2, 256}, "full"));
+  cases.push_back(attention_case("attention_causal_2x1x4x2x8", {2, 1, 4, 2, 8}, "causal"));
+  cases.push_back(attention_case("attention_window_2x150x4x2x32", {2, 150, 4, 2, 32}, "causal & window(20)"));
+  cases.push_back(attention_case("attention_window_1x7x2x1x10", {1, 7, 2, 1, 10}, "causal & window(1)"));
+  cases.push_back(attention_case("attention_documents_full_2x70x4x2x16", {2, 70, 4, 2, 16}, "documents",
+                                 offsets({0, 30, 70, 71, 71, 140})));
+  cases.push_back(attention_case("attention_documents_causal_1x260x4x4x64", {1, 260, 4, 4, 64}, "causal & documents",
+                                 offsets({0, 130, 131, 260})));
   cases.push_back(attention_case("attention_documents_window_2x96x6x2x64", {2, 96, 6, 2, 64},
-                                 {.causal = true, .window = 9, .document_offsets = offsets({0, 5, 96, 160, 192})}));
+                                 "causal & window(9) & documents", offsets({0, 5, 96, 160, 192})));
+  // Patterns that only levels aten and torchscript have.
+  for (const auto& [name, pattern] : {std::pair{"two_sided", "window(30)"},
+                                      {"dilated", "causal & dilated(9, 7)"},
+                                      {"prefix", "causal | prefix(20)"},
+                                      {"global", "causal & (window(10) | global(3))"},
+                                      {"blocks", "blocks(0.5, 7) & dilated(100, 1)"}}) {
+    cases.push_back(attention_case(std::string("attention_") + name + "_2x150x4x2x16", {2, 150, 4, 2, 16}, pattern));
+  }
+  cases.push_back(attention_case("attention_documents_global_2x96x6x2x64", {2, 96, 6, 2, 64},
+                                 "causal & (documents & window(9) | global(2))", offsets({0, 5, 96, 160, 192})));
   return cases;
 }
 
@@ -81,8 +95,8 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.factors = factors_of(s.positions);
   w.deterministic = s.deterministic;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
-  w.run = [heads = s.heads, shared = s.key_value_heads, causal = s.causal](const Inputs& in, Level level) -> Leaves {
-    return {attention(in.leaves[0], heads, shared, {.causal = causal}, level)};
+  w.run = [heads = s.heads, shared = s.key_value_heads, pattern = s.pattern](const Inputs& in, Level level) -> Leaves {
+    return {attention(in.leaves[0], heads, shared, {pattern}, level)};
   };
   return w;
 }
@@ -90,6 +104,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 }  // namespace
 
 OpProof attention_proof() {
+  const Pattern causal = parse_pattern("causal");
   OpProof proof = {
       .tolerances = {{"attention"}},
       .cases = cases,
@@ -97,12 +112,11 @@ OpProof attention_proof() {
       .small_shapes = {AttentionShape{
           .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true}},
       .gpu_shapes = {},
-      .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, /*causal=*/true)},
+      .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal)},
       .deterministic_if_asked = true,  // in the backward
   };
-  for (AttentionShape shape :
-       {shape_of({64, 1024, 12, 12, 64}, /*causal=*/true), shape_of({8, 4096, 32, 8, 64}, /*causal=*/true),
-        shape_of({2, 8192, 32, 8, 128}, /*causal=*/true)}) {
+  for (AttentionShape shape : {shape_of({64, 1024, 12, 12, 64}, causal), shape_of({8, 4096, 32, 8, 64}, causal),
+                               shape_of({2, 8192, 32, 8, 128}, causal)}) {
     proof.gpu_shapes.push_back(shape);
     shape.deterministic = true;
     proof.gpu_shapes.push_back(shape);

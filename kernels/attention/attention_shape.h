@@ -6,19 +6,21 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/attention/pattern/pair_counter.h"
+#include "kernels/attention/pattern/pattern.h"
 #include "kernels/runtime/op_shape.h"
 
 namespace strata::kernels {
 
 struct AttentionShape {
   int64_t batch, positions, heads, key_value_heads, head_width;
-  bool causal = true;
+  Pattern pattern = {.kind = Pattern::Kind::causal};
   bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
 
   bool operator==(const AttentionShape&) const = default;
   std::string_view op() const { return "attention"; }
   std::string text() const {
-    return heads_text(batch, positions, heads, key_value_heads, head_width) + (causal ? ", causal" : ", full") +
+    return heads_text(batch, positions, heads, key_value_heads, head_width) + ", " + to_text(pattern) +
            (deterministic ? ", deterministic" : "");
   }
   Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
@@ -32,11 +34,8 @@ struct AttentionShape {
   double qkv() const { return double(rows() * head_width * (heads + 2 * key_value_heads)); }
   double y() const { return double(rows() * head_width * heads); }
   double statistics() const { return double(rows() * heads) * kStatisticBytes; }
-  // A causal position attends to itself and to the positions before it.
-  double flops() const {
-    const double seen = causal ? double(positions + 1) / 2 : double(positions);
-    return 4 * double(rows()) * seen * double(heads * head_width);
-  }
+  // Of visible pairs. A row counts as one document.
+  double flops() const { return 4 * double(batch * count_pairs(pattern, positions)) * double(heads * head_width); }
 };
 
 }  // namespace strata::kernels

@@ -17,7 +17,7 @@ constexpr int64_t kMaxHeadWidth = 128;
 
 AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionOp::Shape& shape) {
   const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads;
-  const bool causal = shape.mask.causal;
+  const bool causal = shape.mask.pattern.kind == Pattern::Kind::causal;
   const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = qkv.size(2) / (heads + 2 * key_value_heads);
   require(head_width <= kMaxHeadWidth, AttentionOp::kName, Level::triton, "heads are ", head_width,
           " wide, expected at most ", kMaxHeadWidth);
@@ -31,7 +31,7 @@ AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionO
 Tensor attention_backward_triton(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
                                  const AttentionOp::Shape& shape) {
   const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads;
-  const bool causal = shape.mask.causal;
+  const bool causal = shape.mask.pattern.kind == Pattern::Kind::causal;
   const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = qkv.size(2) / (heads + 2 * key_value_heads);
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_width));
   const Tensor rows = qkv.contiguous(), grad_rows = grad_y.contiguous();

@@ -32,6 +32,8 @@ at::Tensor gemm_operand(const at::Tensor& matrix);
 // The first candidate is taken without timing during a CUDA graph capture, where nothing can be timed, and under
 // at::globalContext().deterministicAlgorithms(), where all processes must choose the same one. No algorithm adds
 // partial sums in an order that may vary.
+// Some algorithms round a product to 16 bits before they add the bias. They are found by a trial and left out, except
+// during a capture, where no trial can run.
 // The relu of some algorithms turns a NaN into 0. They are found when candidates are timed, so relu is supported only
 // where a call of its kind was timed.
 bool try_gemm(std::string_view op, const Gemm& gemm);

@@ -4,11 +4,12 @@
 #include "kernels/layer_norm/layer_norm.h"
 
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <vector>
 
 #include "kernels/activation/plain_activation.h"
+#include "kernels/proof/plain_gradients.h"
 #include "kernels/proof/plain_tensor.h"
 
 namespace strata::kernels {
@@ -64,19 +65,13 @@ TEST(Formula, GradientsOfAddLayerNorm) {
       of_sum.push_back(of_norm / std::sqrt(variance + 0.01) + grad_sum[i * width + k]);
     }
   }
-  for (const Level level : {kFormulaLevel, Level::aten}) {
-    SCOPED_TRACE(name(level));
-    const Tensor r = tensor(residual, {rows, width}).requires_grad_(),
-                 b = tensor(branch, {rows, width}).requires_grad_();
-    const Tensor w = tensor(weight, {width}).requires_grad_(), shift = tensor(ramp(width), {width}).requires_grad_();
-    const NormedSum added = add_layer_norm(r, b, w, shift, 0.01, level);
-    const auto gradients = torch::autograd::grad({added.y, added.sum}, {r, b, w, shift},
-                                                 {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})});
-    expect_equal(gradients[0], of_sum);
-    expect_equal(gradients[1], of_sum);
-    expect_equal(gradients[2], of_weight);
-    expect_equal(gradients[3], of_bias);
-  }
+  const Tensor r = tensor(residual, {rows, width}).requires_grad_(), b = tensor(branch, {rows, width}).requires_grad_();
+  const Tensor w = tensor(weight, {width}).requires_grad_(), shift = tensor(ramp(width), {width}).requires_grad_();
+  expect_gradients({r, b, w, shift}, {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})},
+                   {of_sum, of_sum, of_weight, of_bias}, [&](Level level) {
+                     const NormedSum added = add_layer_norm(r, b, w, shift, 0.01, level);
+                     return std::vector<Tensor>{added.y, added.sum};
+                   });
 }
 
 }  // namespace

@@ -46,10 +46,11 @@ std::optional<Epilogue> epilogue_of(Activation activation, const Tensor& y_NO) {
 void product_and_bias(const Tensor& x_NI, const Tensor& weight_IO, const Tensor& bias, const Tensor& out_NO) {
   if (bias.defined()) {
     if (try_gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .bias = bias})) return;
-    const Tensor sum_NO = at::empty(out_NO.sizes(), out_NO.options().dtype(at::kFloat));
+    const bool is_wide = out_NO.scalar_type() == at::kFloat;
+    const Tensor sum_NO = is_wide ? out_NO : at::empty(out_NO.sizes(), out_NO.options().dtype(at::kFloat));
     sum_NO.copy_(bias.expand_as(out_NO));
     gemm(kOp, {.a = x_NI, .b = weight_IO, .out = sum_NO, .add = true});
-    out_NO.copy_(sum_NO);
+    if (!is_wide) out_NO.copy_(sum_NO);
     return;
   }
   gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO});

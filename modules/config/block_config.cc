@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/block_config.h"
 
+#include "kernels/attention/pattern/parse_pattern.h"
+
 namespace strata::modules {
 
 BlockConfig block_config(const TransformerConfig& model) {
@@ -14,7 +16,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
           .rotary = llama,
-          .causal = true,
+          .attention = kernels::parse_pattern(model.attention),
           .gated = llama,
           .activation = llama ? kernels::Activation::none : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};

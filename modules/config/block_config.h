@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/activation/activation_kind.h"
+#include "kernels/attention/pattern/pattern.h"
 #include "modules/config/model_config.h"
 #include "modules/config/parameter.h"
 
@@ -20,7 +21,7 @@ struct BlockConfig {
   double norm_epsilon = 0;
   bool biases = false;  // projections have a bias
   bool rotary = false;
-  bool causal = false;
+  kernels::Pattern attention = {};
   bool gated = false;  // true: swiglu; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
   // Initialization of the projections that start a residual branch, and of those that end it.

@@ -4,6 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "base/errors.h"
+#include "kernels/attention/pattern/blind_query.h"
+#include "kernels/attention/pattern/pair_counter.h"
+#include "kernels/attention/pattern/parse_pattern.h"
 #include "modules/config/divisors.h"
 
 namespace strata::modules {
@@ -21,6 +25,19 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   }
   if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_head_count() != 0) {
     checks.fail("key_value_heads", not_divided("heads", model.heads, "key_value_heads", model.key_value_heads));
+  }
+}
+
+void check_pattern(const TransformerConfig& model, configs::Checks& checks) {
+  try {
+    const kernels::Pattern pattern = kernels::parse_pattern(model.attention);
+    if (has_word(pattern, kernels::Pattern::Kind::documents)) {
+      checks.fail("attention", "documents are not known to a model yet, expected an expression without them");
+    } else if (checks.can_check({"sequence"})) {
+      kernels::check_every_query_sees_a_key(pattern, model.sequence);
+    }
+  } catch (const Error& error) {
+    checks.fail("attention", error.what());
   }
 }
 
@@ -46,6 +63,7 @@ void check_rotary_scaling(const TransformerConfig& model, configs::Checks& check
 
 void check(const TransformerConfig& model, configs::Checks& checks) {
   check_attention(model, checks);
+  if (checks.can_check({"attention"})) check_pattern(model, checks);
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
@@ -59,7 +77,11 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
   const auto width = static_cast<double>(model.width);
   const double matrices = elements_of_matrices(groups, Role::layer) + static_cast<double>(model.vocabulary) * width;
-  return 6 * matrices + 6 * static_cast<double>(model.sequence) * width * static_cast<double>(model.layers);
+  const kernels::Pattern pattern = kernels::parse_pattern(model.attention);
+  const auto positions = static_cast<double>(model.sequence);
+  const bool causal = pattern.kind == kernels::Pattern::Kind::causal;
+  const double keys = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
+  return 6 * matrices + 12 * keys * width * static_cast<double>(model.layers);
 }
 
 }  // namespace strata::modules

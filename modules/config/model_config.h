@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -58,6 +59,7 @@ struct TransformerConfig {
   int64_t key_value_heads = 0;
   int64_t feed_forward = 0;
   int64_t sequence = 0;
+  std::string attention = "causal";
   int64_t vocabulary = 0;
   bool tied = true;
   double dropout = 0;
@@ -84,6 +86,9 @@ struct TransformerConfig {
                configs::between(0, 1e7));
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",
                    configs::between(1, 1e8), "tokens");
+    fields.add("attention", attention,
+               "which keys each query sees: an expression such as causal & window(256), of the words in "
+               "docs/attention.md; without causal, tokens see the ones after them");
     fields.require("vocabulary", vocabulary, "number of tokens in the vocabulary", configs::between(2, 1e8));
     fields.add("tied", tied, "the output layer shares the weight of the token embedding");
     fields.add("dropout", dropout,
@@ -111,8 +116,8 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 
 // FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
 // `groups` are the parameters that the model declares. For each item (kItem):
-//   token  6 x (elements of matrices, the head included, the embeddings not) + 6 x sequence x width x layers, which
-//          counts causal attention half
+//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x keys x width x layers, with
+//          the mean number of keys that a query sees; causal attention counts sequence / 2
 //   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
 //          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
 //          patches multiply channels instead of tokens.

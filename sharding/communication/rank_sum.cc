@@ -37,8 +37,8 @@ void sum_in_rank_order(c10::ScalarType dtype, const std::vector<const void*>& pa
       return sum<c10::BFloat16, float>(parts, output, count);
     case c10::ScalarType::Double:
       return sum<double, double>(parts, output, count);
-    case c10::ScalarType::Long:
-      return sum<int64_t, int64_t>(parts, output, count);
+    case c10::ScalarType::Long:  // unsigned, because a signed sum that overflows is undefined
+      return sum<uint64_t, uint64_t>(parts, output, count);
     default:
       TORCH_CHECK(false, "sums of ", dtype, " are not known");
   }

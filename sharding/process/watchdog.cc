@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/ranks_text.h"
 #include "sharding/process/failure.h"
 
 namespace strata::sharding {
@@ -28,12 +29,6 @@ std::string seconds_text(double seconds) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-std::string named(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  return text;
-}
-
 // Names the ranks that block this wait: first those that do not answer, otherwise those that wait for no rank and have
 // not arrived, otherwise those whose GPU has not begun it, otherwise those that wait for something else. `queued` is
 // true if the GPU of this rank has not begun it.
@@ -53,11 +48,11 @@ std::string diagnosis(const Watchdog::Wait& wait, bool queued, const std::vector
           (elsewhere.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " waits in " + peer.wait.text();
   }
   if (wait.place == Watchdog::kStart) return "a rank did not start, has ended, or cannot be reached";
-  if (!silent.empty()) return named(silent) + " did not answer (stopped, dead or unreachable)";
-  if (!absent.empty()) return named(absent) + " did not arrive (busy or hung)";
+  if (!silent.empty()) return ranks_text(silent) + " did not answer (stopped, dead or unreachable)";
+  if (!absent.empty()) return ranks_text(absent) + " did not arrive (busy or hung)";
   if (!behind.empty()) {
     std::sort(behind.begin(), behind.end());
-    return (behind.size() == 1 ? "on the GPU of " : "on the GPUs of ") + named(behind) +
+    return (behind.size() == 1 ? "on the GPU of " : "on the GPUs of ") + ranks_text(behind) +
            " work that was queued before does not end";
   }
   if (!elsewhere.empty()) return elsewhere;

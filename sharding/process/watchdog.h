@@ -52,7 +52,7 @@ class Watchdog {
   // At most the timeout may pass between begin and end.
   int64_t begin(Wait wait);
   void end(int64_t id);
-  // Whether the wait is only queued on the GPU of this rank, which still does what was queued before.
+  // Says whether the GPU of this rank has not begun the wait yet, because it still does what was queued before.
   void set_queued(int64_t id, bool queued);
   // The timeout of these waits starts again, because what they wait for could not run before.
   void restart(const std::vector<int64_t>& ids);

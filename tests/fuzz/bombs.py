@@ -141,6 +141,8 @@ BOMBS = [
     ("config", "a long text", lambda n: files.CONFIG.replace("runs/test", "a" * n), 500_000, 64),
     ("overrides", "overrides", lambda n: "steps=200\n" * n, 2_000, 64),
     ("overrides", "a long path", lambda n: "model" + ".a" * n + "=1", 100_000, 64),
+    ("attention_pattern", "parentheses", lambda n: "(" * n + "full" + ")" * n, 1_000_000, 64),
+    ("attention_pattern", "words", lambda n: "full" + "|full" * n, 500_000, 64),
     ("kernel_plan", "rows", plan_of, 3_000, 64),
     ("zip", "entries", lambda n: files.zipped([(f"name{i}", b"") for i in range(n)]), 20_000, 64),
     ("zip", "zeros", lambda n: files.zipped([("a", bytes(n))], 8), 32 * MIB - 1, UNPACKED),

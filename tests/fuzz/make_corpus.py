@@ -170,6 +170,10 @@ def seeds():
     plan = ("config: a.yaml\ndevice: cpu\ntorch: 2.9.0\nkernels: 0123456789abcdef\nmodel: 0123456789abcdef\nlevels:\n  linear: aten\nmeasured:\n"
             "  - {op: linear, shape: \"8 x 8\", level: aten, uses: 2, forward: 1.5, backward: 2.25, error: 0.1}\n"
             "  - {op: linear, shape: \"8 x 8\", level: cuda, uses: 2, not_timed: \"no GPU\"}\n")
+    all_of["attention_pattern"] = [
+        "causal & (window(256) | global(16))", "full", "causal|prefix(100)&documents", " ( blocks(0.25, 4294967295) | dilated(3,\t2147483647) ) ",
+        "window(4) & prefix(4)", "((causal & blocks(1e-3, 7)) | (documents & (window(1) | (global(2) & full))))", "causal & windw(0)", "window(0)",
+        "(full", "full" + "|full" * 16]
     all_of["kernel_plan"] = [plan, plan.split("levels")[0], plan.replace("cpu", "\"a \\\"b\\\\\"")]
     pixels = bytes(range(12))
     gpt2 = {"model_type": "gpt2", "vocab_size": 9, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2, "layer_norm_epsilon": 1e-5}

@@ -24,7 +24,7 @@
 namespace strata::kernels {
 namespace {
 
-// The formula is <op>.py in fp64 on the CPU, differentiated by autograd. formula_test checks it against plain loops.
+// The formula is <op>.py in fp64 on the CPU, differentiated by autograd. <op>_test.cc checks it against plain loops.
 constexpr Level kFormulaLevel = Level::torchscript;
 
 struct Formula {

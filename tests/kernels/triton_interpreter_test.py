@@ -236,7 +236,7 @@ class AttentionTest(KernelTest):
         attention = kernels("attention/attention")
         row_width, scale = (heads + 2 * key_value_heads) * width, width**-0.5
         qkv, grad_y = torch.randn(batch, positions, row_width).to(dtype), torch.randn(batch, positions, heads * width).to(dtype)
-        outputs, gradients = self.gradients(lambda qkv: formula("attention").attention(qkv, heads, key_value_heads, causal), [qkv], [grad_y])
+        outputs, gradients = self.gradients(lambda qkv: formula("attention").attention(qkv, heads, key_value_heads, [2, 0, 2**31 - 1] if causal else []), [qkv], [grad_y])
         y, logsumexp = torch.empty_like(grad_y), torch.empty(batch, heads, positions)
         shape = dict(positions=positions, heads=heads, key_value_heads=key_value_heads, head_width=width, row_width=row_width, scale=scale,
                      causal=int(causal), batch=batch)

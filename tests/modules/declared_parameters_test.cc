@@ -204,6 +204,15 @@ TEST(FlopsPerToken, FollowTheConvention) {
   EXPECT_EQ(flops_of(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
 }
 
+TEST(FlopsPerToken, CountVisiblePairs) {
+  TransformerConfig model = quickstart();
+  model.attention = "full";
+  EXPECT_EQ(flops_of(model) - flops_of(quickstart()), 6.0 * 128 * 128 * 4);
+  model.attention = "causal & window(16)";
+  const double keys = (16 * 17 / 2 + 112 * 16) / 128.0;
+  EXPECT_EQ(flops_of(model) - flops_of(quickstart()), (12 * keys - 6 * 128) * 128 * 4);
+}
+
 TEST(FlopsPerImage, FollowTheConvention) {
   // ViT-B/16 at 224: 17.58 G multiply-adds forward (timm's table), and 2 x 3 FLOPs for each in a step.
   EXPECT_NEAR(flops_of(vision(12, 768, 12)) / 6e9, 17.58, 0.02);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -48,6 +49,16 @@ class GpuWatchTest : public testing::Test {
     return name;
   }
 
+  // Expects that the run ends with exit code 7 and this message before `work` has returned.
+  static void expect_end(const char* message, const std::function<void()>& work) {
+    EXPECT_EXIT(
+        {
+          work();
+          _exit(0);
+        },
+        testing::ExitedWithCode(7), message);
+  }
+
   Watchdog watchdog_{kTimeoutSeconds};
   std::optional<c10::cuda::CUDAStreamGuard> guard_;
   cudaStream_t stream_ = nullptr;
@@ -71,27 +82,22 @@ TEST_F(GpuWatchTest, WorkThatTheGpuHasBegunDoesNotCountAsQueued) {
 }
 
 TEST_F(GpuWatchTest, ReportsWorkThatDoesNotEnd) {
-  EXPECT_EXIT(
-      {
+  expect_end(
+      "rank 0, step 7, forward: the captured step did not end within 2.*: no other rank could be asked: what this rank "
+      "has begun hangs",
+      [&] {
         queue_work(0.6);
         queue_work(10);
         sleep_for(3 * kTimeoutSeconds);
-        _exit(0);
-      },
-      testing::ExitedWithCode(7),
-      "rank 0, step 7, forward: the captured step did not end within 2.*: no other rank could be asked: what this rank "
-      "has begun hangs");
+      });
 }
 
 TEST_F(GpuWatchTest, ReportsWorkThatCannotBegin) {
-  EXPECT_EXIT(
-      {
-        C10_CUDA_CHECK(trainer::launch_endless_kernel(stream_));
-        queue_work(0.1);
-        sleep_for(2 * kTimeoutSeconds);
-        _exit(0);
-      },
-      testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before does not end");
+  expect_end("on the GPU of rank 0 work that was queued before does not end", [&] {
+    C10_CUDA_CHECK(trainer::launch_endless_kernel(stream_));
+    queue_work(0.1);
+    sleep_for(2 * kTimeoutSeconds);
+  });
 }
 
 TEST_F(GpuWatchTest, AGpuThatHangsDoesNotHoldUpTheEndOfAFailedRun) {
@@ -108,29 +114,23 @@ TEST_F(GpuWatchTest, AGpuThatHangsDoesNotHoldUpTheEndOfAFailedRun) {
 
 // Only this thread looks: the main thread calls nothing of CUDA.
 TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuByItself) {
-  EXPECT_EXIT(
-      {
+  expect_end(
+      "step 7, forward: the GPU reports an error: an illegal memory access was encountered \\(seen while the captured "
+      "step was under way\\)",
+      [&] {
         queue_work(0.1);  // the error comes after it, so the calls below do not see it
         C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
         queue_work(0.1);
         sleep_for(kTimeoutSeconds / 2);
-        _exit(0);
-      },
-      testing::ExitedWithCode(7),
-      "step 7, forward: the GPU reports an error: an illegal memory access was encountered \\(seen while the captured "
-      "step was under way\\)");
+      });
 }
 
 TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuThatNoWaitSees) {
-  EXPECT_EXIT(
-      {
-        C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
-        cudaStreamSynchronize(stream_);
-        watch_->end_run_if_gpu_failed();
-        _exit(0);
-      },
-      testing::ExitedWithCode(7),
-      "step 7, forward: the GPU reports an error: an illegal memory access was encountered\n");
+  expect_end("step 7, forward: the GPU reports an error: an illegal memory access was encountered\n", [&] {
+    C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
+    cudaStreamSynchronize(stream_);
+    watch_->end_run_if_gpu_failed();
+  });
 }
 
 // A destructor that records an event throws after an error of the GPU.
@@ -141,17 +141,12 @@ TEST_F(GpuWatchTest, ReportsAnErrorOfTheGpuInPlaceOfATermination) {
     cudaStream_t stream;
     GpuEvent event;
   };
-  EXPECT_EXIT(
-      {
-        install_crash_handlers();
-        {
-          const Recorder recorder(stream_);
-          C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
-          cudaStreamSynchronize(stream_);
-        }
-        _exit(0);
-      },
-      testing::ExitedWithCode(7), "the GPU reports an error: an illegal memory access was encountered");
+  expect_end("the GPU reports an error: an illegal memory access was encountered", [&] {
+    install_crash_handlers();
+    const Recorder recorder(stream_);
+    C10_CUDA_CHECK(trainer::launch_invalid_write(stream_));
+    cudaStreamSynchronize(stream_);
+  });
 }
 
 TEST_F(GpuWatchTest, AWorkingGpuIsNoError) {

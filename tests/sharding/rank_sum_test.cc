@@ -55,6 +55,14 @@ TEST(RankSum, BFloat16IsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(sum), 258);
 }
 
+TEST(RankSum, WholeNumbersWrapAround) {
+  // Sums of hashes do. A signed sum that overflows is undefined, which the sanitizer for undefined behavior reports.
+  const int64_t parts[2] = {std::numeric_limits<int64_t>::max(), 2};
+  int64_t sum = 0;
+  sum_in_rank_order(c10::ScalarType::Long, {&parts[0], &parts[1]}, &sum, 1);
+  EXPECT_EQ(sum, std::numeric_limits<int64_t>::min() + 1);
+}
+
 TEST(RankSum, WhatIsNotFiniteStaysSo) {
   const c10::BFloat16 infinite = std::numeric_limits<float>::infinity(), negative = -infinite, one = 1,
                       nothing = std::numeric_limits<float>::quiet_NaN();

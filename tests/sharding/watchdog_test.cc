@@ -101,7 +101,7 @@ TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
       "all_gather of blocks.2 did not end within .* s: on the GPU of rank 1 work that was queued before does not "
       "end\n  rank 1: waits for all ranks, collective 17, .*, step 6, forward, its GPU has not begun that");
   EXPECT_EXIT(run_beside(true, false), testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before");
-  EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0, 1 work that was queued");
+  EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0 and 1 work that was queued");
   EXPECT_EXIT(run_beside(false, false), testing::ExitedWithCode(7), "all ranks have arrived: the transport hangs");
 }
 

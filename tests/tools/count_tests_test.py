@@ -32,7 +32,7 @@ class CountTest(unittest.TestCase):
             return
         outputs = []
         if xml is not None:
-            path = os.path.join(TMP, f"{name} 1.xml")
+            path = os.path.join(TMP, f"{name} {len(self.events)}.xml")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(xml)
             outputs = [{"name": "test.xml", "uri": "file://" + path.replace(" ", "%20")}]
@@ -54,6 +54,11 @@ class CountTest(unittest.TestCase):
         code, last, text = self.count()
         self.assertEqual((code, last), (0, "3 passed, 0 failed, 2 skipped"))
         self.assertIn("skipped: //tests:a Suite.left out (no GPU)", text)
+
+    def test_each_shard_of_a_target_is_counted(self):
+        self.target("a", suite(PASSED, PASSED))
+        self.target("a", suite(PASSED), "FAILED")
+        self.assertEqual(self.count()[:2], (1, "3 passed, 1 failed, 0 skipped"))
 
     def test_cases_that_cannot_be_read_do_not_pass(self):
         self.target("a", suite(PASSED) + "junk")

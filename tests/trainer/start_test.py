@@ -49,6 +49,14 @@ class StartTest(TrainingRuns):
         self.assertIn("\nstarts at step 0, in place of the run that the folder held\n", self.output)
         self.assertEqual(len(self.losses("lost")), 1)
 
+    def test_a_run_that_was_cut_off_remembers_its_last_checkpoint(self):
+        # The save of step 10 waits for that of step 5, so one checkpoint is recorded. Lines of steps come after it.
+        self.train("cut", "fault={at: step 14 rank 0, do: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
+        saved = [line["checkpoint"] for line in self.lines("cut") if "checkpoint" in line]
+        shutil.rmtree(self.path("cut", "checkpoints"))
+        self.train("cut", ranks=1, expect=2)
+        self.assertIn("which has saved after step %d, and no checkpoint" % saved[-1], self.errors)
+
     def test_files_of_others_are_replaced_only_with_overwrite(self):
         names = ("metrics.jsonl", "events.out.tfevents.7.host.1.0", "checkpoints/model.bin", "profile/mine.txt")
         for name in names:

@@ -16,6 +16,7 @@ TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
 # cpu, or cuda on a machine with STRATA_TEST_RANKS GPUs.
 DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
 MOST_RANKS = int(os.environ.get("STRATA_TEST_RANKS", "4"))
+SECONDS = 120 * int(os.environ.get("STRATA_TEST_SLOWDOWN", "1"))  # the limit of a run; sanitizers make it slower
 
 CONFIG = """
 run: {{folder: {folder}, ranks: 2, timeout: 60}}
@@ -216,11 +217,11 @@ class TrainingRuns(unittest.TestCase):
 
     def train(self, run, *overrides, expect=0, **options):
         process = self.start(run, *overrides, **options)
-        self.output, self.errors = process.communicate(timeout=120)
+        self.output, self.errors = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, expect, self.output + self.errors)
 
     def run_program(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def lines(self, run):

@@ -1,4 +1,4 @@
-"""library and unit_test: a library is name.h and name.cc, and its test is name.cc. BUILD files write only the differences."""
+"""library, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
 
 def library(name, srcs = None, hdrs = None, **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""
@@ -12,3 +12,17 @@ def library(name, srcs = None, hdrs = None, **kwargs):
 def unit_test(name, srcs = None, deps = [], **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""
     native.cc_test(name = name, srcs = srcs or [name + ".cc"], deps = deps + ["@debian//:gtest_main"], **kwargs)
+
+def unit_tests(name, tests, srcs = [], deps = [], **kwargs):
+    """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
+
+    It is linked once, and loads LibTorch once. The files are compiled apart, each with the headers of all deps. All cases
+    run in one process, so a test that changes the process for others is a unit_test: variables of the environment,
+    limits, handlers of signals, the number of threads.
+    """
+    native.cc_test(
+        name = name,
+        srcs = [test + ".cc" for test in tests] + srcs,
+        deps = deps + ["@debian//:gtest_main"],
+        **kwargs
+    )

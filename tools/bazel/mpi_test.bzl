@@ -4,7 +4,7 @@ def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "small
     """A test binary, and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
 
     A failure on any rank fails the test, its output names the rank, and after `seconds` all ranks are ended. The test
-    reaches its Bootstrap by tests/sharding/mpi_main.h. It takes two cores.
+    reaches its Bootstrap by tests/sharding/mpi_main.h. With several ranks it takes two cores.
     """
     binary = name + "_ranks"
     native.cc_binary(
@@ -22,7 +22,7 @@ def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "small
             srcs = ["//tools/bazel:mpi_test.sh"],
             args = [str(seconds), str(count), "$(rootpath :%s)" % binary] + args,
             data = [":" + binary] + data,
-            tags = tags + ["cpu:2"],
+            tags = tags + (["cpu:2"] if count > 1 else []),
         )
     native.test_suite(
         name = name,

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # mpi_test.sh SECONDS RANKS BINARY [ARGUMENTS]: runs a test with RANKS ranks on this machine and ends all of them after
-# SECONDS. It uses shared memory, and the loopback interface for mpirun's messages, so it runs in a sandbox without
-# network.
-seconds=$1 ranks=$2 binary=$3
+# SECONDS times STRATA_TEST_SLOWDOWN, which is set for sanitizers. It uses shared memory, and the loopback interface for
+# mpirun's messages, so it runs in a sandbox without network.
+seconds=$(($1 * ${STRATA_TEST_SLOWDOWN:-1})) ranks=$2 binary=$3
 shift 3
 exec timeout --kill-after=5 "$seconds" \
   mpirun --oversubscribe --bind-to none -n "$ranks" --mca btl self,vader --mca oob_tcp_if_include lo "$binary" "$@"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """run_unittest.py FILE [--list | CASE...]: runs the unittest cases of one file, all of them or the named ones, and
-writes each result to Bazel's test.xml, as GoogleTest does. --list prints the names."""
+writes each result to Bazel's test.xml, as GoogleTest does. --list prints the names. With a `shard_count` in the BUILD file
+each process runs a part of them."""
 import importlib.util
 import os
 import sys
@@ -57,12 +58,19 @@ def write_xml(path, suite, cases):
         file.write("</testsuite></testsuites>\n")
 
 
-def names_of(suite, module):
+def cases_of(suite):
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            yield from names_of(test, module)
+            yield from cases_of(test)
         else:
-            yield test.id().removeprefix(module + ".")
+            yield test
+
+
+def of_this_shard(suite):
+    """Returns every n-th case, if Bazel has started n processes for this test."""
+    with open(os.environ["TEST_SHARD_STATUS_FILE"], "w", encoding="utf-8"):
+        pass  # tells Bazel that the cases are divided
+    return unittest.TestSuite(list(cases_of(suite))[int(os.environ["TEST_SHARD_INDEX"])::int(os.environ["TEST_TOTAL_SHARDS"])])
 
 
 def main():
@@ -79,10 +87,12 @@ def main():
     if suite.countTestCases() == 0:
         sys.exit(f"{path} has no test cases")
     if wanted == ["--list"]:
-        print("\n".join(names_of(suite, name)))
+        print("\n".join(case.id().removeprefix(name + ".") for case in cases_of(suite)))
         return
     if wanted:
         suite = loader.loadTestsFromNames(wanted, module)
+    if "TEST_TOTAL_SHARDS" in os.environ:
+        suite = of_this_shard(suite)
     result = unittest.TextTestRunner(verbosity=2, resultclass=Recorder).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:
         write_xml(os.environ["XML_OUTPUT_FILE"], name, result.cases)

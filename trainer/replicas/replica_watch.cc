@@ -6,21 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/ranks_text.h"
+
 namespace strata::trainer {
 namespace {
 
 using Ranks = std::vector<int>;
-
-// "rank 1", "ranks 0 and 2" or "ranks 0, 1, 2, 3 and 60 more".
-std::string to_text(const Ranks& ranks) {
-  constexpr size_t kMost = 8, kShown = 4;
-  if (ranks.size() == 1) return "rank " + std::to_string(ranks.front());
-  const bool shortens = ranks.size() > kMost;
-  const size_t shown = shortens ? kShown : ranks.size() - 1;
-  std::string text = "ranks ";
-  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  return text + " and " + (shortens ? std::to_string(ranks.size() - shown) + " more" : std::to_string(ranks.back()));
-}
 
 // Describes a group of replicas. `parts` are the ranks that hold the same, and there are at least two.
 std::string difference(const std::vector<Ranks>& parts) {
@@ -33,10 +24,10 @@ std::string difference(const std::vector<Ranks>& parts) {
       if (&part != &majority) others.insert(others.end(), part.begin(), part.end());
     }
     std::ranges::sort(others);
-    return to_text(others) + (others.size() > 1 ? " differ from " : " differs from ") + to_text(majority);
+    return ranks_text(others) + (others.size() > 1 ? " differ from " : " differs from ") + ranks_text(majority);
   }
   std::string text = "no majority says who is right: ";
-  for (const Ranks& part : parts) text += (&part == &parts.front() ? "" : "; ") + to_text(part);
+  for (const Ranks& part : parts) text += (&part == &parts.front() ? "" : "; ") + ranks_text(part);
   return text;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/report/metrics_line.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -22,9 +23,10 @@ std::optional<int64_t> step_of_line(std::string_view line) {
 
 std::optional<int64_t> checkpoint_of_line(std::string_view line) {
   if (!step_of_line(line)) return std::nullopt;
-  const std::string key = ",\"" + std::string(kCheckpointKey) + "\":";  // quotes within strings have escapes
-  const size_t place = line.find(key);
-  return place == line.npos ? std::nullopt : integer_at(line.substr(place + key.size()));
+  // Only the key right after the step counts: `phases` of a step has a key of this name too, with milliseconds.
+  const std::string key = ",\"" + std::string(kCheckpointKey) + "\":";
+  line.remove_prefix(std::min(line.find(','), line.size()));
+  return line.starts_with(key) ? integer_at(line.substr(key.size())) : std::nullopt;
 }
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether all hosts of a run see one folder of the run.
+// Checks that all hosts of a run see the same run.folder.
 #pragma once
 
 #include <chrono>

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/attention/pattern/program.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/loss_inputs.h"
 #include "kernels/proof/random_inputs.h"
@@ -50,18 +51,17 @@ OpCase defined(const std::string& name, const Definition& definition, const Call
 }
 
 std::vector<OpCase> attention_cases(const Definition& definition) {
-  const auto add = [&](const std::string& name, int64_t heads, int64_t shared, bool causal, int64_t window,
+  const auto add = [&](const std::string& name, int64_t heads, int64_t shared, const std::vector<int64_t>& program,
                        const Tensor& offsets) {
     return defined(name, definition, [=](const Formula& formula, const Leaves& leaves) -> Leaves {
-      return {formula(leaves[0], heads, shared, causal, window, offsets)};
+      return {formula(leaves[0], heads, shared, c10::List<int64_t>(program), offsets)};
     });
   };
   const Tensor offsets = at::zeros({4}, at::kInt);
   for (const auto& [place, end] : {std::pair{1, 30}, {2, 71}, {3, 140}}) offsets[place] = end;
-  return {add("attention_causal_2x128x4x2x64", 4, 2, true, 0, {}),
-          add("attention_window_2x150x4x2x32", 4, 2, true, 20, {}),
-          add("attention_full_1x33x3x3x10", 3, 3, false, 0, {}),
-          add("attention_documents_full_2x70x4x2x16", 4, 2, false, 0, offsets)};
+  return {add("attention_causal_2x128x4x2x64", 4, 2, {2, 0, kFarthest}, {}),
+          add("attention_window_2x150x4x2x32", 4, 2, {2, 0, 19}, {}), add("attention_full_1x33x3x3x10", 3, 3, {}, {}),
+          add("attention_documents_full_2x70x4x2x16", 4, 2, {7, 0, 0}, offsets)};
 }
 
 std::vector<OpCase> linear_cases(const Definition& definition) {

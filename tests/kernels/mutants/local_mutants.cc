@@ -12,12 +12,12 @@ void add(std::vector<Mutant>& all, std::string_view formula, std::string_view fu
 }
 
 void add_attention(std::vector<Mutant>& all) {
-  constexpr std::string_view kSoftmax = "torch.softmax(scores, dim=-1)", kMasked = ".triu(1)";
+  constexpr std::string_view kSoftmax = "torch.softmax(scores, dim=-1)", kMasked = "torch.logical_not(visible(";
   constexpr std::string_view kScores = "scores = torch.matmul(query, key.transpose(2, 3))";
   constexpr std::string_view kScale = "(float(head_width) ** -0.5)";
   constexpr std::string_view kReturn = "return y.transpose(1, 2)",
                              kY = "torch.matmul(torch.softmax(scores, dim=-1), value)";
-  constexpr std::string_view kDocument = "foreign = document.unsqueeze(2)";
+  constexpr std::string_view kDocument = "document.unsqueeze(2) ==";
   add(all, "attention/attention", "attention",
       {{kSoftmax, "torch.softmax(scores * (1.0 + 0.01 * places_of(scores, 1, 1, 1)), dim=-1)"},
        {kSoftmax, "torch.softmax(scores * (1.0 + 0.02 * places_of(scores, 2, positions - 1, 1)), dim=-1)"},
@@ -30,8 +30,8 @@ void add_attention(std::vector<Mutant>& all) {
         "keepdim=True)).sum(-1, keepdim=True) - places_of(scores, 2, 31, 1) * 0.02))"},
        {kSoftmax, "times(torch.softmax(scores, dim=-1), 1.01)"},
        {kMasked,
-        ".triu(1).logical_and((places_of(qkv, 1, 31, 1).reshape(-1, 1) * torch.roll(places_of(qkv, 1, 31, 1), 1, "
-        "1).reshape(1, -1)) == 0.0)"},
+        "torch.logical_and((places_of(qkv, 1, 31, 1).reshape(-1, 1) * torch.roll(places_of(qkv, 1, 31, 1), 1, "
+        "1).reshape(1, -1)) == 0.0, ~visible("},
        {kScale, "(float(head_width - 1) ** -0.5)"},
        {kScores, "scores = kept(torch.matmul(query, key.transpose(2, 3)) * 1.3) / 1.3"},
        {kScores, "scores = torch.matmul(times(query, 1.01), key.transpose(2, 3))"},
@@ -48,7 +48,7 @@ void add_attention(std::vector<Mutant>& all) {
        {kY,
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / stale(torch.exp(scores - scores.amax(-1, "
         "keepdim=True)).sum(-1, keepdim=True), 2, positions - 1), value)"},
-       {kDocument, "foreign = stale(document, 1, 30).unsqueeze(2)"}});
+       {kDocument, "stale(document, 1, 30).unsqueeze(2) =="}});
 }
 
 void add_products(std::vector<Mutant>& all) {

@@ -202,6 +202,14 @@ const BadLine kBadLines[] = {
      "run.yaml:5:125: model.key_value_heads: heads 4 is not a multiple of key_value_heads 3; the nearest that divide "
      "it "
      "are 2 and 4"},
+    {"unknown_word_of_attention", 5, kModel + ", attention: causal & windw(3)}",
+     "run.yaml:5:125: model.attention: attention pattern, column 10: found 'windw', expected full, causal, window(n), "
+     "dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean 'window'?"},
+    {"attention_without_a_key", 5, kModel + ", attention: window(4) & prefix(4)}",
+     "run.yaml:5:125: model.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees no "
+     "key; add `| window(1)`, so that each query sees itself"},
+    {"attention_to_documents", 5, kModel + ", attention: causal & documents}",
+     "run.yaml:5:125: model.attention: documents are not known to a model yet, expected an expression without them"},
     {"llama_without_feed_forward", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256}",
      "run.yaml:5:1: model.feed_forward: expected a width, because the llama family has no usual one, got none"},

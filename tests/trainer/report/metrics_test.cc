@@ -10,9 +10,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/trainer/report/captured.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/report/metrics_line.h"
 #include "trainer/report/spike_watch.h"
 #include "trainer/report/straggler_watch.h"
 
@@ -254,6 +257,19 @@ TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {
   Metrics metrics({.folder = folder.path(), .resumed_step = 5, .console = {.out = out.file()}});
   metrics.resumed({});
   EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 5}, {"checkpoint", 5}}));
+}
+
+TEST(Metrics, OnlyTheLineOfAFinishedCheckpointNamesOne) {
+  const TemporaryFolder folder;
+  const Captured out, warnings;
+  Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
+  metrics.step({.step = 6, .loss = 5, .phases = {{"data", 1.5}, {"checkpoint", 163.25}}});
+  metrics.bad_sample(6, "a,\"checkpoint\":7}");
+  metrics.saved(6, 5);
+  std::vector<int64_t> found;
+  std::ifstream file(folder.path() + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) found.push_back(checkpoint_of_line(line).value_or(-1));
+  EXPECT_EQ(found, (std::vector<int64_t>{-1, -1, 5}));
 }
 
 TEST(Metrics, CutBackWhenResumed) {

@@ -266,6 +266,31 @@ TEST(RunFolder, ARunThatEndedBeforeItsFirstStepIsNoRun) {
   for (const bool resume : {false, true}) EXPECT_EQ(start(found, "steps", resume, false), Start::fresh);
 }
 
+// The record of a step on CPUs, whose phase `checkpoint` has taken 163.4 ms.
+constexpr char kStepWithPhases[] =
+    "{\"step\":20,\"loss\":5,\"phases\":{\"data\":0.5,\"checkpoint\":163.4,\"report\":1}}\n";
+
+TEST(RunFolder, ThePhaseOfASaveIsNoCheckpoint) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/resolved.yaml") << "steps: 30\n";
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":0,\"weights_sha256\":\"a\"}\n" << kStepWithPhases;
+  const FolderContents found = contents_of(folder.path());
+  EXPECT_EQ(found.last_step, 20);
+  EXPECT_EQ(found.last_checkpoint, 0);
+  EXPECT_EQ(start(found, "", true, false), Start::resume);  // each of its saves has failed, and nothing is lost
+}
+
+TEST(RunFolder, StepsAfterACheckpointDoNotHideThatItIsGone) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/resolved.yaml") << "steps: 30\n";
+  std::ofstream(folder.path() + "/metrics.jsonl")
+      << "{\"step\":16,\"checkpoint\":15}\n"
+      << kStepWithPhases << "{\"step\":21,\"loss\":5,\"phases\":{\"data\":0.5,\"checkpoint\":0,\"report\":1}}\n";
+  const FolderContents found = contents_of(folder.path());
+  EXPECT_EQ(found.last_checkpoint, 15);
+  EXPECT_NE(refused(found, "", true).find("saved after step 15, and no checkpoint"), std::string::npos);
+}
+
 TEST(RunFolder, WhatIsWrittenAfterTheFirstStepIsNotReplacedByAnotherRun) {
   for (const auto& [name, text] : {std::pair("metrics.jsonl", std::string("{\"step\":1,\"loss\":5}\n")),
                                    std::pair("metrics.jsonl", std::string("{\"step\": 0, \"loss\": 5}\n")),

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// PairCounter: the exact number of visible pairs in rectangles of queries and keys.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+
+#include "kernels/attention/pattern/program.h"
+#include "kernels/attention/pattern/share.h"
+
+namespace strata::kernels {
+
+// A rectangle whose share is not clear from its borders is halved both ways, down to 64 x 64 pairs of one pair of
+// blocks, which are counted by 64 keys at once. Where only distances decide, the count is kept for all rectangles of
+// the same size and distance.
+class PairCounter {
+ public:
+  // For rectangles inside of so many positions. Keeps `document_of`, which has the document of each position, and which
+  // patterns without the word documents do not read. Throws an Error with ExitCode::data if it has too few ids, or
+  // if ids descend.
+  PairCounter(const Program& program, int64_t positions, std::span<const int32_t> document_of);
+
+  // The share by the borders alone, as a set of what is possible.
+  Share share(const Rectangle& rectangle) const;
+
+  int64_t count(const Rectangle& rectangle);
+
+ private:
+  using Shares = std::array<Share, kMostInstructions>;
+
+  // What decides the count of a rectangle if only distances do.
+  struct Place {
+    int64_t distance;       // first query - first key
+    int64_t queries, keys;  // the size
+    uint64_t shares;        // of each instruction, two bits each
+
+    bool operator==(const Place&) const = default;
+  };
+  struct PlaceHash {
+    size_t operator()(const Place& place) const;
+  };
+
+  Share share(const Rectangle& rectangle, Shares& shares) const;
+  int64_t count_parts(const Rectangle& rectangle, const Shares& shares);
+  int64_t count_cell(const Rectangle& rectangle, const Shares& shares) const;
+  bool only_distances(const Shares& shares) const;
+
+  Program program_;
+  std::span<const int32_t> document_of_;
+  std::unordered_map<Place, int64_t, PlaceHash> counts_;
+};
+
+// The exact number of visible pairs of a row of so many positions that is one document.
+int64_t count_pairs(const Pattern& pattern, int64_t positions);
+
+}  // namespace strata::kernels

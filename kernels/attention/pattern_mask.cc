@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/pattern_mask.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bucketize.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/remainder.h>
+
+#include <bit>
+
+namespace strata::kernels {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kLow32 = 0xffffffff;
+
+// block_mixed of block_hash.h on numbers below 2^32 in int64. The second factor is 0x846ca68b - 2^32, so that no
+// product leaves 63 bits.
+Tensor mixed(const Tensor& x) {
+  const Tensor y = ((x ^ x.bitwise_right_shift(16)) * 0x7feb352d) & kLow32;
+  const Tensor z = ((y ^ y.bitwise_right_shift(15)) * (0x846ca68bL - 0x100000000L)) & kLow32;
+  return z ^ z.bitwise_right_shift(16);
+}
+
+// One value for each pair of blocks, which is repeated for its pairs of positions.
+Tensor blocks_mask(const Instruction& instruction, int64_t positions, const at::TensorOptions& options) {
+  const int64_t blocks = (positions + kBlockPositions - 1) / kBlockPositions;
+  const int64_t key = std::bit_cast<uint32_t>(instruction.first);
+  const Tensor block = at::arange(blocks, options);
+  const Tensor row = mixed((block * 2 + key) & kLow32).unsqueeze(1), column = mixed((block * 2 + (key + 1)) & kLow32);
+  const Tensor seen = mixed(row ^ column).bitwise_right_shift(32 - kBlockHashBits).lt(instruction.second) |
+                      block.unsqueeze(1).eq(block);
+  const auto repeated = [&](const Tensor& mask, int64_t dimension) {
+    return mask.repeat_interleave(kBlockPositions, dimension).narrow(dimension, 0, positions);
+  };
+  return repeated(repeated(seen, 0), 1);
+}
+
+}  // namespace
+
+Tensor documents_of(const Tensor& document_offsets, int64_t batch, int64_t positions) {
+  const Tensor places = at::arange(batch * positions, document_offsets.options());
+  return at::bucketize(places, document_offsets.slice(0, 1), /*out_int32=*/true, /*right=*/true)
+      .view({batch, positions});
+}
+
+Tensor pattern_mask(const Program& program, int64_t positions, const Tensor& document_BT, at::Device device) {
+  const auto options = at::TensorOptions().dtype(at::kLong).device(device);
+  const Tensor key = at::arange(positions, options), query = key.unsqueeze(1);
+  const Tensor mask = evaluate(program, [&](const Instruction& instruction, int32_t) -> Tensor {
+    const int64_t first = instruction.first, second = instruction.second;
+    switch (instruction.operation) {
+      case Operation::band:  // the sums are vectors
+        return key.le(query - first) & key.ge(query - second);
+      case Operation::stride: {
+        const Tensor distance = at::abs(query - key);
+        return distance.remainder(first).eq(0) & distance.lt(second);
+      }
+      case Operation::prefix:
+        return key.lt(first).expand({positions, positions});
+      case Operation::global:
+        return key.lt(first) | query.lt(first);
+      case Operation::blocks:
+        return blocks_mask(instruction, positions, options);
+      default:
+        return document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1);
+    }
+  });
+  return mask.dim() == 2 ? mask.unsqueeze(0).unsqueeze(0) : mask;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The visible pairs of a pattern as a tensor, for levels that store all pairs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/attention/pattern/program.h"
+
+namespace strata::kernels {
+
+// Returns the document of each position, [B, T]. The offsets are those of AttentionMask.
+at::Tensor documents_of(const at::Tensor& document_offsets, int64_t batch, int64_t positions);
+
+// Returns a mask that is true for visible pairs: [1, 1, T, T], or [B, 1, T, T] if the program has documents. Only then
+// `document_BT` is read. The mask is made by operators on the device, so that a CUDA graph can record it.
+at::Tensor pattern_mask(const Program& program, int64_t positions, const at::Tensor& document_BT, at::Device device);
+
+}  // namespace strata::kernels

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/gemm_call.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/launch_check.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr size_t kWorkspace = size_t{32} << 20;  // bytes; cuBLASLt's recommendation for Hopper
+constexpr int kCandidates = 32;
+// If nothing is timed, our kernel is the first candidate from this size on: one tile for each of an H100's 132
+// multiprocessors. cuBLASLt has smaller tiles for smaller results.
+constexpr int64_t kManyElements = int64_t{132} * 128 * 256;
+
+cudaDataType_t data_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return CUDA_R_32F;
+    case at::kBFloat16:
+      return CUDA_R_16BF;
+    case at::kHalf:
+      return CUDA_R_16F;
+    default:
+      TORCH_CHECK_VALUE(false, "gemm: a matrix is ", type, ", expected Float, BFloat16 or Half");
+  }
+}
+
+MatrixLayout layout_of(const at::Tensor& matrix) {
+  const std::optional<MatrixLayout> layout = find_layout(matrix);
+  TORCH_CHECK_VALUE(layout, "gemm: a matrix has sizes ", matrix.sizes(), " and strides ", matrix.strides(),
+                    ", expected rows of neighboring elements, or the transpose of such");
+  return *layout;
+}
+
+// The largest power of two up to 256 that divides the address.
+uint32_t alignment(const at::Tensor& tensor) {
+  if (!tensor.defined()) return 256;
+  const auto address = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  return static_cast<uint32_t>(std::min<uintptr_t>(256, address == 0 ? 256 : address & (~address + 1)));
+}
+
+cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
+  const bool bias = gemm.bias.defined();
+  switch (gemm.epilogue) {
+    case Epilogue::none:
+      return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::relu:
+      return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::gelu_tanh:
+      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;  // unreachable: the switch is complete
+}
+
+// Returns the arguments of the kernel of gelu_gemm.cu, or nullopt if that kernel does not support the call.
+std::optional<GeluGemm> gelu_gemm(const Gemm& g) {
+  const at::ScalarType type = g.a.scalar_type();
+  if (g.epilogue != Epilogue::gelu_tanh || g.add || (type != at::kBFloat16 && type != at::kHalf)) return std::nullopt;
+  const MatrixLayout a = layout_of(g.a), b = layout_of(g.b), out = layout_of(g.out);
+  const bool has_bias = g.bias.defined();
+  const bool has_types = g.out.scalar_type() == type && (!has_bias || g.bias.scalar_type() == type);
+  const bool is_aligned = (alignment(g.a) | alignment(g.b) | alignment(g.out) | alignment(g.bias)) % 16 == 0 &&
+                          alignment(g.pre_activation) % 16 == 0;
+  const bool is_whole = (a.distance | b.distance | out.distance | g.out.size(1)) % 8 == 0;
+  const bool is_counted = std::max({g.out.size(0), g.out.size(1), g.a.size(1)}) < int64_t{1} << 30;
+  if (a.transposed || !b.transposed || !has_types || !is_aligned || !is_whole || !is_counted ||
+      at::cuda::getCurrentDeviceProperties()->major != 9) {
+    return std::nullopt;
+  }
+  return GeluGemm{.type = type == at::kHalf ? CudaType::float16 : CudaType::bfloat16,
+                  .a = g.a.const_data_ptr(),
+                  .b = g.b.const_data_ptr(),
+                  .bias = has_bias ? g.bias.const_data_ptr() : nullptr,
+                  .out = g.out.mutable_data_ptr(),
+                  .pre_activation = g.pre_activation.mutable_data_ptr(),
+                  .rows = g.out.size(0),
+                  .columns = g.out.size(1),
+                  .depth = g.a.size(1),
+                  .a_distance = a.distance,
+                  .b_distance = b.distance,
+                  .out_distance = out.distance};
+}
+
+}  // namespace
+
+std::optional<MatrixLayout> find_layout(const at::Tensor& matrix) {
+  const int64_t rows = matrix.size(0), columns = matrix.size(1);
+  if (columns == 1 || matrix.stride(1) == 1) {
+    if (rows == 1) return MatrixLayout{rows, columns, columns, false};
+    if (matrix.stride(0) >= columns) return MatrixLayout{rows, columns, matrix.stride(0), false};
+  }
+  if (rows == 1 || matrix.stride(0) == 1) {
+    if (columns == 1) return MatrixLayout{columns, rows, rows, true};
+    if (matrix.stride(1) >= rows) return MatrixLayout{columns, rows, matrix.stride(1), true};
+  }
+  return std::nullopt;
+}
+
+template <class Value>
+void GemmCall::set(cublasLtMatmulDescAttributes_t name, Value value) {
+  check(cublasLtMatmulDescSetAttribute(&operation_, name, &value, sizeof(value)));
+}
+
+GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
+    : op_(op),
+      gemm_(gemm),
+      a_(layout_of(gemm.a)),
+      b_(layout_of(gemm.b)),
+      out_(layout_of(gemm.out)),
+      gelu_gemm_(gelu_gemm(gemm)) {
+  TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
+                    gemm.out.strides(), ", expected rows of neighboring elements");
+  const cudaDataType_t type = data_type(gemm.a.scalar_type()), out_type = data_type(gemm.out.scalar_type());
+  const bool tf32 = gemm.a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
+  compute_ = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check(cublasLtMatmulDescInit(&operation_, compute_, CUDA_R_32F));
+  // cuBLASLt's first operand is b and its second one is a, because the product is transposed.
+  set(CUBLASLT_MATMUL_DESC_TRANSA, b_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, a_.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(gemm));
+  if (gemm.bias.defined()) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias.const_data_ptr());
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(gemm.bias.scalar_type()));
+  }
+  if (gemm.pre_activation.defined()) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gemm.pre_activation.const_data_ptr());
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, layout_of(gemm.pre_activation).distance);
+  }
+  check(cublasLtMatrixLayoutInit(&b_layout_, type, b_.columns, b_.rows, b_.distance));
+  check(cublasLtMatrixLayoutInit(&a_layout_, type, a_.columns, a_.rows, a_.distance));
+  check(cublasLtMatrixLayoutInit(&out_layout_, out_type, out_.columns, out_.rows, out_.distance));
+}
+
+GemmCall::Key GemmCall::key(bool deterministic) const {
+  const Gemm& g = gemm_;
+  return {g.out.get_device(),
+          g.out.size(0),
+          g.out.size(1),
+          g.a.size(1),
+          a_.distance,
+          b_.distance,
+          out_.distance,
+          g.pre_activation.defined() ? layout_of(g.pre_activation).distance : 0,
+          a_.transposed,
+          b_.transposed,
+          static_cast<int64_t>(g.a.scalar_type()),
+          static_cast<int64_t>(g.out.scalar_type()),
+          g.bias.defined() ? static_cast<int64_t>(g.bias.scalar_type()) : -1,
+          epilogue_of(g),
+          compute_,
+          g.add,
+          deterministic,
+          alignment(g.a) * 1024 + alignment(g.b),
+          alignment(g.out),
+          alignment(g.bias) * 1024 + alignment(g.pre_activation)};
+}
+
+std::vector<GemmChoice> GemmCall::candidates() {
+  std::vector<GemmChoice> all;
+  for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
+  if (gelu_gemm_) all.insert(gemm_.out.numel() >= kManyElements ? all.begin() : all.end(), GemmChoice());
+  return all;
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::algorithms() {
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  check(cublasLtMatmulPreferenceInit(&preference));
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+    check(cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value)));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  // Partial sums of a split k are added in fp32 in the workspace, in a fixed order.
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (gemm_.out.scalar_type() == at::kFloat) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(gemm_.b));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(gemm_.a));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(gemm_.out));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(gemm_.out));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
+                                     &out_layout_, &out_layout_, &preference, kCandidates, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status);
+  found.resize(count);
+  std::erase_if(found, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
+  return found;
+}
+
+cublasStatus_t GemmCall::launch(const GemmChoice& choice, const void* b, void* out, bool add) {
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  if (!choice) {
+    check_launch(launch_gelu_gemm(*gelu_gemm_, stream), "gelu_gemm", gelu_gemm_->rows, gelu_gemm_->columns);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
+  c10::DataPtr workspace;  // returned to the allocator in stream order
+  if (choice->workspaceSize > 0) workspace = c10::cuda::CUDACachingAllocator::get()->allocate(choice->workspaceSize);
+  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, b, &b_layout_,
+                        gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
+                        &choice->algo, workspace.get(), choice->workspaceSize, stream);
+}
+
+void GemmCall::launch(const GemmChoice& choice) { check(launch(choice, gemm_.out.mutable_data_ptr(), gemm_.add)); }
+
+void GemmCall::check(cublasStatus_t status) const {
+  TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op_, "/cuda: cuBLASLt failed on ", gemm_.a.scalar_type(), " ",
+              gemm_.a.sizes(), " x ", gemm_.b.sizes(), " -> ", gemm_.out.scalar_type(), ": ",
+              cublasLtGetStatusString(status));
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// GemmCall: the arguments of one product for cuBLASLt, and for the kernel of gelu_gemm.h if it supports the product.
+// cuBLASLt matrices are column-major and LibTorch matrices row-major. A row-major out [M, N] is its transpose in
+// column-major order, so cuBLASLt is asked for out^T = b^T a^T.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kernels/cuda/gelu_gemm.h"
+#include "kernels/cuda/gemm.h"
+
+namespace strata::kernels {
+
+// The layout of a row-major matrix in memory.
+struct MatrixLayout {
+  int64_t rows, columns, distance;  // elements from one row to the next
+  bool transposed;                  // memory holds the transpose of the matrix
+};
+
+// Returns nullopt if neither the rows nor the columns of the matrix have neighboring elements.
+std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
+
+// The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
+using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;
+
+// Lives on the stack: it refers to `op` and `gemm`. Errors begin with `op`.
+class GemmCall {
+ public:
+  // Everything on which the choice depends.
+  using Key = std::array<int64_t, 20>;
+
+  GemmCall(std::string_view op, const Gemm& gemm);
+
+  const Gemm& gemm() const { return gemm_; }
+  std::string_view op() const { return op_; }
+  Key key(bool deterministic) const;
+
+  // Returns all implementations that support the call, best guess first.
+  std::vector<GemmChoice> candidates();
+
+  // Launches the product with another `b`, `out` and `add` than those of the call. The kernel of gelu_gemm.cu ignores
+  // all three: it always writes the call's `out` and never adds.
+  cublasStatus_t launch(const GemmChoice& choice, const void* b, void* out, bool add);
+  cublasStatus_t launch(const GemmChoice& choice, void* out, bool add) {
+    return launch(choice, gemm_.b.const_data_ptr(), out, add);
+  }
+  // Launches the product and throws a c10::Error if that fails.
+  void launch(const GemmChoice& choice);
+
+ private:
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms();
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t name, Value value);
+  void check(cublasStatus_t status) const;
+
+  std::string_view op_;
+  const Gemm& gemm_;
+  MatrixLayout a_, b_, out_;
+  std::optional<GeluGemm> gelu_gemm_;
+  cublasComputeType_t compute_;
+  cublasLtMatmulDescOpaque_t operation_{};
+  cublasLtMatrixLayoutOpaque_t a_layout_{}, b_layout_{}, out_layout_{};
+};
+
+}  // namespace strata::kernels
