@@ -241,15 +241,11 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   const Tensor& offsets = mask.document_offsets;
   const Program program = compile_program(mask.pattern);
   const std::optional<Band> band = band_of(program);
-  if (level == Level::triton) {
-    require(is_full(mask) || is_causal(mask), op, level, "the pattern is ", to_text(mask.pattern),
-            ", expected full or causal; levels aten and torchscript take it");
-  } else if (level == Level::cuda) {
-    require(
-        band && (band->is_full() || (band->lowest == 0 && band->highest >= 0)), op, level, "the pattern is ",
-        to_text(mask.pattern),
-        ", expected full, causal or causal & window(n), each alone or with & documents; levels aten and torchscript "
-        "take it");
+  if (level == Level::cuda) {
+    require(band && (band->is_full() || (band->lowest == 0 && band->highest >= 0)), op, level, "the pattern is ",
+            to_text(mask.pattern),
+            ", expected full, causal or causal & window(n), each alone or with & documents; levels aten, torchscript "
+            "and triton take it");
   }
   const bool has_documents = program.has(Operation::documents);
   require(has_documents == offsets.defined(), op, level, "document_offsets are ", offsets.defined() ? "" : "not ",

@@ -27,10 +27,9 @@ struct AttentionMask {
 };
 
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
-// logsumexp and document_offsets for backward. Levels aten and torchscript take every pattern, and store T^2 booleans
-// for most of them. Level cuda takes full, causal and causal & window(n), each also with documents, and level triton
-// full and causal. Throws a ValueError if a shape does not match, or if the level does not support dtype, head width or
-// mask.
+// logsumexp and document_offsets for backward. Levels aten, torchscript and triton take every pattern, and the first two
+// store T^2 booleans for most of them. Level cuda takes full, causal and causal & window(n), each also with documents.
+// Throws a ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
 
 struct AttentionOp {
@@ -49,6 +48,9 @@ struct AttentionOp {
   static const KernelTable<AttentionOp> kKernels;
 };
 
+// Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast. It reads
+// lists of tiles, which the first call of a pattern and a number of positions copies to the GPU. So that call must not
+// be in the capture of a CUDA graph. A replay reads the documents that are there then.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of attention with a pattern, backward. One kernel writes the gradients of queries, and another those of
-keys and values, which reads the transposed lists. No value is added by two programs, so results are deterministic."""
+"""Level triton of attention, backward. One kernel writes the gradients of queries, and another those of keys and values,
+which reads the transposed lists. No value is added by two programs, so results are deterministic."""
 import triton
 import triton.language as tl
 
-from kernels.attention.pattern_tiles_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile,
-                                                    place_of_program, store_tile, tanh, visible)
+from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile,
+                                                     place_of_program, store_tile, tanh, visible)
 
 
 @triton.jit
@@ -51,33 +52,35 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
 
 
 @triton.jit
-def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_sinks, order, offsets, partial, indices, documents, program, slopes, sinks, positions,
-                   heads, key_value_heads, head_width, row_width, padded_rows, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest,
+def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_sinks, rows, indices, documents, program, slopes, sinks, padded_rows,
+                   positions, heads, key_value_heads, head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest,
                    near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr,
-                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr,
+                   APPROXIMATE: tl.constexpr):
     """Also writes what backward_key reads for each row: the logsumexp as a power of two, and delta, the sum of grad_y * y
     over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. With sinks it
     writes the part of this tile in the gradient of its head's sink."""
     width = WIDTH if WIDTH else head_width
-    sequence, head, tile, first, middle, last = place_of_program(order, partial, offsets, tiles, own_lists, heads, step, together)
+    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
     batch, residue = (sequence // step).to(tl.int64), sequence % step
-    rows = tl.cdiv(positions - residue, step)
+    positions_of_sequence = tl.cdiv(positions - residue, step)
     row_in_tile = tl.arange(0, QUERIES)
     query_row = tile * QUERIES + row_in_tile
-    rows_left = rows - tile * QUERIES
+    rows_left = positions_of_sequence - tile * QUERIES
     first_position = batch * positions + residue
     tile_position = first_position + (tile * QUERIES).to(tl.int64) * step
     row_stride, y_width = row_width * step, heads * width
     key_start = qkv + first_position * row_width + (heads + head // (heads // key_value_heads)) * width
     value_start = key_start + key_value_heads * width
-    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold)
+    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
+               threshold)
 
     query = load_tile(qkv + tile_position * row_width + head * width, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
     grad = load_tile(grad_y + tile_position * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, HEAD, WIDTH, False)
     result = load_tile(y + tile_position * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, HEAD, WIDTH, False)
     products = tl.sum(grad.to(tl.float32) * result.to(tl.float32), 1)
     statistics = (batch * heads + head) * positions + residue + step * query_row
-    row_sum = tl.load(logsumexp + statistics, mask=query_row < rows, other=INFINITY) * LOG2_E
+    row_sum = tl.load(logsumexp + statistics, mask=query_row < positions_of_sequence, other=INFINITY) * LOG2_E
     place = (sequence.to(tl.int64) * heads + head) * padded_rows + query_row
     tl.store(row_sums + place, row_sum)
     tl.store(deltas + place, products)
@@ -96,13 +99,14 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
         slope = tl.load(slopes + head) * (LOG2_E * step)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
     if ONE_LOOP:
-        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, rows, indices, first, middle,
-                                    last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES, APPROXIMATE)
+        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
+                                    indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES, APPROXIMATE)
     else:
-        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, rows, indices, first, middle,
-                                    middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
-        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, rows, indices, middle, middle,
-                                    last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES, APPROXIMATE)
+        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
+                                    indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES,
+                                    APPROXIMATE)
+        total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
+                                    indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES, APPROXIMATE)
     store_tile(grad_qkv + tile_position * row_width + head * width, row_in_tile, row_stride, rows_left, head_width, total * gradient_scale, HEAD, WIDTH)
 
 
@@ -151,17 +155,17 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
 
 
 @triton.jit
-def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, order, offsets, partial, indices, documents, program, slopes, positions, heads,
-                 key_value_heads, head_width, row_width, padded_rows, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest,
-                 near_highest, stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr,
-                 KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documents, program, slopes, sinks, padded_rows, positions, heads, key_value_heads,
+                 head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride,
+                 span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
+                 MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
     width = WIDTH if WIDTH else head_width
-    sequence, key_head, tile, first, middle, last = place_of_program(order, partial, offsets, tiles, own_lists, key_value_heads, step, together)
+    sequence, key_head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, key_value_heads, step, together)
     batch, residue = (sequence // step).to(tl.int64), sequence % step
-    rows = tl.cdiv(positions - residue, step)
+    positions_of_sequence = tl.cdiv(positions - residue, step)
     row_in_tile = tl.arange(0, KEYS)
     key_row = tile * KEYS + row_in_tile
-    rows_left = rows - tile * KEYS
+    rows_left = positions_of_sequence - tile * KEYS
     first_position = batch * positions + residue
     tile_position = first_position + (tile * KEYS).to(tl.int64) * step
     shared_by = heads // key_value_heads
@@ -172,7 +176,8 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, order, offsets, partia
     query_start = qkv + first_position * row_width + first_head * width
     grad_start = grad_y + first_position * y_width + first_head * width
     statistics = (sequence.to(tl.int64) * heads + first_head) * padded_rows
-    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold)
+    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
+               threshold)
 
     key = load_tile(qkv + key_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
     value = load_tile(qkv + value_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
@@ -187,17 +192,41 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, order, offsets, partia
     value_total = tl.zeros([KEYS, HEAD], tl.float32)
     if ONE_LOOP:
         key_total, value_total = gradient_of_keys(
-            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride, y_width * step,
-            step, rows, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, last, inner_scale, scale, scale, pattern, HEAD, WIDTH,
-            QUERIES, MASK, TERMS, ALL_TILES, APPROXIMATE)
+            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
+            y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, last, inner_scale,
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, ALL_TILES, APPROXIMATE)
     else:
         key_total, value_total = gradient_of_keys(
-            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride, y_width * step,
-            step, rows, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, middle, inner_scale, scale, scale, pattern, HEAD, WIDTH,
-            QUERIES, MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
+            y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, middle, inner_scale,
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
         key_total, value_total = gradient_of_keys(
-            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride, y_width * step,
-            step, rows, padded_rows, head_width, width, first_head, shared_by, indices, middle, middle, last, inner_scale, scale, scale, pattern, HEAD, WIDTH,
-            QUERIES, MASK, TERMS, FULL_TILES, APPROXIMATE)
+            key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
+            y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, middle, middle, last, inner_scale,
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, FULL_TILES, APPROXIMATE)
     store_tile(grad_qkv + key_place, row_in_tile, row_stride, rows_left, head_width, key_total * gradient_scale, HEAD, WIDTH)
     store_tile(grad_qkv + value_place, row_in_tile, row_stride, rows_left, head_width, value_total, HEAD, WIDTH)
+
+
+KERNELS = {
+    "attention_backward_query": attention_kernel(
+        backward_query,
+        arguments=dict(qkv="*T", grad_y="*T", y="*T", logsumexp="*fp32", row_sums="*fp32", deltas="*fp32", grad_qkv="*T", grad_sinks="*fp32", **LISTS,
+                       padded_rows="i32", **SIZES, **PATTERN),
+        aligned=("qkv", "grad_y", "y", "grad_qkv", "row_width"),
+        heads="heads",
+        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
+        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0),
+        of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
+    ),
+    # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.
+    "attention_backward_key": attention_kernel(
+        backward_key,
+        arguments=dict(qkv="*T", grad_y="*T", row_sums="*fp32", deltas="*fp32", grad_qkv="*T", **LISTS, padded_rows="i32", **SIZES, **PATTERN),
+        aligned=("qkv", "grad_y", "grad_qkv", "row_width"),
+        heads="key_value_heads",
+        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
+        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0),
+        of_256=dict(QUERIES=32, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
+    ),
+}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the kernels of attention with a pattern share: which tile a program computes, loads of a tile, which pairs of a
-partial tile are visible, and the terms of scores. docs/attention.md has the lists of tiles and the programs."""
+"""What the kernels of attention share: which tile a program computes, loads of a tile, which pairs of a partial tile are
+visible, and the terms of scores. docs/attention.md has the lists of tiles and the programs."""
 import triton
 import triton.language as tl
 
@@ -8,7 +8,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 INFINITY = tl.constexpr(float("inf"))
 
 # MASK, the words that a partial tile evaluates: BAND & DOCUMENTS & (NEAR | STRIDE | PREFIX | GLOBAL | BLOCKS), each
-# where its bit is set. PROGRAM evaluates any expression instead.
+# where its bit is set. PROGRAM evaluates any expression instead. The bits are those of pattern/tile_words.h.
 BAND = tl.constexpr(1)
 DOCUMENTS = tl.constexpr(2)
 NEAR = tl.constexpr(4)
@@ -55,7 +55,7 @@ def in_band(query, key, lowest, highest):
 
 @triton.jit
 def run_program(query, key, positions, documents, program, instructions):
-    """Evaluates a program for each pair. The values on the stack are the bits of an integer."""
+    """Evaluates a program for each pair, see pattern/program.h. The values on the stack are the bits of an integer."""
     stack = (query - key) * 0
     for i in range(instructions):
         operation, first, second = tl.load(program + 3 * i), tl.load(program + 3 * i + 1), tl.load(program + 3 * i + 2)
@@ -118,24 +118,22 @@ def visible(query, key, positions, pattern, MASK: tl.constexpr):
 
 
 @triton.jit
-def place_of_program(order, partial, offsets, tiles, own_lists, heads, step, together):
+def place_of_program(rows, tiles, own_lists, heads, step, together):
     """Returns the sequence and the head of this program, its tile, and where the list of this tile starts, changes from
-    partial to full tiles, and ends. `together` sequences and heads run next to each other, so that their keys and
-    values stay in the L2 cache; the tiles with the most work are started first."""
+    partial to full tiles, and ends. These four numbers are a row of `rows`. `together` sequences and heads run next to
+    each other, so that their keys and values stay in the L2 cache; the tiles with the most work are started first."""
     program, group = tl.program_id(0), together * tiles
     place = program // group * together + program % together
     rank = program % group // together
     sequence, head = place // heads, place % heads
-    lists = sequence // step * own_lists * tiles
-    tile = tl.load(order + lists + rank)
-    first = tl.load(offsets + lists + tile)
-    return sequence, head, tile, first, first + tl.load(partial + lists + tile), tl.load(offsets + lists + tile + 1)
+    row = rows + 4 * (sequence // step * own_lists * tiles + rank)
+    return sequence, head, tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
 
 
 @triton.jit
 def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDTH: tl.constexpr, INSIDE: tl.constexpr):
-    """Loads rows of a head. INSIDE: all rows exist. WIDTH is the
-    width of a head, or 0 if only head_width has it. Columns behind it are 0, up to HEAD."""
+    """Loads rows of a head. INSIDE: all rows exist. WIDTH is the width of a head, or 0 if only head_width has it. Columns
+    behind it are 0, up to HEAD."""
     column = tl.arange(0, HEAD)
     place = start + (row[:, None] * row_stride + column[None, :])
     if INSIDE:
