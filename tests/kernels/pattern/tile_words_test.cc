@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/pattern/one_document.h"
@@ -90,6 +91,9 @@ TEST(TileWords, PatternsThatPeopleUseHaveAForm) {
   EXPECT_EQ(bits("causal & documents & (global(3) | dilated(9, 2))"), W::band | W::documents | W::global | W::stride);
   EXPECT_EQ(bits("blocks(0.25, 1) & causal"), W::band | W::blocks);
   EXPECT_EQ(bits("prefix(3) | prefix(5)"), W::prefix);
+  const TileWords two_bands = tile_words(
+      {.length = 3, .instructions = {{Operation::band, -5, 9}, {Operation::band, -3, 12}, {Operation::both}}});
+  EXPECT_EQ(std::pair(two_bands.lowest, two_bands.highest), std::pair(-3, 9));
   for (const char* text : {"causal | window(3)", "documents | causal", "dilated(2, 3) | dilated(3, 2)",
                            "prefix(3) & global(4)", "causal & window(4) & prefix(9) | global(1)"}) {
     EXPECT_EQ(bits(text), W::program) << text;
@@ -110,6 +114,7 @@ TEST(Residues, SayTheSameAsRandomPatterns) {
       continue;
     }
     ++split;
+    ASSERT_EQ(positions % residues.step, 0);  // so that the lists of all residues are the same
     for (int64_t query = 0; query < positions; ++query) {
       for (int64_t key = 0; key < positions; ++key) {
         const bool alike = query % residues.step == key % residues.step;
