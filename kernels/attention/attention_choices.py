@@ -15,7 +15,7 @@ PATTERN = dict(lowest="i32", highest="i32", near_lowest="i32", near_highest="i32
 # that change nothing. Only documents and blocks have no such numbers.
 BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = 1, 2, 4, 16, 32, 64, 128
 EXACT = DOCUMENTS | BLOCKS
-MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, PROGRAM)
+MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, BAND | BLOCKS, PROGRAM)
 FITS = ("head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "
         f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 

@@ -22,6 +22,7 @@ PATTERNS = {
     "causal | prefix(70)": ([2, 0, FAR, 4, 70, 0, 1, 0, 0], dict(words=20, near_lowest=0, prefix=70)),
     "causal & (window(30) | global(5))": ([2, 0, FAR, 2, -29, 29, 5, 5, 0, 1, 0, 0, 0, 0, 0],
                                           dict(words=37, lowest=0, near_lowest=-29, near_highest=29, border=5)),
+    "causal & blocks(0.3, 5)": ([2, 0, FAR, 6, -1640531527, 5033165, 0, 0, 0], dict(words=65, lowest=0, hash_key=-1640531527, threshold=5033165)),
     "causal & documents | global(5)": ([2, 0, FAR, 7, 0, 0, 0, 0, 0, 5, 5, 0, 1, 0, 0], dict(words=128)),
     "dilated(5, 4) | blocks(0.3, 5)": ([3, 4, 20, 6, -1640531527, 5033165, 1, 0, 0], dict(words=128)),
 }
@@ -128,7 +129,7 @@ class AttentionTest(KernelTest):
     def test_every_pattern_in_every_form(self):
         for pattern, (_, numbers) in PATTERNS.items():
             self.assertEqual(self.check(pattern)["MASK"], {20: 53, 37: 53}.get(numbers["words"], numbers["words"]), pattern)
-            self.assertEqual(self.check(pattern, dtype=torch.float32, width=10)["MASK"], 128, pattern)
+            self.assertEqual(self.check(pattern, dtype=torch.float32, width=10, positions=70)["MASK"], 128, pattern)
 
     def test_every_width(self):
         for width, head in ((64, 64), (96, 128), (128, 128), (256, 256)):
