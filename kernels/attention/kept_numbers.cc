@@ -47,8 +47,8 @@ at::Tensor kept_numbers(const std::string& name, at::Device device, const std::f
   const std::lock_guard lock(mutex);
   at::Tensor& tensor = (*kept)[{name, device.is_cuda() ? device.index() : at::DeviceIndex{-1}}];
   if (!tensor.defined()) {
-    const auto [numbers, is_new] = made->try_emplace(name);
-    if (is_new) numbers->second = make();
+    auto numbers = made->find(name);
+    if (numbers == made->end()) numbers = made->emplace(name, make()).first;
     tensor = device.is_cuda() ? copied_to(device, name, numbers->second) : filled(numbers->second, /*pinned=*/false);
   }
   if (device.is_meta()) traced_workspace(static_cast<int64_t>(tensor.nbytes()));

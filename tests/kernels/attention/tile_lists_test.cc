@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/errors.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/runtime/traced.h"
@@ -46,6 +47,12 @@ TEST(TileLists, AreCompiledOnce) {
   EXPECT_EQ(list("causal & window(9)", 300, {64, 64}), first);
   EXPECT_NE(list("causal & window(9)", 301, {64, 64}), first);
   EXPECT_NE(list("causal & window(9)", 300, {64, 32}), first);
+}
+
+TEST(TileLists, AreRefusedEachTime) {
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(tile_lists(parse_pattern("full"), int64_t{1} << 22, {64, 64}, TileSide::key, at::kCPU), Error);
+  }
 }
 
 // A call that is traced chooses kernels as a GPU does, so sizes of tiles for which nothing was compiled are refused.
