@@ -34,7 +34,7 @@ struct AttentionShape {
   double qkv() const { return double(rows() * head_width * (heads + 2 * key_value_heads)); }
   double y() const { return double(rows() * head_width * heads); }
   double statistics() const { return double(rows() * heads) * kStatisticBytes; }
-  // Of visible pairs. A row counts as one document.
+  // The FLOPs of the visible pairs. A row counts as one document.
   double flops() const { return 4 * double(batch * count_pairs(pattern, positions)) * double(heads * head_width); }
 };
 
