@@ -233,9 +233,8 @@ struct MemberTraits<MarkedRange<Word>> {
   static Member from(const Value& value) {
     if (const Range* range = std::get_if<Range>(&value)) return {*range};
     const std::string& text = std::get<std::string>(value);
-    const size_t dash = text.find('-'), space = text.find(' ');
-    const int64_t first = std::stoll(text), last = dash < space ? std::stoll(text.substr(dash + 1)) : first;
-    return {{first, last}, MemberTraits<Word>::from(text.substr(space + 1))};
+    const size_t space = text.rfind(' ');
+    return {parse_range(text.substr(0, space)).value(), MemberTraits<Word>::from(text.substr(space + 1))};
   }
   static Value to(const Member& member) {
     if (!member.mark) return member.range;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An inclusive range of whole numbers: `3-7`, or `3` alone.
+// An inclusive range of whole numbers: `3-7`, `3` alone, or every second one in `0-30 step 2`.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace strata::configs {
 
 struct Range {
-  int64_t first = 0, last = 0;
+  int64_t first = 0, last = 0, step = 1;
 
-  bool contains(int64_t value) const { return first <= value && value <= last; }
+  bool contains(int64_t value) const { return first <= value && value <= last && (value - first) % step == 0; }
   bool operator==(const Range&) const = default;
 };
 
@@ -26,7 +26,8 @@ struct MarkedRange {
 
 inline std::string text_of(const Range& range) {
   const std::string first = std::to_string(range.first);
-  return range.first == range.last ? first : first + "-" + std::to_string(range.last);
+  if (range.first == range.last) return first;
+  return first + "-" + std::to_string(range.last) + (range.step == 1 ? "" : " step " + std::to_string(range.step));
 }
 
 }  // namespace strata::configs

@@ -51,22 +51,21 @@ ValueOrProblem checked(const NumberOrProblem<Number>& number, const ValueType& t
   return {Value(*number.value), ""};
 }
 
-ValueOrProblem parse_range(const Node& node, const ValueType& type) {
+ValueOrProblem checked_range(const Node& node, const ValueType& type) {
   const std::string wrong = "expected " + type.expected() + ", got " + node.described();
-  const size_t space = type.marks.empty() ? std::string::npos : node.text.find(' ');
-  const std::string numbers = node.text.substr(0, space);
-  const size_t dash = numbers.find('-', 1);
-  const auto first = parse_integer(numbers.substr(0, dash));
-  const auto last = dash == std::string::npos ? first : parse_integer(numbers.substr(dash + 1));
-  if (!first.value || !last.value || *first.value < 0) return {std::nullopt, wrong};
-  if (*last.value < *first.value) return {std::nullopt, wrong + ", which is empty: its end is before its start"};
-  const Range range{*first.value, *last.value};
-  if (space == std::string::npos) return {Value(range), ""};
-  const std::string mark = node.text.substr(space + 1);
-  if (std::find(type.marks.begin(), type.marks.end(), mark) == type.marks.end()) {
-    return {std::nullopt, wrong + did_you_mean(nearest_name(mark, type.marks))};
+  std::optional<Range> range = parse_range(node.text);
+  std::optional<std::string> mark;
+  if (const size_t space = node.text.rfind(' '); !range && !type.marks.empty() && space != std::string::npos) {
+    range = parse_range(node.text.substr(0, space));
+    mark = node.text.substr(space + 1);
   }
-  return {Value(text_of(range) + " " + mark), ""};
+  if (!range) return {std::nullopt, wrong};
+  if (range->last < range->first) return {std::nullopt, wrong + ", which is empty: its end is before its start"};
+  if (!mark) return {Value(*range), ""};
+  if (std::find(type.marks.begin(), type.marks.end(), *mark) == type.marks.end()) {
+    return {std::nullopt, wrong + did_you_mean(nearest_name(*mark, type.marks))};
+  }
+  return {Value(text_of(*range) + " " + *mark), ""};
 }
 
 ValueOrProblem parse_text(const Node& node, const ValueType& type) {
@@ -116,7 +115,7 @@ std::string ValueType::expected() const {
     case Kind::word:
       return listed(words);
     case Kind::range:
-      text = "a number or a range such as 0-3";
+      text = "a number or a range such as 0-3 or 0-30 step 2";
       if (!marks.empty()) text += ", alone or followed by " + listed(marks);
       break;
   }
@@ -150,11 +149,25 @@ ValueOrProblem parse_value(const Node& node, const ValueType& type) {
       result.problem = wrong;
       break;
     case ValueType::Kind::range:
-      result = parse_range(node, type);
+      result = checked_range(node, type);
       break;
   }
   if (!result.value && !type.words.empty()) result.problem += did_you_mean(nearest_name(node.text, type.words));
   return result;
+}
+
+std::optional<Range> parse_range(std::string_view text) {
+  constexpr std::string_view kStep = " step ";
+  const size_t at = text.find(kStep), dash = text.substr(0, at).find('-', 1);
+  if (at != std::string_view::npos && dash == std::string_view::npos) return std::nullopt;
+  const auto number = [&](size_t begin, size_t end) {
+    return parse_integer(std::string(text.substr(begin, end - begin))).value;
+  };
+  const auto first = number(0, std::min(dash, at));
+  const auto last = dash == std::string_view::npos ? first : number(dash + 1, at);
+  const auto step = at == std::string_view::npos ? int64_t{1} : number(at + kStep.size(), text.size());
+  if (!first || !last || !step || *first < 0 || *step < 1) return std::nullopt;
+  return Range{*first, *last, *step};
 }
 
 std::string text_of(double number) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct ValueOrProblem {
   std::string problem;
 };
 ValueOrProblem parse_value(const Node& node, const ValueType& type);
+
+// Reads `3`, `3-7` or `0-30 step 2`. Returns nothing for any other text. The end may be before the start.
+std::optional<Range> parse_range(std::string_view text);
 
 // Writes the value as YAML that reads back as the same value.
 std::string yaml_of(const Value& value);

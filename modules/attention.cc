@@ -7,7 +7,7 @@
 
 namespace strata::modules {
 
-Attention::Attention(const Scope& scope, const BlockConfig& config)
+Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width(),
                            .inputs = config.width,
                            .has_bias = config.biases,
@@ -19,7 +19,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config)
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
-      pattern_(config.attention),
+      pattern_(config.attention.at(static_cast<size_t>(layer))),
       rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 

@@ -13,7 +13,7 @@ namespace strata::modules {
 
 class Attention {
  public:
-  Attention(const Scope& scope, const BlockConfig& config);
+  Attention(const Scope& scope, const BlockConfig& config, int64_t layer);
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 

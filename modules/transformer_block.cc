@@ -7,7 +7,7 @@ namespace strata::modules {
 
 TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config)
     : norm1_(scope / "norm1", config),
-      attention_(scope / "attention", config),
+      attention_(scope / "attention", config, index),
       attention_branch_(scope, "attention", config, index, 2 * index + 1),
       norm2_(scope / "norm2", config),
       mlp_(scope / "mlp", config),

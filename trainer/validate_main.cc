@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // validate CONFIG [a.b.c=value ...]: prints every value with its origin, and the parameters, FLOPs and memory of a run.
+// validate --svg FOLDER CONFIG [a.b.c=value ...]: also writes a picture of each distinct pattern of attention.
 // validate --aot-shapes CONFIG [a.b.c=value ...]: prints the calls that tools/aot_inductor/make_for_config.py reads.
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
@@ -21,6 +22,7 @@
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
+#include "trainer/levels/pattern_report.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/trace/peak_memory.h"
@@ -56,6 +58,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
                 static_cast<long long>(model.items_per_sample()),
                 ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
+  const std::string patterns = pattern_report(config);
+  if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
   print_memory(config, groups);
 }
 
@@ -97,9 +101,22 @@ void print_calls(TrainerConfig config) {
   for (const std::string& line : lines) std::fputs(line.c_str(), stdout);
 }
 
+// Removes an option and its value from the words. Returns the value, which is empty if the option is not there.
+std::string taken(std::vector<std::string>& words, const std::string& option) {
+  const auto at = std::ranges::find(words, option);
+  if (at == words.end()) return "";
+  if (at + 1 == words.end() || at[1].empty()) {
+    throw Error(ExitCode::configuration, "validate: expected a folder after " + option);
+  }
+  std::string value = at[1];
+  words.erase(at, at + 2);
+  return value;
+}
+
 void run(std::vector<std::string> words) {
   const bool only_calls = !words.empty() && words[0] == "--aot-shapes";
   if (only_calls) words.erase(words.begin());
+  const std::string pictures = taken(words, "--svg");
   if (words.empty()) throw Error(ExitCode::configuration, "validate: expected a configuration");
   const LoadedConfig loaded = load_run_config(words[0], {words.begin() + 1, words.end()});
   const TrainerConfig& config = loaded.config;
@@ -110,6 +127,10 @@ void run(std::vector<std::string> words) {
   check_levels(loaded, declared_model(config).modules, device_of_trace(config));
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
+  if (pictures.empty()) return;
+  for (const std::string& path : write_pattern_pictures(config, pictures)) {
+    std::printf("picture of a pattern: %s\n", path.c_str());
+  }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "kernels/attention/attention_shape.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
+#include "kernels/attention/pattern_levels.h"
 #include "kernels/attention/pattern_mask.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -239,19 +240,10 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Tensor& offsets = mask.document_offsets;
-  const Program program = compile_program(mask.pattern);
-  const std::optional<Band> band = band_of(program);
-  if (level == Level::triton) {
-    require(is_full(mask) || is_causal(mask), op, level, "the pattern is ", to_text(mask.pattern),
-            ", expected full or causal; levels aten and torchscript take it");
-  } else if (level == Level::cuda) {
-    require(
-        band && (band->is_full() || (band->lowest == 0 && band->highest >= 0)), op, level, "the pattern is ",
-        to_text(mask.pattern),
-        ", expected full, causal or causal & window(n), each alone or with & documents; levels aten and torchscript "
-        "take it");
+  if (const std::string why_not = why_not_pattern(level, mask.pattern); !why_not.empty()) {
+    require(false, op, level, "the pattern is ", to_text(mask.pattern), ", ", why_not);
   }
-  const bool has_documents = program.has(Operation::documents);
+  const bool has_documents = has_word(mask.pattern, Pattern::Kind::documents);
   require(has_documents == offsets.defined(), op, level, "document_offsets are ", offsets.defined() ? "" : "not ",
           "given, and the pattern ", to_text(mask.pattern), has_documents ? " has documents" : " has no documents");
   if (!offsets.defined()) return;

@@ -27,10 +27,8 @@ struct AttentionMask {
 };
 
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
-// logsumexp and document_offsets for backward. Levels aten and torchscript take every pattern, and store T^2 booleans
-// for most of them. Level cuda takes full, causal and causal & window(n), each also with documents, and level triton
-// full and causal. Throws a ValueError if a shape does not match, or if the level does not support dtype, head width or
-// mask.
+// logsumexp and document_offsets for backward. pattern_levels.h says which level takes which pattern. Throws a
+// ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
 
 struct AttentionOp {

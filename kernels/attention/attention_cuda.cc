@@ -39,8 +39,11 @@ using FeTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 constexpr auto kOp = AttentionOp::kName;
 
 // The properties of a call for which a graph is built.
+constexpr int64_t kOpen = -1;
+
 struct Problem {
-  int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width, causal, window;
+  int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width;
+  int64_t left, right;  // bounds of the band: query - key < left and key - query <= right; kOpen: no bound
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
 
   auto operator<=>(const Problem&) const = default;
@@ -73,9 +76,9 @@ struct Graph {
 
 void check(fe::error_t status, const Problem& p) {
   TORCH_CHECK(status.is_good(), kOp, "/cuda", p.backward ? " backward" : "", ": cuDNN refused [B ", p.batch, ", T ",
-              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "]",
-              p.causal ? " causal" : " full", p.window > 0 ? " window " + std::to_string(p.window) : "",
-              p.documents > 0 ? " documents" : "", p.deterministic ? " deterministic" : "", ": ", status.get_message());
+              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "]", " left bound ", p.left,
+              " right bound ", p.right, p.documents > 0 ? " documents" : "", p.deterministic ? " deterministic" : "",
+              ": ", status.get_message());
 }
 
 class Builder {
@@ -128,10 +131,9 @@ class Builder {
   template <class Options>
   void set(Options& options) {
     options.set_attn_scale(1.0f / std::sqrt(static_cast<float>(p_.width)));
-    if (p_.causal) {
-      options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
-    }
-    if (p_.window > 0) options.set_diagonal_band_left_bound(static_cast<int>(p_.window));
+    if (p_.left != kOpen || p_.right != kOpen) options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
+    if (p_.left != kOpen) options.set_diagonal_band_left_bound(static_cast<int>(p_.left));
+    if (p_.right != kOpen) options.set_diagonal_band_right_bound(static_cast<int>(p_.right));
     if (p_.documents > 0) options.set_padding_mask(true).set_seq_len_q(lengths_).set_seq_len_kv(lengths_);
   }
 
@@ -221,7 +223,9 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
           " wide, expected a multiple of 8 up to 256; level aten takes it");
   // Other patterns were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
-  const bool has_window = band.highest != kFarthest;
+  // A bound behind the row bounds nothing.
+  const auto bound = [&](int64_t farthest, int64_t value) { return farthest < qkv.size(1) ? value : kOpen; };
+  const int64_t behind = band.highest, ahead = -int64_t{band.lowest};
   Problem problem = {backward,
                      qkv.get_device(),
                      type == at::kHalf,
@@ -231,8 +235,8 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
                      shape.heads,
                      shape.key_value_heads,
                      width,
-                     /*causal=*/!band.is_full(),
-                     /*window=*/has_window ? band.highest + 1 : 0,
+                     /*left=*/bound(behind, behind + 1),
+                     /*right=*/bound(ahead, ahead),
                      /*documents=*/0};
   if (shape.mask.document_offsets.defined()) {
     problem.documents =

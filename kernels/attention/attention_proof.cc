@@ -72,9 +72,12 @@ std::vector<OpCase> cases() {
                                  offsets({0, 130, 131, 260})));
   cases.push_back(attention_case("attention_documents_window_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "causal & window(9) & documents", offsets({0, 5, 96, 160, 192})));
+  cases.push_back(attention_case("attention_two_sided_2x150x4x2x64", {2, 150, 4, 2, 64}, "window(30)"));
+  cases.push_back(attention_case("attention_two_sided_1x128x2x2x128", {1, 128, 2, 2, 128}, "window(1)"));
+  cases.push_back(attention_case("attention_documents_two_sided_2x96x6x2x64", {2, 96, 6, 2, 64},
+                                 "window(9) & documents", offsets({0, 5, 96, 160, 192})));
   // Patterns that only levels aten and torchscript have.
-  for (const auto& [name, pattern] : {std::pair{"two_sided", "window(30)"},
-                                      {"dilated", "causal & dilated(9, 7)"},
+  for (const auto& [name, pattern] : {std::pair{"dilated", "causal & dilated(9, 7)"},
                                       {"prefix", "causal | prefix(20)"},
                                       {"global", "causal & (window(10) | global(3))"},
                                       {"blocks", "blocks(0.5, 7) & dilated(100, 1)"}}) {

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/block_config.h"
 
-#include "kernels/attention/pattern/parse_pattern.h"
+#include "modules/config/layer_patterns.h"
 
 namespace strata::modules {
+namespace {
+
+std::vector<kernels::Pattern> patterns_of(const TransformerConfig& model) {
+  std::vector<kernels::Pattern> patterns(static_cast<size_t>(model.layers));
+  for (const auto& [pattern, layers] : layers_by_pattern(model)) {
+    for (const int64_t layer : layers) patterns[static_cast<size_t>(layer)] = pattern;
+  }
+  return patterns;
+}
+
+}  // namespace
 
 BlockConfig block_config(const TransformerConfig& model) {
   const bool llama = model.family == Family::llama;
@@ -16,7 +27,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
           .rotary = llama,
-          .attention = kernels::parse_pattern(model.attention),
+          .attention = patterns_of(model),
           .gated = llama,
           .activation = llama ? kernels::Activation::none : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};
@@ -30,6 +41,7 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .feed_forward = model.feed_forward_width(),
           .norm_epsilon = model.norm_epsilon,
           .biases = true,
+          .attention = std::vector(static_cast<size_t>(model.layers), kernels::Pattern{}),
           .activation = kernels::Activation::gelu,
           // A deviation of 0.02 would be far too small for the narrow models of small images.
           .inner_initialization = Initialization::by_inputs,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/activation/activation_kind.h"
 #include "kernels/attention/pattern/pattern.h"
@@ -21,8 +22,8 @@ struct BlockConfig {
   double norm_epsilon = 0;
   bool biases = false;  // projections have a bias
   bool rotary = false;
-  kernels::Pattern attention = {};
-  bool gated = false;  // true: swiglu; false: `activation` between two projections
+  std::vector<kernels::Pattern> attention = {};  // of each layer
+  bool gated = false;                            // true: swiglu; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
   // Initialization of the projections that start a residual branch, and of those that end it.
   Initialization inner_initialization = Initialization::normal;

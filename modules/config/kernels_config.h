@@ -74,7 +74,8 @@ void describe(OpLevels& levels, Fields& fields) {
 }
 
 // Description of `only` in an entry for some layers.
-inline constexpr const char* kOnlyLayers = "layers for which this entry holds: 3, or 0-3 inclusive, counted from 0";
+inline constexpr const char* kOnlyLayers =
+    "layers for which this entry holds: 3, 0-3 inclusive, or 0-30 step 2, counted from 0";
 
 struct LayerKernels {
   configs::Range only = {};

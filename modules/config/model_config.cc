@@ -9,6 +9,7 @@
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "modules/config/divisors.h"
+#include "modules/config/layer_patterns.h"
 
 namespace strata::modules {
 namespace {
@@ -28,16 +29,34 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   }
 }
 
-void check_pattern(const TransformerConfig& model, configs::Checks& checks) {
+// Checks the expression at `key`. `where` ends each message.
+void check_pattern(const TransformerConfig& model, const std::string& key, const std::string& text,
+                   const std::string& where, configs::Checks& checks) {
+  if (!checks.can_check({key})) return;
   try {
-    const kernels::Pattern pattern = kernels::parse_pattern(model.attention);
+    const kernels::Pattern pattern = kernels::parse_pattern(text);
     if (has_word(pattern, kernels::Pattern::Kind::documents)) {
-      checks.fail("attention", "documents are not known to a model yet, expected an expression without them");
+      checks.fail(key, "documents are not known to a model yet, expected an expression without them" + where);
     } else if (checks.can_check({"sequence"})) {
       kernels::check_every_query_sees_a_key(pattern, model.sequence);
     }
   } catch (const Error& error) {
-    checks.fail("attention", error.what());
+    checks.fail(key, error.what() + where);
+  }
+}
+
+void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
+  check_pattern(model, "attention", model.attention, "", checks);
+  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
+    const auto& [only, attention] = model.differing_layers[i];
+    const std::string line = "/layers." + std::to_string(i) + ".", range = line + "only";
+    if (!checks.can_check({range})) continue;
+    if (checks.can_check({"layers"}) && only.last >= model.layers) {
+      checks.fail(range, "expected layers below model.layers " + std::to_string(model.layers) +
+                             ", counted from 0, got " + text_of(only));
+    }
+    const std::string layers = (only.first == only.last ? "layer " : "layers ") + text_of(only);
+    check_pattern(model, line + "attention", attention, "; this is the pattern of " + layers, checks);
   }
 }
 
@@ -63,7 +82,7 @@ void check_rotary_scaling(const TransformerConfig& model, configs::Checks& check
 
 void check(const TransformerConfig& model, configs::Checks& checks) {
   check_attention(model, checks);
-  if (checks.can_check({"attention"})) check_pattern(model, checks);
+  check_patterns(model, checks);
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
@@ -77,11 +96,14 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
   const auto width = static_cast<double>(model.width);
   const double matrices = elements_of_matrices(groups, Role::layer) + static_cast<double>(model.vocabulary) * width;
-  const kernels::Pattern pattern = kernels::parse_pattern(model.attention);
   const auto positions = static_cast<double>(model.sequence);
-  const bool causal = pattern.kind == kernels::Pattern::Kind::causal;
-  const double keys = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
-  return 6 * matrices + 12 * keys * width * static_cast<double>(model.layers);
+  double keys = 0;  // of all layers
+  for (const auto& [pattern, layers] : layers_by_pattern(model)) {
+    const bool causal = pattern.kind == kernels::Pattern::Kind::causal;
+    const double seen = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
+    keys += seen * static_cast<double>(layers.size());
+  }
+  return 6 * matrices + 12 * width * keys;
 }
 
 }  // namespace strata::modules

@@ -11,7 +11,9 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "configs/range.h"
 #include "modules/config/graph_network_config.h"
+#include "modules/config/kernels_config.h"
 #include "modules/config/mixer_config.h"
 #include "modules/config/parameter_group.h"
 #include "modules/config/vision_transformer_config.h"
@@ -49,6 +51,18 @@ struct RotaryScaling {
   }
 };
 
+// An entry of `layers:`: what is different in some layers of a language model.
+struct LayerConfig {
+  configs::Range only = {};
+  std::string attention = {};
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.require("only", only, kOnlyLayers);
+    fields.require("attention", attention, "which keys each query sees in these layers, instead of model.attention");
+  }
+};
+
 struct TransformerConfig {
   static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
 
@@ -60,6 +74,7 @@ struct TransformerConfig {
   int64_t feed_forward = 0;
   int64_t sequence = 0;
   std::string attention = "causal";
+  std::vector<LayerConfig> differing_layers = {};  // `layers:` of the run; later entries win
   int64_t vocabulary = 0;
   bool tied = true;
   double dropout = 0;
@@ -69,6 +84,13 @@ struct TransformerConfig {
 
   int64_t items_per_sample() const { return sequence; }
   int64_t head_width() const { return width / heads; }
+  const std::string& attention_of(int64_t layer) const {
+    const std::string* result = &attention;
+    for (const LayerConfig& line : differing_layers) {
+      if (line.only.contains(layer)) result = &line.attention;
+    }
+    return *result;
+  }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
 
@@ -116,8 +138,8 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 
 // FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
 // `groups` are the parameters that the model declares. For each item (kItem):
-//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x keys x width x layers, with
-//          the mean number of keys that a query sees; causal attention counts sequence / 2
+//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x width x keys, with the sum over
+//          layers of the mean number of keys that a query sees; causal attention counts sequence / 2
 //   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
 //          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
 //          patches multiply channels instead of tokens.

@@ -133,6 +133,20 @@ class HuggingFaceTest(ImportedModels):
                 command(IMPORT, self.path("exported"), self.path("again"))
                 self.assert_same_bits("native", "again")
 
+    def test_patterns_that_no_exported_model_has_are_refused(self):
+        self.name = "llama"
+        random_model("llama").save_pretrained(self.path("theirs"))
+        command(IMPORT, self.path("theirs"), self.path("start"))
+        config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
+        for override, where in (("model.attention=causal & window(4)", "layers 0-1 is causal & window(4)"),
+                                ("layers=[{only: 1, attention: causal | prefix(2)}]", "layer 1 is causal | prefix(2)")):
+            run = self.path(override[:6])
+            command(TRAIN, config, override, "run.folder=" + run)
+            text = command(EXPORT, run, self.path("exported"), "--format", "hf", expected=2)
+            self.assertIn("attention in %s, expected causal: the exported models have no other" % where, text)
+            self.assertFalse(os.path.exists(self.path("exported/config.json")))
+            command(EXPORT, run, self.path("native"))
+
     def test_what_training_does_not_read_comes_out_again(self):
         self.name = "gpt2"
         secret, theirs = self.path("secret"), self.path("theirs")

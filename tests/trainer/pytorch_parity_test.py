@@ -24,12 +24,17 @@ schedule: {{type: constant}}
 """
 
 
-def attention(q, k, v):
+def causal(query, key):
+    return key <= query
+
+
+def attention(q, k, v, sees):
     """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H."""
     repeat = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
-    mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril()
+    positions = torch.arange(scores.shape[2])
+    mask = sees(positions[:, None], positions)
     return torch.where(mask, scores, -math.inf).softmax(-1) @ v
 
 
@@ -45,8 +50,8 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads):
-    """Logits in fp64, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
+def forward(weights, tokens, family, key_value_heads, patterns):
+    """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
 
@@ -69,7 +74,7 @@ def forward(weights, tokens, family, key_value_heads):
         q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
         if not gpt2:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
-        y = attention(q, k, v).transpose(1, 2).reshape(*tokens.shape, WIDTH)
+        y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, WIDTH)
         x = x + linear(y, block + "attention.output")
         y = norm(x, block + "norm2")
         if gpt2:
@@ -82,16 +87,16 @@ def forward(weights, tokens, family, key_value_heads):
 
 
 class PytorchParityTest(unittest.TestCase):
-    def check(self, family, more, key_value_heads):
+    def check(self, family, more, key_value_heads, patterns=(causal, causal), lines=""):
         tokens = [(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)]
         with tempfile.TemporaryDirectory() as folder:
             write_tokens(folder + "/tokens.bin", tokens)
-            weights, evaluation = trained(folder, CONFIG.format(folder=folder, family=family, more=more))
+            weights, evaluation = trained(folder, CONFIG.format(folder=folder, family=family, more=more) + lines)
         ours = evaluation["validation_loss"]
 
         windows = torch.tensor(tokens)
         inputs, targets = windows[:-1].view(40, SEQUENCE), windows[1:].view(40, SEQUENCE)
-        logits = forward(weights, inputs, family, key_value_heads)
+        logits = forward(weights, inputs, family, key_value_heads, patterns)
         theirs = functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
         self.assertLess(abs(ours - theirs), 2e-6 * theirs)
         # The model is far from its start, so that a part without effect would be found.
@@ -105,6 +110,12 @@ class PytorchParityTest(unittest.TestCase):
 
     def test_llama_with_a_tied_head(self):
         self.check("llama", ", feed_forward: 40", HEADS)
+
+    def test_a_pattern_for_each_layer(self):
+        patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))
+        for family, more in (("gpt2", ""), ("llama", ", key_value_heads: 1, feed_forward: 40")):
+            self.check(family, more + ", attention: causal | prefix(3)", HEADS if family == "gpt2" else 1, patterns,
+                       "layers: [{only: 0-1 step 2, attention: causal & window(2)}]\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """validate prints the values of a configuration with their origins, and the parameters, FLOPs and memory of its run."""
 import glob
+import os
+import re
 import subprocess
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 QUICKSTART = "configs/quickstart.yaml"
 VALIDATE = "trainer/validate"
@@ -48,6 +52,48 @@ class ValidateTest(unittest.TestCase):
         for name, size in {"master weights": 4, "moments": 8, "gradients": 4}.items():  # bytes a parameter, all aligned
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
         self.assertRegex(output, rf"most at once .*\n  also, in memory of the host, for saves +{824448 * 12:,} ")
+
+    def test_patterns_of_layers_as_text_and_as_pictures(self):
+        layers = "layers=[{only: 0-2 step 2, attention: causal & window(64)}]"
+        with tempfile.TemporaryDirectory() as folder:
+            result = validate("--svg", folder, QUICKSTART, "model.sequence=256", layers, "kernels={default: aten, layers: [{only: 1, attention: torchscript}]}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("  causal & window(64) in layers 0, 2: 21.9 % of pairs are visible, in 43.8 % of tiles of 64 x 64\n"
+                          "    level aten computes all pairs (100 % of tiles), and stores T x T booleans\n"
+                          "  causal in layers 1, 3: 50.2 % of pairs are visible, in 62.5 % of tiles of 64 x 64\n", result.stdout)
+            self.assertIn("    layer 1: level torchscript computes all pairs (100 % of tiles), and stores the scores of all pairs\n", result.stdout)
+            names = ["attention_layer_0.svg", "attention_layer_1.svg"]
+            self.assertEqual(sorted(os.listdir(folder)), names)
+            for name in names:
+                self.assertIn(f"picture of a pattern: {folder}/{name}\n", result.stdout)
+                self.assertEqual(xml.etree.ElementTree.parse(os.path.join(folder, name)).getroot().tag.rpartition("}")[2], "svg")
+        self.assertNotIn("of pairs are visible", validate("configs/quickstart_mixer.yaml").stdout)
+        for words, code in ((["--svg"], 2), (["--svg", "/dev/null/folder", QUICKSTART], 4), (["--svg", "unused", "configs/quickstart_mixer.yaml"], 2)):
+            self.assertEqual(validate(*words).returncode, code)
+
+    def test_layers_change_flops_and_memory(self):
+        def sizes(*overrides):
+            one_sample = ["run={folder: unused, device: cpu}", "batch=1", "micro_batch=1", "evaluation={every: 0}"]
+            output = validate(QUICKSTART, *one_sample, "model.sequence=4096", *overrides).stdout
+            return int(re.search(r"FLOPs per token.*\((.*)\)", output)[1].replace(",", "")), int(re.search(r"most at once +([\d,]+) ", output)[1].replace(",", ""))
+
+        causal, one, all_layers = sizes(), sizes("layers=[{only: 3, attention: causal & window(8)}]"), sizes("model.attention=causal & window(8)")
+        self.assertEqual(sizes("layers=[{only: 0-3, attention: causal & window(8)}]"), all_layers)
+        self.assertAlmostEqual(causal[0] - one[0], (causal[0] - all_layers[0]) / 4, delta=2)
+        self.assertLess(causal[1], one[1])  # level aten stores a mask
+
+    def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
+        for pattern in ("causal", "causal | prefix(16)"):  # level cuda, which stands for the plan, has no prefix
+            result = validate(QUICKSTART, "run.device=cuda", "kernels.default=best", "precision.compute=bfloat16", f"model.attention={pattern}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("    level best: a plan chooses it\n", result.stdout)
+            self.assertIn("most at once", result.stdout)
+
+    def test_a_level_that_lacks_a_pattern_is_refused(self):
+        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=triton", "layers=[{only: 1-3 step 2, attention: window(64)}]")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("override 'kernels.attention=triton': kernels.attention: attention at level triton does not take window(64) of layers 1, 3, "
+                      "expected full or causal; levels aten and torchscript take it\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):
         for path in sorted(glob.glob("configs/*.yaml")):

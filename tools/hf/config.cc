@@ -6,7 +6,8 @@
 
 #include "base/errors.h"
 #include "configs/value.h"
-#include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/pattern.h"
+#include "modules/config/layer_patterns.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/timm.h"
 
@@ -137,9 +138,10 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
 }  // namespace
 
 std::string write_config(const TransformerConfig& model) {
-  if (kernels::parse_pattern(model.attention).kind != kernels::Pattern::Kind::causal) {
-    throw Error(ExitCode::configuration,
-                "model.attention is " + model.attention + ", expected causal: the exported models have no other");
+  for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
+    if (pattern.kind == kernels::Pattern::Kind::causal) continue;
+    throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
+                                             ", expected causal: the exported models have no other");
   }
   OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
   json["tie_word_embeddings"] = model.tied;

@@ -10,11 +10,21 @@ make_ready() {
 
 command_validate() {
   (($#)) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
-  local arguments
-  ranks_as_key "$@"
+  local arguments words=() pictures=()
+  while (($#)); do
+    if [[ $1 == --svg ]]; then
+      (($# > 1)) || stop 2 "--svg wants a value: which folder"
+      pictures=(--svg "$2")
+      shift
+    else
+      words+=("$1")
+    fi
+    shift
+  done
+  ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit
-  exec "$(binary trainer/validate)" "${arguments[@]}"
+  exec "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}"
 }
 
 command_generate() {

@@ -93,8 +93,10 @@ void check_steps(const TrainerConfig& config, configs::Checks& checks) {
     checks.fail("run.stop_after", "expected at most " + steps + ", got " + text(config.run.stop_after));
   }
   const auto& profiled = config.profile.steps;
-  if (checks.can_check({"profile.steps"}) && profiled && (profiled->first < 1 || profiled->last > config.steps)) {
-    checks.fail("profile.steps", "expected steps from 1 to " + text(config.steps) + ", got " + text_of(*profiled));
+  if (checks.can_check({"profile.steps"}) && profiled &&
+      (profiled->first < 1 || profiled->last > config.steps || profiled->step != 1)) {
+    checks.fail("profile.steps",
+                "expected steps from 1 to " + text(config.steps) + ", all of a range, got " + text_of(*profiled));
   }
 }
 
@@ -148,6 +150,12 @@ void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& d
   }
 }
 
+void check_has_no_patterns(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"layers"}) || config.layers.empty()) return;
+  checks.fail("layers", "expected none, because only a transformer attends by patterns, got a model of type " +
+                            std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+}
+
 void check_evaluates_all(const EvaluationConfig& evaluation, const std::string& what, configs::Checks& checks) {
   for (const auto& [key, tokens] : limits_of(evaluation)) {
     if (checks.can_check({key}) && tokens != 0) {
@@ -166,6 +174,7 @@ void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::s
 
 template <modules::TakesImages Model>
 void check_model(const TrainerConfig& config, const Model& model, configs::Checks& checks) {
+  check_has_no_patterns(config, checks);
   check_evaluates_all(config.evaluation, "images", checks);
   const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
   check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
@@ -192,6 +201,7 @@ std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
 }
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
+  check_has_no_patterns(config, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
   const bool many = has_many_graphs(config.data);

@@ -133,6 +133,7 @@ struct TrainerConfig {
   int64_t batch = 0;
   int64_t micro_batch = 0;
   modules::ModelConfig model = {};
+  std::vector<modules::LayerConfig> layers = {};  // a language model has a copy
   DataConfig data = {};
   OptimizerConfig optimizer = {};
   ScheduleConfig schedule = {};
@@ -163,6 +164,7 @@ struct TrainerConfig {
         "samples per rank and forward; a step accumulates gradients over as many micro-batches as batch needs",
         configs::between(1, 1e9), "samples");
     fields.section("model", model, "the model to train");
+    fields.sections("layers", layers, "what is different in some layers of a language model; later entries win");
     fields.section("data", data, "the data to train on");
     fields.section("optimizer", optimizer, "the optimizer");
     fields.section("schedule", schedule, "the schedule of the learning rate");
@@ -186,6 +188,9 @@ struct TrainerConfig {
     fields.section("log", log, "lines on the console");
     fields.section("profile", profile, "times of every op and kernel");
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
+    fields.complete([this] {
+      if (auto* language = std::get_if<modules::TransformerConfig>(&model.type)) language->differing_layers = layers;
+    });
   }
 };
 

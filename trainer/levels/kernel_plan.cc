@@ -51,7 +51,8 @@ std::string configuration_file(const configs::Places& places) {
 // graph and from the part of the graph that a rank has.
 bool times_depend_on(const std::string& path, bool has_graph) {
   if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
-  return path.starts_with("model.") || path == "micro_batch" || path == "precision.compute";
+  return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
+         path == "precision.compute";
 }
 
 bool has_graph(const modules::ModelConfig& model) {

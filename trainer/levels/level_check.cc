@@ -12,27 +12,12 @@
 
 #include "kernels/levels.h"
 #include "modules/config/kernel_selection.h"
+#include "trainer/levels/pattern_check.h"
 
 namespace strata::trainer {
 namespace {
 
 using kernels::Level;
-
-// The level of an op, and the key that says so.
-struct Chosen {
-  std::string path;
-  Level level;
-};
-
-Chosen chosen(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key) {
-  Chosen last = {"kernels.default", kernels.default_level.value_or(Level::aten)};
-  modules::for_each_line(kernels, module, [&](const std::string& prefix, modules::OpLevels levels) {
-    levels.each([&](const std::string& name, const std::optional<Level>& level) {
-      if (name == key && level) last = {prefix + name, *level};
-    });
-  });
-  return last;
-}
 
 // Adds an error for each line that sets the level of an op if no module that the line names computes it.
 void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
@@ -68,7 +53,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
   const auto look_at = [&](std::string_view key, const std::string& module) {
-    const auto [path, level] = chosen(loaded.config.kernels, module, key);
+    const auto [path, level] = chosen_level(loaded.config.kernels, module, key);
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
       kernels::require_level(path, key, level, device);
@@ -80,6 +65,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);
   }
+  add_refused_patterns(loaded, errors);
   add_unused_lines(loaded, modules, errors);
   errors.throw_if_any();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that each op of a run has a kernel at its level on the device of the run, before anything is computed or
-// written.
+// Checks that each op of a run has a kernel at its level on the device of the run, and that attention takes its
+// patterns there, before anything is computed or written.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,9 +13,9 @@
 namespace strata::trainer {
 
 // Throws configs::ConfigErrors with every wrong line of `kernels:`. A line is wrong if a level does not exist for an
-// op, or if no module that the line names computes the op. A plan must have been applied before. `modules` are those of
-// declared_model(). A key of `kernels:` is the name of an op, and the other ops that it covers have the same levels.
-// The model of GPU is checked only if `device` has an index.
+// op or does not take the pattern of a layer, or if no module that the line names computes the op. A plan must have
+// been applied before. `modules` are those of declared_model(). A key of `kernels:` is the name of an op, and the other
+// ops that it covers have the same levels. The model of GPU is checked only if `device` has an index.
 void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device);
 
 }  // namespace strata::trainer

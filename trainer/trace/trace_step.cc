@@ -12,10 +12,12 @@
 #include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
+#include "kernels/attention/pattern_levels.h"
 #include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/traced.h"
 #include "modules/config/kernel_selection.h"
+#include "modules/config/layer_patterns.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
@@ -119,6 +121,16 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
   for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements}, type);
 }
 
+// Stands for a plan that is not measured yet: a level that takes the patterns of all layers.
+void choose_levels(TrainerConfig& config, Level level) {
+  config.kernels.default_level = level;
+  const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (language == nullptr || config.kernels.levels.attention) return;
+  const auto refused = [&](const auto& layers) { return !kernels::why_not_pattern(level, layers.pattern).empty(); };
+  if (std::ranges::any_of(modules::layers_by_pattern(*language), refused))
+    config.kernels.levels.attention = Level::aten;
+}
+
 int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {
   const at::NoGradGuard no_gradients;
   const int64_t before = tracing.now();
@@ -138,7 +150,7 @@ c10::DeviceType device_of_trace(const TrainerConfig& config) {
 StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   TrainerConfig config = given;
   const bool on_gpu = device_of_trace(config) == c10::kCUDA;
-  if (!config.kernels.default_level) config.kernels.default_level = on_gpu ? Level::cuda : Level::aten;
+  if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
   const Determinism determinism(config.run.deterministic);
   Tracing tracing(device_of_trace(config));
   StepTrace trace;

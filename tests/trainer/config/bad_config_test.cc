@@ -30,11 +30,13 @@ const BadLine kBadLines[] = {
     {"wrong_section", 1, "run: {folder: runs/test, ranks: 2, gradient_clip: 1}",
      "run.yaml:1:36: run.gradient_clip: unknown key; did you mean 'optimizer.gradient_clip'?"},
     {"unknown_section", 14, "wandb: {project: x}",
-     "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
+     "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
+     "optimizer, "
      "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
      "profile, fault"},
     {"include", 14, "include: other.yaml",
-     "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, data, optimizer, "
+     "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
+     "optimizer, "
      "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
      "profile, fault"},
     {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
@@ -131,14 +133,15 @@ const BadLine kBadLines[] = {
      "run.yaml:5:134: model.dropout: expected a number, at least 0, below 1, got '1'"},
     // Ranges and layers.
     {"backward_range", 11, "kernels: {default: aten, layers: [{only: 3-1, linear: aten}]}",
-     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3, got '3-1', which is empty: its "
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3 or 0-30 step 2, got '3-1', which "
+     "is empty: its "
      "end is before its start"},
     {"no_range", 11, "kernels: {default: aten, layers: [{only: first, linear: aten}]}",
-     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3, got 'first'"},
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3 or 0-30 step 2, got 'first'"},
     {"layers_of_no_list", 11, "kernels: {layers: {only: 1, linear: aten}}",
      "run.yaml:11:19: kernels.layers: expected a list of sections, got a section with 2 keys"},
     {"line_without_layers", 11, "kernels: {layers: [{linear: aten}]}",
-     "run.yaml:11:20: kernels.layers.0.only: missing; expected a number or a range such as 0-3"},
+     "run.yaml:11:20: kernels.layers.0.only: missing; expected a number or a range such as 0-3 or 0-30 step 2"},
     {"layer_past_the_model", 11, "kernels: {default: aten, layers: [{only: 2-4, linear: aten}]}",
      "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
     {"unknown_op", 11, "kernels: {rms_nomr: aten}",
@@ -169,16 +172,18 @@ const BadLine kBadLines[] = {
     {"memory_with_a_unit", 14, "memory: 70GiB",
      "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '70GiB'"},
     {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
-     "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3, alone or followed by none, "
+     "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3 or 0-30 step 2, alone or "
+     "followed by none, "
      "selective or full, got '1-2 selectiv'; did you mean 'selective'?"},
     {"marked_layer_past_the_model", 14, "gradient_checkpointing: [0, 3-4 selective]",
      "run.yaml:14:29: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 3-4"},
     {"profile_after_the_end", 14, "profile: {steps: 99-101}",
-     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 99-101"},
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 99-101"},
     {"profile_of_step_0", 14, "profile: {steps: 0-3}",
-     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 0-3"},
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 0-3"},
     {"profile_nothing", 14, "profile: {steps: nnoe}",
-     "run.yaml:14:18: profile.steps: expected 'none', or a number or a range such as 0-3, got 'nnoe'; did you mean "
+     "run.yaml:14:18: profile.steps: expected 'none', or a number or a range such as 0-3 or 0-30 step 2, got 'nnoe'; "
+     "did you mean "
      "'none'?"},
     // Between fields.
     {"batch_not_divisible", 3, "batch: 20",
@@ -202,14 +207,6 @@ const BadLine kBadLines[] = {
      "run.yaml:5:125: model.key_value_heads: heads 4 is not a multiple of key_value_heads 3; the nearest that divide "
      "it "
      "are 2 and 4"},
-    {"unknown_word_of_attention", 5, kModel + ", attention: causal & windw(3)}",
-     "run.yaml:5:125: model.attention: attention pattern, column 10: found 'windw', expected full, causal, window(n), "
-     "dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean 'window'?"},
-    {"attention_without_a_key", 5, kModel + ", attention: window(4) & prefix(4)}",
-     "run.yaml:5:125: model.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees no "
-     "key; add `| window(1)`, so that each query sees itself"},
-    {"attention_to_documents", 5, kModel + ", attention: causal & documents}",
-     "run.yaml:5:125: model.attention: documents are not known to a model yet, expected an expression without them"},
     {"llama_without_feed_forward", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256}",
      "run.yaml:5:1: model.feed_forward: expected a width, because the llama family has no usual one, got none"},

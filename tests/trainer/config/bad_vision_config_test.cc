@@ -53,6 +53,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "run.yaml:5:41: model.size: expected custom, vit_tiny_patch16_224, vit_small_patch16_224, "
                 "vit_base_patch16_224 or vit_large_patch16_224, got 'vit_bse_patch16_224'; did you mean "
                 "'vit_base_patch16_224'?"},
+        BadLine{"patterns", 14, "layers: [{only: 0, attention: full}]",
+                "run.yaml:14:1: layers: expected none, because only a transformer attends by patterns, got a model of "
+                "type vision_transformer"},
         BadLine{"no_classes", kModel, "model: {type: vision_transformer, size: vit_tiny_patch16_224, channels: 1}",
                 "run.yaml:5:1: model.classes: missing; expected an integer, at least 2, at most 100000000"},
         BadLine{"key_of_language_models", kModel, kSizes + ", width: 64, heads: 4, vocabulary: 9}",

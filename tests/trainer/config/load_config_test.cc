@@ -140,8 +140,9 @@ TEST(ResolvedConfig, RoundTrip) {
       {config_with(0, ""), {"run.folder=\"a: \\\"b\\\" #\\\\c\"", "data.train=\"data/[0-9]*.bin\"", "run.seed=1e15"}},
       {config_with(0, ""), {"run.folder='12'", "data.train='null'", "data.validation=' yes '"}},
       {config_with(0, ""),
-       {"kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
-        "gradient_checkpointing=[0-1, 3, 2 selective]"}},
+       {"layers=[{only: 0-2 step 2, attention: causal & window(8)}, {only: 1, attention: full}]",
+        "kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
+        "gradient_checkpointing=[0-1, 3, 0-2 step 2 selective]"}},
       {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.epsilon=3e-300"}},
       {config_with(0, ""), {"schedule={type: constant}", "gradient_checkpointing=full", "gradient_checkpointing=[]"}},
   };
@@ -162,6 +163,17 @@ TEST(ResolvedConfig, RoundTrip) {
       EXPECT_EQ(loaded.lines()[i].plain, again.lines()[i].plain);
     }
   }
+}
+
+TEST(LoadConfig, PatternsOfLayers) {
+  const auto model_with = [](const std::string& layers) {
+    return transformer(parsed(config_with(14, "layers: " + layers)));
+  };
+  const auto model = model_with(
+      "[{only: 0-3 step 2, attention: causal & window(8)}, {only: 3, attention: full}, {only: 2-3, attention: full}]");
+  const std::vector<std::string> expected = {"causal & window(8)", "causal", "full", "full"};
+  for (int64_t layer = 0; layer < 4; ++layer) EXPECT_EQ(model.attention_of(layer), expected.at(layer)) << layer;
+  EXPECT_EQ(model_with("[]").attention_of(3), "causal");
 }
 
 TEST(ResolvedConfig, NestedYamlWithOrigins) {
@@ -191,6 +203,9 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
                                       "kernels.layers.0.linear: was absent, now torchscript",
                                       "kernels.layers: was [], now absent"}));
+  EXPECT_EQ(differences({"layers=[{only: 0-2 step 2, attention: full}]"}),
+            (std::vector<std::string>{"layers.0.only: was absent, now 0-2 step 2",
+                                      "layers.0.attention: was absent, now full", "layers: was [], now absent"}));
   EXPECT_EQ(
       differences({"schedule={type: constant, warmup: 10}"}),
       (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));

@@ -151,19 +151,29 @@ TEST_F(Plans, OfSomethingElseAreRefusedNamingBoth) {
 }
 
 TEST_F(Plans, AreMadeByACommandWithTheOverridesThatTheyDependOn) {
-  LoadedConfig none = parse_trainer_config(
-      "run.yaml", config_with(11, "kernels: {default: best}"),
-      {"micro_batch=1", "model.norm_epsilon=2e-5", "run.seed=3", "precision={compute: bfloat16}", "run.device=cpu"});
+  LoadedConfig none =
+      parse_trainer_config("run.yaml", config_with(11, "kernels: {default: best}"),
+                           {"micro_batch=1", "model.norm_epsilon=2e-5", "layers=[{only: 1, attention: full}]",
+                            "run.seed=3", "precision={compute: bfloat16}", "run.device=cpu"});
   try {
     apply_kernel_plan(none, kHere);
     FAIL() << "nothing was refused";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what())
-                  .find("; make a plan with: tools/strata plan run.yaml micro_batch=1 "
+                  .find("; make a plan with: tools/strata plan run.yaml 'layers=[{only: 1, attention: full}]' "
+                        "micro_batch=1 "
                         "model.norm_epsilon=2e-5 'precision={compute: bfloat16}' run.device=cpu"),
               std::string::npos)
         << error.what();
   }
+}
+
+TEST(ModelVersion, DependsOnThePatternsOfLayers) {
+  const auto version = [](const std::vector<std::string>& overrides) {
+    return model_version(parse_trainer_config("run.yaml", config_with(0, ""), overrides).config);
+  };
+  EXPECT_EQ(version({"layers=[]"}), version({}));
+  EXPECT_NE(version({"layers=[{only: 1, attention: full}]"}), version({}));
 }
 
 TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {

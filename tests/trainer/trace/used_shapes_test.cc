@@ -72,6 +72,16 @@ TEST(UsedShapes, AreOfTheForwardOfAMicroBatchAndOfAnUpdate) {
   EXPECT_EQ(texts(gpt2({"gradient_checkpointing=full", "batch=8"})), with_updates(expected));
 }
 
+// The first call is that of layer 0.
+TEST(UsedShapes, HaveThePatternOfEachLayer) {
+  std::vector<std::string> patterns;
+  for (const std::string& text : texts(gpt2({"model.layers=5", "layers=[{only: 0-4 step 2, attention: window(2)}]"}))) {
+    if (text.find(" attention ") != std::string::npos) patterns.push_back(text);
+  }
+  const std::string sizes = " attention 2x4 positions, 2 heads of 4, ";
+  EXPECT_EQ(patterns, (std::vector<std::string>{"3" + sizes + "window(2)", "2" + sizes + "causal"}));
+}
+
 // On GPUs the rows of many classes are filled up to a multiple of 64.
 TEST(UsedShapes, RowsOfLogitsAreWholeOnGpus) {
   std::set<std::string> on_gpu;

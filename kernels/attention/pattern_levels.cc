@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/pattern_levels.h"
+
+#include "kernels/attention/pattern/program.h"
+
+namespace strata::kernels {
+namespace {
+
+bool is_full_or_causal(const Pattern& pattern) {
+  return pattern.kind == Pattern::Kind::full || pattern.kind == Pattern::Kind::causal;
+}
+
+}  // namespace
+
+std::string why_not_pattern(Level level, const Pattern& pattern) {
+  constexpr const char* kOthers = "; levels aten and torchscript take it";
+  if (level == Level::triton && !is_full_or_causal(pattern)) return std::string("expected full or causal") + kOthers;
+  if (level == Level::cuda && !band_of(compile_program(pattern))) {
+    return std::string("expected full, causal, window(n) or causal & window(n), each alone or with & documents") +
+           kOthers;
+  }
+  return "";
+}
+
+PatternCost pattern_cost(Level level, const Pattern& pattern, bool deterministic) {
+  if (level == Level::torchscript) return {.all_pairs = true, .stores = "the scores of all pairs"};
+  if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
+  if (level == Level::cuda && deterministic) return {.stores = "2 bytes for each pair of each head in a backward"};
+  return {};
+}
+
+}  // namespace strata::kernels

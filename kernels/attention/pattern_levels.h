@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Which level of attention takes which pattern, and what it stores and computes for it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kernels/attention/pattern/pattern.h"
+#include "kernels/runtime/level.h"
+
+namespace strata::kernels {
+
+// Returns "" if the level takes the pattern, otherwise what was expected, such as "expected full or causal; levels aten
+// and torchscript take it". Does not know whether the level has a kernel on a device.
+std::string why_not_pattern(Level level, const Pattern& pattern);
+
+// What a level that takes the pattern does.
+struct PatternCost {
+  bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
+  std::string_view stores = {};  // of the size of all pairs: "T x T booleans"; empty: nothing
+};
+PatternCost pattern_cost(Level level, const Pattern& pattern, bool deterministic);
+
+}  // namespace strata::kernels

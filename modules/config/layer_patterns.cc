@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "modules/config/layer_patterns.h"
+
+#include <algorithm>
+#include <map>
+
+#include "configs/range.h"
+#include "kernels/attention/pattern/parse_pattern.h"
+
+namespace strata::modules {
+
+std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
+  std::map<std::string, kernels::Pattern> patterns;  // by their text, which many layers share
+  std::vector<LayersOfPattern> all;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const std::string& text = model.attention_of(layer);
+    const auto known = patterns.find(text);
+    const kernels::Pattern& pattern =
+        known != patterns.end() ? known->second : patterns.emplace(text, kernels::parse_pattern(text)).first->second;
+    const auto same = std::ranges::find(all, pattern, &LayersOfPattern::pattern);
+    (same != all.end() ? *same : all.emplace_back(LayersOfPattern{pattern, {}})).layers.push_back(layer);
+  }
+  return all;
+}
+
+std::string layers_text(std::span<const int64_t> ascending) {
+  std::string text = ascending.size() == 1 ? "layer " : "layers ";
+  for (size_t i = 0; i < ascending.size();) {
+    // The longest run of equal distances. Two layers are a run only if they are neighbors.
+    configs::Range range = {ascending[i], ascending[i]};
+    size_t end = i + 1;
+    if (end < ascending.size()) range.step = ascending[end] - ascending[i];
+    while (end < ascending.size() && ascending[end] - ascending[end - 1] == range.step) ++end;
+    if (end - i == 2 && range.step != 1) end = i + 1;
+    range.last = ascending[end - 1];
+    text += (i == 0 ? "" : ", ") + configs::text_of(range);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace strata::modules

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// The distinct patterns of attention in a language model, and the layers that have them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/pattern/pattern.h"
+#include "modules/config/model_config.h"
+
+namespace strata::modules {
+
+struct LayersOfPattern {
+  kernels::Pattern pattern;
+  std::vector<int64_t> layers;  // ascending
+};
+
+// In the order of their first layers. Each layer is in one of them. Throws the Error of a wrong expression.
+std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model);
+
+// Writes layers as a configuration does: "layer 3", "layers 0-30 step 2, 31".
+std::string layers_text(std::span<const int64_t> ascending);
+
+}  // namespace strata::modules

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Each level takes the patterns that docs/attention.md says.
+#include "kernels/attention/pattern_levels.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/attention/pattern/parse_pattern.h"
+
+namespace strata::kernels {
+namespace {
+
+TEST(PatternLevels, TakeWhatThePageSays) {
+  struct Case {
+    const char* pattern;
+    bool triton, cuda;
+  };
+  for (const auto& [text, triton, cuda] : {Case{"full", true, true},
+                                           {"causal", true, true},
+                                           {"causal & window(9)", false, true},
+                                           {"window(9) & full & causal & window(3)", false, true},
+                                           {"window(9)", false, true},
+                                           {"documents", false, true},
+                                           {"window(9) & documents", false, true},
+                                           {"causal & (window(9) & documents)", false, true},
+                                           {"causal | window(9)", false, false},
+                                           {"causal | documents", false, false},
+                                           {"causal & dilated(9, 2)", false, false},
+                                           {"causal | prefix(9)", false, false},
+                                           {"causal & (window(9) | global(1))", false, false},
+                                           {"blocks(0.5, 1)", false, false}}) {
+    const Pattern pattern = parse_pattern(text);
+    EXPECT_EQ(why_not_pattern(Level::aten, pattern), "") << text;
+    EXPECT_EQ(why_not_pattern(Level::torchscript, pattern), "") << text;
+    EXPECT_EQ(why_not_pattern(Level::triton, pattern).empty(), triton) << text;
+    EXPECT_EQ(why_not_pattern(Level::cuda, pattern).empty(), cuda) << text;
+  }
+  EXPECT_EQ(why_not_pattern(Level::triton, parse_pattern("window(9)")),
+            "expected full or causal; levels aten and torchscript take it");
+}
+
+TEST(PatternLevels, StoreAllPairsWithAMask) {
+  const Pattern causal = parse_pattern("causal"), window = parse_pattern("causal & window(9)");
+  EXPECT_EQ(pattern_cost(Level::aten, causal, false).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::aten, causal, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::aten, window, false).stores, "T x T booleans");
+  EXPECT_TRUE(pattern_cost(Level::aten, window, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::torchscript, causal, false).stores, "the scores of all pairs");
+  EXPECT_TRUE(pattern_cost(Level::torchscript, causal, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::triton, causal, true).stores, "");
+  EXPECT_EQ(pattern_cost(Level::cuda, window, false).stores, "");
+  EXPECT_NE(pattern_cost(Level::cuda, window, true).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::cuda, window, true).all_pairs);
+}
+
+}  // namespace
+}  // namespace strata::kernels

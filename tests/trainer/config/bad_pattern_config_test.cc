@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Checks the messages for bad patterns of attention, and for bad ranges of layers with a step, word for word.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+class BadPatternTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadPatternTest, IsReportedAlone) {
+  expect_reported_alone(report_of(config_with(GetParam().number, GetParam().line)), GetParam().message);
+}
+
+const std::string kModel =
+    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
+    "vocabulary: 256";
+
+const BadLine kBadLines[] = {
+    {"range_with_a_step_of_0", 11, "kernels: {default: aten, layers: [{only: 0-3 step 0, linear: aten}]}",
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3 or 0-30 step 2, got '0-3 step "
+     "0'"},
+    {"step_of_one_layer", 11, "kernels: {default: aten, layers: [{only: 3 step 2, linear: aten}]}",
+     "run.yaml:11:42: kernels.layers.0.only: expected a number or a range such as 0-3 or 0-30 step 2, got '3 step 2'"},
+    {"layer_of_a_step_past_the_model", 11, "kernels: {default: aten, layers: [{only: 0-4 step 2, linear: aten}]}",
+     "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got 0-4 step 2"},
+    {"profile_of_every_second_step", 14, "profile: {steps: 1-9 step 2}",
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 1-9 step 2"},
+    {"unknown_word_of_attention", 5, kModel + ", attention: causal & windw(3)}",
+     "run.yaml:5:125: model.attention: attention pattern, column 10: found 'windw', expected full, causal, window(n), "
+     "dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean 'window'?"},
+    {"attention_without_a_key", 5, kModel + ", attention: window(4) & prefix(4)}",
+     "run.yaml:5:125: model.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees no "
+     "key; add `| window(1)`, so that each query sees itself"},
+    {"attention_to_documents", 5, kModel + ", attention: causal & documents}",
+     "run.yaml:5:125: model.attention: documents are not known to a model yet, expected an expression without them"},
+    {"unknown_word_of_a_layer", 14, "layers: [{only: 0-2 step 2, attention: causal & windw(3)}]",
+     "run.yaml:14:29: layers.0.attention: attention pattern, column 10: found 'windw', expected full, causal, "
+     "window(n), dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean "
+     "'window'?; this is the pattern of layers 0-2 step 2"},
+    {"layer_without_a_key", 14, "layers: [{only: 0, attention: causal}, {only: 3, attention: window(4) & prefix(4)}]",
+     "run.yaml:14:50: layers.1.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees "
+     "no key; add `| window(1)`, so that each query sees itself; this is the pattern of layer 3"},
+    {"documents_of_a_layer", 14, "layers: [{only: 1-2, attention: causal & documents}]",
+     "run.yaml:14:22: layers.0.attention: documents are not known to a model yet, expected an expression without "
+     "them; this is the pattern of layers 1-2"},
+    {"pattern_past_the_model", 14, "layers: [{only: 0-4 step 2, attention: full}]",
+     "run.yaml:14:11: layers.0.only: expected layers below model.layers 4, counted from 0, got 0-4 step 2"},
+    {"layers_without_a_pattern", 14, "layers: [{only: 1}]",
+     "run.yaml:14:10: layers.0.attention: missing; expected text"},
+    {"level_in_layers", 14, "layers: [{only: 1, attention: full, linear: aten}]",
+     "run.yaml:14:37: layers.0.linear: unknown key; did you mean 'kernels.linear'?"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, BadPatternTest, testing::ValuesIn(kBadLines),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace strata::trainer

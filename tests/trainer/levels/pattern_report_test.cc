@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The report has each distinct pattern once, with shares counted by hand, and a picture of it.
+#include "trainer/levels/pattern_report.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/errors.h"
+#include "base/temporary_folder.h"
+#include "tests/trainer/config/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+const std::string kLayers = "layers: [{only: 0-2 step 2, attention: causal & window(64)}]";
+
+// 256 positions have 4 x 4 tiles of 64 x 64.
+TrainerConfig config_of(const std::vector<std::string>& overrides) {
+  return parse_trainer_config("run.yaml", config_with({{13, kLayers}}), overrides).config;
+}
+
+TEST(PatternReport, HasSharesAndLevelsOfEachPattern) {
+  // Window: 64 x 65 / 2 + 192 x 64 = 14,368 of 65,536 pairs, in 4 + 3 of 16 tiles. Causal: 32,896 pairs, in 10 tiles.
+  EXPECT_EQ(pattern_report(config_of({"model.sequence=256", "kernels.default=cuda",
+                                      "kernels.layers=[{only: 0, attention: aten}, {only: 3, attention: triton}]"})),
+            "attention of 256 positions:\n"
+            "  causal & window(64) in layers 0, 2: 21.9 % of pairs are visible, in 43.8 % of tiles of 64 x 64\n"
+            "    layer 0: level aten computes all pairs (100 % of tiles), and stores T x T booleans\n"
+            "    layer 2: level cuda computes the tiles with visible pairs, of its own size, and stores nothing for "
+            "each pair\n"
+            "  causal in layers 1, 3: 50.2 % of pairs are visible, in 62.5 % of tiles of 64 x 64\n"
+            "    layer 3: level triton computes the tiles with visible pairs, of its own size, and stores nothing for "
+            "each pair\n"
+            "    layer 1: level cuda computes the tiles with visible pairs, of its own size, and stores nothing for "
+            "each pair\n");
+}
+
+TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
+  const std::string best = pattern_report(config_of({"kernels.default=best"}));
+  EXPECT_NE(best.find("    level best: a plan chooses it\n"), std::string::npos) << best;
+  EXPECT_EQ(pattern_report(config_of({"kernels.default=best", "kernels.attention=torchscript"})).find("best"),
+            std::string::npos);
+  const std::string longest = pattern_report(config_of({"model.sequence=200000"}));
+  EXPECT_NE(longest.find("tiles of so many positions are not counted"), std::string::npos) << longest;
+  TrainerConfig mixer;
+  mixer.model.type = modules::MixerConfig{};
+  EXPECT_EQ(pattern_report(mixer), "");
+  EXPECT_THROW(write_pattern_pictures(mixer, "unused"), Error);
+}
+
+TEST(PatternPictures, AreWrittenForEachPattern) {
+  const TemporaryFolder folder;
+  const std::string inner = folder.path() + "/a/b";
+  const auto paths = write_pattern_pictures(config_of({}), inner);
+  EXPECT_EQ(paths, (std::vector<std::string>{inner + "/attention_layer_0.svg", inner + "/attention_layer_1.svg"}));
+  std::ifstream file(paths.at(0));
+  const std::string picture{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(picture.starts_with("<svg ")) << picture;
+  EXPECT_NE(picture.find(">causal &amp; window(64)<"), std::string::npos) << picture;
+  std::ofstream(folder.path() + "/file") << "no folder";
+  EXPECT_THROW(write_pattern_pictures(config_of({}), folder.path() + "/file/b"), Error);
+  std::filesystem::remove(paths.at(0));
+  std::filesystem::create_directory(paths.at(0));
+  EXPECT_THROW(write_pattern_pictures(config_of({}), inner), Error);
+}
+
+}  // namespace
+}  // namespace strata::trainer

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/levels/pattern_check.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/attention/pattern_levels.h"
+#include "modules/config/kernel_selection.h"
+#include "modules/config/layer_patterns.h"
+#include "modules/config/module_name.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+using Layers = std::vector<int64_t>;
+
+constexpr std::string_view kAttention = "attention";
+
+}  // namespace
+
+ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key) {
+  ChosenLevel last = {"kernels.default", kernels.default_level.value_or(Level::aten)};
+  modules::for_each_line(kernels, module, [&](const std::string& prefix, modules::OpLevels levels) {
+    levels.each([&](const std::string& name, const std::optional<Level>& level) {
+      if (name == key && level) last = {prefix + name, *level};
+    });
+  });
+  return last;
+}
+
+ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer) {
+  return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
+}
+
+void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
+  if (model == nullptr) return;
+  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
+    std::map<std::string, std::pair<Level, Layers>> lines;
+    for (const int64_t layer : layers) {
+      const auto [path, level] = chosen_level_of_attention(loaded.config.kernels, layer);
+      lines.try_emplace(path, level, Layers()).first->second.second.push_back(layer);
+    }
+    for (const auto& [path, line] : lines) {
+      const std::string why = kernels::why_not_pattern(line.first, pattern);
+      if (why.empty()) continue;
+      errors.add(configs::place_of(loaded.places, path), /*path=*/"",
+                 path + ": attention at level " + std::string(name(line.first)) + " does not take " + to_text(pattern) +
+                     " of " + modules::layers_text(line.second) + ", " + why);
+    }
+  }
+}
+
+}  // namespace strata::trainer

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Checks that the levels of a run take the patterns of attention of its layers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "configs/config_errors.h"
+#include "trainer/config/load_config.h"
+
+namespace strata::trainer {
+
+// The key that sets the level of an op in a module, and the level. A default level of best counts as aten.
+struct ChosenLevel {
+  std::string path;
+  kernels::Level level;
+};
+ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key);
+
+// The same for the attention of a layer of a language model.
+ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
+
+// Adds an error at each line of `kernels:` that sets a level which does not take the pattern of some of its layers.
+void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors);
+
+}  // namespace strata::trainer

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/levels/pattern_report.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <variant>
+
+#include "base/errors.h"
+#include "base/grouped_digits.h"
+#include "kernels/attention/pattern/pair_counter.h"
+#include "kernels/attention/pattern/picture.h"
+#include "kernels/attention/pattern/tiles.h"
+#include "kernels/attention/pattern_levels.h"
+#include "modules/config/layer_patterns.h"
+#include "trainer/levels/pattern_check.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+using Layers = std::vector<int64_t>;
+
+constexpr int64_t kMostPositions = 131'072;  // whose tiles are counted: 4,194,304
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
+  return text;
+}
+
+std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
+  const double pairs = static_cast<double>(positions) * static_cast<double>(positions);
+  const std::string seen =
+      percent(static_cast<double>(count_pairs(pattern, positions)) / pairs) + " of pairs are visible, ";
+  if (positions > kMostPositions) return seen + "tiles of so many positions are not counted";
+  const kernels::TileSize size;
+  const kernels::Tiles tiles = compile_tiles(pattern, positions, positions, size);
+  return seen + "in " + percent(tiles.share_of_tiles()) + " of tiles of " + std::to_string(size.queries) + " x " +
+         std::to_string(size.keys);
+}
+
+std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, bool deterministic) {
+  if (!level) return "level best: a plan chooses it";
+  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, deterministic);
+  return "level " + std::string(name(*level)) + " computes " +
+         (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
+         ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw Error(ExitCode::storage, "cannot write " + path);
+}
+
+}  // namespace
+
+std::string pattern_report(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model == nullptr) return "";
+  std::string text = "attention of " + grouped_digits(model->sequence) + " positions:\n";
+  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
+    text += "  " + to_text(pattern) + " in " + modules::layers_text(layers) + ": " +
+            shares_text(pattern, model->sequence) + "\n";
+    std::map<std::optional<Level>, Layers> levels;
+    for (const int64_t layer : layers) {
+      const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
+      const bool best = path == "kernels.default" && !config.kernels.default_level;
+      levels[best ? std::nullopt : std::optional(level)].push_back(layer);
+    }
+    for (const auto& [level, its] : levels) {
+      text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
+              level_text(level, pattern, config.run.deterministic) + "\n";
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, const std::string& folder) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model == nullptr) {
+    throw Error(ExitCode::configuration, "pictures of patterns: expected a model of type transformer, got " +
+                                             std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+  }
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw Error(ExitCode::storage, "cannot make the folder " + folder + ": " + problem.message());
+  std::vector<std::string> paths;
+  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
+    paths.push_back(folder + "/attention_layer_" + std::to_string(layers.front()) + ".svg");
+    write(paths.back(), kernels::pattern_picture(pattern, model->sequence));
+  }
+  return paths;
+}
+
+}  // namespace strata::trainer
