@@ -31,8 +31,10 @@ def compile_one(kernel, specialization):
     source = ASTSource(
         fn=kernel.function, signature=signature, constexprs={(names.index(name),): value for name, value in constants.items()},
         attrs={(names.index(name),): [["tt.divisibility", ALIGNMENT]] for name in aligned})
-    compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32),
-                              options=dict(num_warps=specialization.warps, num_stages=specialization.stages))
+    options = dict(num_warps=specialization.warps, num_stages=specialization.stages)
+    if specialization.registers:
+        options["maxnreg"] = specialization.registers
+    compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options)
     check_entry(kernel, compiled)
     return compiled
 
@@ -99,7 +101,7 @@ def launcher(name, kernel, compiled):
     for argument, kind in kernel.arguments.items():
         if kind[0] == "*":
             locals_.append(f"  const void* {argument}_ = triton_pointer({argument});")
-        elif kind == "i32":
+        elif kind == "i32" and argument not in kernel.signed:
             locals_.append(f"  int32_t {argument}_ = call.narrow(\"{argument}\", {argument});")
         else:
             locals_.append(f"  {SCALARS[kind][1]} {argument}_ = static_cast<{SCALARS[kind][1]}>({argument});")

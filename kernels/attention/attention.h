@@ -47,6 +47,9 @@ struct AttentionOp {
   static const KernelTable<AttentionOp> kKernels;
 };
 
+// Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast. It reads
+// lists of tiles, which the first call of a pattern and a number of positions copies to the GPU. So that call must not
+// be in the capture of a CUDA graph. A replay reads the documents that are there then.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.

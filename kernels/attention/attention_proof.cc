@@ -76,7 +76,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_two_sided_1x128x2x2x128", {1, 128, 2, 2, 128}, "window(1)"));
   cases.push_back(attention_case("attention_documents_two_sided_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "window(9) & documents", offsets({0, 5, 96, 160, 192})));
-  // Patterns that only levels aten and torchscript have.
+  // Patterns that level cuda does not have.
   for (const auto& [name, pattern] : {std::pair{"dilated", "causal & dilated(9, 7)"},
                                       {"prefix", "causal | prefix(20)"},
                                       {"global", "causal & (window(10) | global(3))"},
@@ -85,6 +85,15 @@ std::vector<OpCase> cases() {
   }
   cases.push_back(attention_case("attention_documents_global_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "causal & (documents & window(9) | global(2))", offsets({0, 5, 96, 160, 192})));
+  // Each width that level triton has kernels for, with full and partial tiles, and what a partial tile may evaluate.
+  cases.push_back(attention_case("attention_causal_1x200x4x2x96", {1, 200, 4, 2, 96}, "causal"));
+  cases.push_back(attention_case("attention_prefix_1x150x2x1x128", {1, 150, 2, 1, 128}, "causal | prefix(70)"));
+  cases.push_back(
+      attention_case("attention_global_2x150x4x2x64", {2, 150, 4, 2, 64}, "causal & (window(30) | global(5))"));
+  cases.push_back(attention_case("attention_residues_2x150x4x2x64", {2, 150, 4, 2, 64}, "causal & dilated(9, 3)"));
+  cases.push_back(attention_case("attention_blocks_1x200x2x2x256", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)"));
+  cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
+                                 offsets({0, 100, 200, 330, 400})));
   return cases;
 }
 

@@ -1,237 +1,126 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of attention. Scores never reach memory: blocks of queries are multiplied by blocks of keys in
-registers, with the online softmax of FlashAttention. Heads are padded in registers to a width of 16, 64 or 128. In the
-backward one kernel writes the gradients of keys and values and another those of queries, so there are no atomics."""
+"""Level triton of attention, forward. A program has a tile of queries of one head and reads the list of the tiles of keys
+that it meets: partial ones first, which evaluate the pattern, then full ones, which do not."""
 import triton
 import triton.language as tl
 
-from kernels.runtime.triton_kernel import TritonKernel
-
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def rows_of(start, row_width, head_width, row, rows, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    """Loads the block [row, column] of a head that begins at `start`; zeros after the last row and outside the head's
-    width."""
-    column = tl.arange(0, HEAD)
-    inside = (row < rows)[:, None] & (column < HEAD)[None, :] if EXACT else (row < rows)[:, None] & (column < head_width)[None, :]
-    return tl.load(start + row.to(tl.int64)[:, None] * row_width + column[None, :], mask=inside, other=0.0)
+from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
+from kernels.attention.attention_document_tiles_triton import DOCUMENT_TILES
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile,
+                                                     place_of_program, store_tile, tanh, visible)
 
 
 @triton.jit
-def store_rows(start, row_width, head_width, row, rows, values, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    column = tl.arange(0, HEAD)
-    inside = (row < rows)[:, None] & (column < HEAD)[None, :] if EXACT else (row < rows)[:, None] & (column < head_width)[None, :]
-    tl.store(start + row.to(tl.int64)[:, None] * row_width + column[None, :], values.to(start.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def meet_keys(total, largest, weights, query, key_start, value_start, row_width, head_width, query_row, positions, first_key, last_key, scale,
-              causal, MASKED: tl.constexpr, KEYS: tl.constexpr, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    """The online softmax over keys first_key <= i < last_key. `scale` includes log2(e), because exponentials are powers
-    of two."""
-    for first in range(first_key, last_key, KEYS):
-        key_row = first + tl.arange(0, KEYS)
-        key = rows_of(key_start, row_width, head_width, key_row, positions, HEAD, EXACT)
-        scores = tl.dot(query, tl.trans(key), input_precision="ieee") * scale
-        if MASKED:
-            seen = (key_row < positions)[None, :] & ((causal == 0) | (key_row[None, :] <= query_row[:, None]))
-            scores = tl.where(seen, scores, -float("inf"))
-        new_largest = tl.maximum(largest, tl.max(scores, 1))
-        decay = tl.exp2(largest - new_largest)
-        share = tl.exp2(scores - new_largest[:, None])
+def meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle, last,
+               inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
+               TERMS: tl.constexpr, TILES: tl.constexpr, APPROXIMATE: tl.constexpr):
+    """The online softmax over the tiles of keys first <= i < last of a list. Tiles from `middle` on are full. Scores are
+    powers of two, so `scale` includes log2(e)."""
+    INSIDE: tl.constexpr = TILES == FULL_TILES
+    row_in_tile = tl.arange(0, KEYS)
+    tile = tl.load(indices + first, mask=first < last, other=0)
+    for i in range(first, last):
+        next_tile = tl.load(indices + i + 1, mask=i + 1 < last, other=0)
+        start = (tile * KEYS).to(tl.int64) * row_stride
+        rows_left = positions - tile * KEYS
+        key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        scores = tl.dot(query, tl.trans(key), input_precision="ieee")
+        if SOFTCAP & TERMS:
+            scores = tanh(scores * inner_scale, APPROXIMATE)
+        if ALIBI & TERMS:
+            bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
+            scores = scores * scale - tl.abs(bias)
+        if TILES == PARTIAL_TILES:
+            scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+        elif TILES == ALL_TILES:
+            if i < middle:
+                scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+        if ALIBI & TERMS:
+            new_largest = tl.maximum(largest, tl.max(scores, 1))
+        else:
+            new_largest = tl.maximum(largest, tl.max(scores, 1) * scale)
+        # A row without a visible key yet has -inf here.
+        shift = new_largest if INSIDE else tl.where(new_largest == -INFINITY, 0.0, new_largest)
+        decay = tl.exp2(largest - shift)
+        if ALIBI & TERMS:
+            share = tl.exp2(scores - shift[:, None])
+        else:
+            share = tl.exp2(scores * scale - shift[:, None])
         weights = weights * decay + tl.sum(share, 1)
-        value = rows_of(value_start, row_width, head_width, key_row, positions, HEAD, EXACT)
+        value = load_tile(value_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         total = tl.dot(share.to(value.dtype), value, total * decay[:, None], input_precision="ieee")
         largest = new_largest
+        tile = next_tile
     return total, largest, weights
 
 
 @triton.jit
-def block_of_queries(positions, heads, key_value_heads, row_width, width, causal, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """The block of queries of one head that this program computes. Returns the offsets of its queries, keys and values
-    in qkv, and the range of keys that it attends to. The last blocks attend to most keys (if causal), so they are
-    started first."""
-    blocks = tl.cdiv(positions, QUERIES)
-    block = blocks - 1 - tl.program_id(0) % blocks
-    head = tl.program_id(0) // blocks % heads
-    batch = (tl.program_id(0) // blocks // heads).to(tl.int64)
-    start = batch * positions * row_width
+def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width, row_width, step, tiles,
+            own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
+            threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
+            ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+    width = WIDTH if WIDTH else head_width
+    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
+    batch, residue = (sequence // step).to(tl.int64), sequence % step
+    first_position = batch * positions + residue
+    positions_of_sequence = tl.cdiv(positions - residue, step)
     key_head = heads + head // (heads // key_value_heads)
-    query_row = block * QUERIES + tl.arange(0, QUERIES)
-    last_key = tl.where(causal != 0, tl.minimum((block + 1) * QUERIES, positions), positions)
-    # Every query attends to the keys before `whole`.
-    whole = tl.where(causal != 0, block * QUERIES, positions) // KEYS * KEYS
-    return batch, head, query_row, start + head * width, start + key_head * width, start + (key_head + key_value_heads) * width, whole, last_key
+    query_start = qkv + first_position * row_width + head * width
+    key_start = qkv + first_position * row_width + key_head * width
+    value_start = key_start + key_value_heads * width
+    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
+               threshold)
 
-
-@triton.jit
-def forward(qkv, y, logsumexp, positions, heads, key_value_heads, head_width, row_width, scale, causal,
-            HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    width = HEAD if EXACT else head_width
-    batch, head, query_row, query_place, key_place, value_place, whole, last_key = block_of_queries(
-        positions, heads, key_value_heads, row_width, width, causal, QUERIES, KEYS)
-    query = rows_of(qkv + query_place, row_width, head_width, query_row, positions, HEAD, EXACT)
+    row_in_tile = tl.arange(0, QUERIES)
+    query_row = tile * QUERIES + row_in_tile
+    first_row = (tile * QUERIES).to(tl.int64)
+    rows_left = positions_of_sequence - tile * QUERIES
+    query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows_left, head_width, HEAD, WIDTH, False)
+    query = kept(query, KEPT)
+    inner_scale = scale
+    scale = scale * LOG2_E
+    if SOFTCAP & TERMS:
+        inner_scale = inner_scale / softcap
+        scale = softcap * LOG2_E
+    slope = scale
+    if ALIBI & TERMS:
+        slope = tl.load(slopes + head) * (LOG2_E * step)
+    if SINKS & TERMS:
+        largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
+        weights = tl.full([QUERIES], 1, tl.float32)
+    else:
+        largest = tl.full([QUERIES], -INFINITY, tl.float32)
+        weights = tl.zeros([QUERIES], tl.float32)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
-    largest = tl.full([QUERIES], -float("inf"), tl.float32)
-    weights = tl.zeros([QUERIES], tl.float32)
-    total, largest, weights = meet_keys(total, largest, weights, query, qkv + key_place, qkv + value_place, row_width, head_width, query_row,
-                                        positions, 0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
-    total, largest, weights = meet_keys(total, largest, weights, query, qkv + key_place, qkv + value_place, row_width, head_width, query_row,
-                                        positions, whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
-    tl.store(logsumexp + (batch * heads + head) * positions + query_row, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions)
-    store_rows(y + batch * positions * heads * width + head * width, heads * width, head_width, query_row, positions,
-               total / weights[:, None], HEAD, EXACT)
+    row_stride = row_width * step
+    if ONE_LOOP:
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
+                                             positions_of_sequence, indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+                                             MASK, TERMS, ALL_TILES, APPROXIMATE)
+    else:
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
+                                             positions_of_sequence, indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+                                             MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
+                                             positions_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+                                             MASK, TERMS, FULL_TILES, APPROXIMATE)
+    position = residue + step * query_row
+    tl.store(logsumexp + (batch * heads + head) * positions + position, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions_of_sequence)
+    # A row that sees no key has weights 0 and totals 0.
+    total = total / tl.where(weights == 0, 1.0, weights)[:, None]
+    y_width = heads * width
+    store_tile(y + (first_position + first_row * step) * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, total, HEAD, WIDTH)
 
-
-@triton.jit
-def products(grad_y, y, delta, rows, positions, heads, head_width, HEAD: tl.constexpr, ROWS: tl.constexpr):
-    """delta [B, H, T] = the sum over a head's width of grad_y * y. Both are rows of head_width elements in the order
-    [B, T, H]."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, HEAD)
-    inside = (row < rows)[:, None] & (column < head_width)[None, :]
-    place = row[:, None] * head_width + column[None, :]
-    product = tl.load(grad_y + place, mask=inside, other=0.0).to(tl.float32) * tl.load(y + place, mask=inside, other=0.0).to(tl.float32)
-    token, head = row // heads, row % heads
-    target = (token // positions * heads + head) * positions + token % positions
-    tl.store(delta + target, tl.sum(product, 1), mask=row < rows)
-
-
-@triton.jit
-def gradient_of_query(total, query, grad, row_sum, delta, key_start, value_start, row_width, head_width, query_row, positions,
-                      first_key, last_key, scale, causal, MASKED: tl.constexpr, KEYS: tl.constexpr, HEAD: tl.constexpr, EXACT: tl.constexpr):
-    for first in range(first_key, last_key, KEYS):
-        key_row = first + tl.arange(0, KEYS)
-        key = rows_of(key_start, row_width, head_width, key_row, positions, HEAD, EXACT)
-        value = rows_of(value_start, row_width, head_width, key_row, positions, HEAD, EXACT)
-        share = tl.exp2(tl.dot(query, tl.trans(key), input_precision="ieee") * scale - row_sum[:, None])
-        if MASKED:
-            seen = (key_row < positions)[None, :] & ((causal == 0) | (key_row[None, :] <= query_row[:, None]))
-            share = tl.where(seen, share, 0.0)
-        change = share * (tl.dot(grad, tl.trans(value), input_precision="ieee") - delta[:, None])
-        total = tl.dot(change.to(key.dtype), key, total, input_precision="ieee")
-    return total
-
-
-@triton.jit
-def backward_query(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, key_value_heads, head_width, row_width, scale, causal,
-                   HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    width = HEAD if EXACT else head_width
-    batch, head, query_row, query_place, key_place, value_place, whole, last_key = block_of_queries(
-        positions, heads, key_value_heads, row_width, width, causal, QUERIES, KEYS)
-    query = rows_of(qkv + query_place, row_width, head_width, query_row, positions, HEAD, EXACT)
-    grad = rows_of(grad_y + batch * positions * heads * width + head * width, heads * width, head_width, query_row, positions, HEAD, EXACT)
-    place = (batch * heads + head) * positions + query_row
-    row_sum = tl.load(logsumexp + place, mask=query_row < positions, other=float("inf")) * LOG2_E
-    products_of_rows = tl.load(delta + place, mask=query_row < positions, other=0.0)
-    total = tl.zeros([QUERIES, HEAD], tl.float32)
-    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, qkv + key_place, qkv + value_place, row_width, head_width,
-                              query_row, positions, 0, whole, scale * LOG2_E, causal, False, KEYS, HEAD, EXACT)
-    total = gradient_of_query(total, query, grad, row_sum, products_of_rows, qkv + key_place, qkv + value_place, row_width, head_width,
-                              query_row, positions, whole, last_key, scale * LOG2_E, causal, True, KEYS, HEAD, EXACT)
-    store_rows(grad_qkv + query_place, row_width, head_width, query_row, positions, total * scale, HEAD, EXACT)
-
-
-@triton.jit
-def gradient_of_key(key_total, value_total, key, value, query_start, grad_start, row_sums, deltas, row_width, grad_width, head_width, key_row,
-                    positions, first_query, last_query, scale, MASKED: tl.constexpr, QUERIES: tl.constexpr, HEAD: tl.constexpr,
-                    EXACT: tl.constexpr):
-    """Scores are transposed: [key, query]. Queries after the last one have an infinite logsumexp, so their probability
-    is 0."""
-    for first in range(first_query, last_query, QUERIES):
-        query_row = first + tl.arange(0, QUERIES)
-        query = rows_of(query_start, row_width, head_width, query_row, positions, HEAD, EXACT)
-        grad = rows_of(grad_start, grad_width, head_width, query_row, positions, HEAD, EXACT)
-        row_sum = tl.load(row_sums + query_row, mask=query_row < positions, other=float("inf")) * LOG2_E
-        delta = tl.load(deltas + query_row, mask=query_row < positions, other=0.0)
-        share = tl.exp2(tl.dot(key, tl.trans(query), input_precision="ieee") * scale - row_sum[None, :])
-        if MASKED:
-            share = tl.where(key_row[:, None] <= query_row[None, :], share, 0.0)
-        value_total = tl.dot(share.to(grad.dtype), grad, value_total, input_precision="ieee")
-        change = share * (tl.dot(value, tl.trans(grad), input_precision="ieee") - delta[None, :])
-        key_total = tl.dot(change.to(query.dtype), query, key_total, input_precision="ieee")
-    return key_total, value_total
-
-
-@triton.jit
-def backward_key(qkv, grad_y, logsumexp, delta, grad_qkv, positions, heads, key_value_heads, head_width, row_width, scale, causal,
-                 HEAD: tl.constexpr, EXACT: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Each program has a block of one key and value head and iterates over the queries of all heads that share it. The
-    first blocks are visible to most queries (if causal), so they are started first."""
-    width = HEAD if EXACT else head_width
-    blocks = tl.cdiv(positions, KEYS)
-    block = tl.program_id(0) % blocks
-    key_head = tl.program_id(0) // blocks % key_value_heads
-    batch = (tl.program_id(0) // blocks // key_value_heads).to(tl.int64)
-    shared_by = heads // key_value_heads
-    start = batch * positions * row_width
-    key_place = start + (heads + key_head) * width
-    value_place = start + (heads + key_value_heads + key_head) * width
-    key_row = block * KEYS + tl.arange(0, KEYS)
-    key = rows_of(qkv + key_place, row_width, head_width, key_row, positions, HEAD, EXACT)
-    value = rows_of(qkv + value_place, row_width, head_width, key_row, positions, HEAD, EXACT)
-    key_total = tl.zeros([KEYS, HEAD], tl.float32)
-    value_total = tl.zeros([KEYS, HEAD], tl.float32)
-    first_query = tl.where(causal != 0, block * KEYS // QUERIES * QUERIES, 0)
-    # Queries from `whole` on attend to every key of the block.
-    whole = tl.where(causal != 0, tl.minimum(tl.cdiv((block + 1) * KEYS, QUERIES) * QUERIES, positions), 0)
-    for head in range(key_head * shared_by, (key_head + 1) * shared_by):
-        query_start = qkv + start + head * width
-        grad_start = grad_y + batch * positions * heads * width + head * width
-        rows = (batch * heads + head) * positions
-        key_total, value_total = gradient_of_key(key_total, value_total, key, value, query_start, grad_start, logsumexp + rows, delta + rows,
-                                                 row_width, heads * width, head_width, key_row, positions, first_query, whole,
-                                                 scale * LOG2_E, True, QUERIES, HEAD, EXACT)
-        key_total, value_total = gradient_of_key(key_total, value_total, key, value, query_start, grad_start, logsumexp + rows, delta + rows,
-                                                 row_width, heads * width, head_width, key_row, positions, whole, positions,
-                                                 scale * LOG2_E, False, QUERIES, HEAD, EXACT)
-    store_rows(grad_qkv + key_place, row_width, head_width, key_row, positions, key_total * scale, HEAD, EXACT)
-    store_rows(grad_qkv + value_place, row_width, head_width, key_row, positions, value_total, HEAD, EXACT)
-
-
-HALF = ("bf16", "fp16")
-
-
-def choices(of_64, of_128, stages):
-    """Block sizes (QUERIES, KEYS) for heads 64 and 128 wide. Other widths, unaligned pointers and fp32 get small
-    blocks; no tensor core multiplies fp32 without rounding it."""
-    fast = [dict(HEAD=head, EXACT=1, QUERIES=queries, KEYS=keys, warps=8, stages=stages, only=HALF)
-            for head, (queries, keys) in ((64, of_64), (128, of_128))]
-    any_width = [dict(HEAD=head, EXACT=0, QUERIES=64, KEYS=64 if head < 128 else 32, warps=4, stages=1, only=HALF, aligned=False)
-                 for head in (16, 64, 128)]
-    single = [dict(HEAD=head, EXACT=0, QUERIES=block, KEYS=block, warps=4, stages=1, only=("fp32",), aligned=False)
-              for head, block in ((16, 32), (64, 16), (128, 16))]
-    return fast + any_width + single
-
-
-FITS = "head_width <= HEAD and (EXACT == 0 or head_width == HEAD)"
-SIZES = dict(positions="i32", heads="i32", key_value_heads="i32", head_width="i32", row_width="i32", scale="fp32", causal="i32")
-BACKWARD = dict(qkv="*T", grad_y="*T", logsumexp="*fp32", delta="*fp32", grad_qkv="*T", **SIZES)
 
 KERNELS = {
-    "attention_forward": TritonKernel(
+    "attention_document_tiles": DOCUMENT_TILES,
+    "attention_forward": attention_kernel(
         forward,
-        arguments=dict(qkv="*T", y="*T", logsumexp="*fp32", **SIZES),
-        sizes=("batch",),
-        choices=choices((128, 128), (128, 64), stages=3),
-        fits=FITS,
+        arguments=dict(qkv="*T", y="*T", logsumexp="*fp32", **LISTS, **SIZES, **PATTERN),
         aligned=("qkv", "y", "row_width"),
-        grid=("ceil_div(positions, QUERIES) * heads * batch",),
+        heads="heads",
+        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
+        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
+        of_256=dict(QUERIES=64, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
     ),
-    "attention_products": TritonKernel(
-        products,
-        arguments=dict(grad_y="*T", y="*T", delta="*fp32", rows="i64", positions="i32", heads="i32", head_width="i32"),
-        choices=[dict(HEAD=64, ROWS=32, warps=4), dict(HEAD=128, ROWS=16, warps=4), dict(HEAD=128, ROWS=16, warps=4, aligned=False)],
-        fits="head_width <= HEAD",
-        aligned=("grad_y", "y", "head_width"),
-        grid=("ceil_div(rows, ROWS)",),
-    ),
-    "attention_backward_query": TritonKernel(
-        backward_query, BACKWARD, choices((128, 64), (128, 64), stages=2), fits=FITS, sizes=("batch",),
-        aligned=("qkv", "grad_y", "grad_qkv", "row_width"), grid=("ceil_div(positions, QUERIES) * heads * batch",)),
-    "attention_backward_key": TritonKernel(
-        backward_key, BACKWARD, choices((64, 128), (64, 64), stages=2), fits=FITS, sizes=("batch",),
-        aligned=("qkv", "grad_y", "grad_qkv", "row_width"), grid=("ceil_div(positions, KEYS) * key_value_heads * batch",)),
 }

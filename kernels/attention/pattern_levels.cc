@@ -13,11 +13,9 @@ bool is_full_or_causal(const Pattern& pattern) {
 }  // namespace
 
 std::string why_not_pattern(Level level, const Pattern& pattern) {
-  constexpr const char* kOthers = "; levels aten and torchscript take it";
-  if (level == Level::triton && !is_full_or_causal(pattern)) return std::string("expected full or causal") + kOthers;
   if (level == Level::cuda && !band_of(compile_program(pattern))) {
-    return std::string("expected full, causal, window(n) or causal & window(n), each alone or with & documents") +
-           kOthers;
+    return "expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
+           "torchscript and triton take it";
   }
   return "";
 }

@@ -10,8 +10,7 @@
 
 namespace strata::kernels {
 
-// Returns "" if the level takes the pattern, otherwise what was expected, such as "expected full or causal; levels aten
-// and torchscript take it". Does not know whether the level has a kernel on a device.
+// Returns "" if the level takes the pattern, otherwise what was expected and which levels take it. Does not know whether the level has a kernel on a device.
 std::string why_not_pattern(Level level, const Pattern& pattern);
 
 // What a level that takes the pattern does.

@@ -7,6 +7,9 @@ import itertools
 # 16-byte loads and stores.
 ALIGNMENT = 16
 
+# The keys of a choice that are no constants.
+OPTIONS = ("warps", "stages", "registers", "aligned", "only")
+
 
 def ceil_div(value, divisor):
     return (value + divisor - 1) // divisor
@@ -21,6 +24,7 @@ class Specialization:
     aligned: bool
     warps: int
     stages: int
+    registers: int = 0  # at most so many for a thread; 0: as many as the compiler wants
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +34,13 @@ class TritonKernel:
 
     function: object
     arguments: dict  # the arguments that are no constants, in order; "*T" is a pointer to elements of type T
-    choices: list  # the constants of each specialization, and `warps`, `stages`, `aligned`, `only` (values of T)
+    choices: list  # the constants of each specialization, and those of OPTIONS; `only` are values of T
     grid: tuple
     types: tuple | list = ({"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"})  # the types of the letters; every choice is compiled for every dict
     fits: str = "true"
     sizes: tuple = ()  # numbers that only `fits` and `grid` use
     aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)
+    signed: tuple = ()  # arguments of type i32 that may be negative
 
     def specializations(self):
         """Yields the specializations in the order in which the launcher tries them."""
@@ -43,8 +48,8 @@ class TritonKernel:
             if letters["T"] not in choice.get("only", (letters["T"],)):
                 continue
             types = {name: "*" + letters.get(kind[1:], kind[1:]) if kind[0] == "*" else kind for name, kind in self.arguments.items()}
-            constants = {name: value for name, value in choice.items() if name not in ("warps", "stages", "aligned", "only")}
-            yield Specialization(types, constants, choice.get("aligned", True), choice["warps"], choice.get("stages", 3))
+            constants = {name: value for name, value in choice.items() if name not in OPTIONS}
+            yield Specialization(types, constants, choice.get("aligned", True), choice["warps"], choice.get("stages", 3), choice.get("registers", 0))
 
     def evaluate(self, expression, values):
         names = {"true": True, "min": min, "max": max, "ceil_div": ceil_div}

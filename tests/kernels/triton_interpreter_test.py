@@ -231,39 +231,6 @@ class LinearTest(KernelTest):
             self.assert_close([y], [expected.relu() if kind else expected], torch.bfloat16)
 
 
-class AttentionTest(KernelTest):
-    def check(self, dtype, batch, positions, heads, key_value_heads, width, causal):
-        attention = kernels("attention/attention")
-        row_width, scale = (heads + 2 * key_value_heads) * width, width**-0.5
-        qkv, grad_y = torch.randn(batch, positions, row_width).to(dtype), torch.randn(batch, positions, heads * width).to(dtype)
-        outputs, gradients = self.gradients(lambda qkv: formula("attention").attention(qkv, heads, key_value_heads, [2, 0, 2**31 - 1] if causal else []), [qkv], [grad_y])
-        y, logsumexp = torch.empty_like(grad_y), torch.empty(batch, heads, positions)
-        shape = dict(positions=positions, heads=heads, key_value_heads=key_value_heads, head_width=width, row_width=row_width, scale=scale,
-                     causal=int(causal), batch=batch)
-        chosen = launch(attention["attention_forward"], qkv=qkv, y=y, logsumexp=logsumexp, **shape)
-        self.assert_close([y], outputs, dtype)
-        delta, grad = torch.empty_like(logsumexp), torch.full_like(qkv, float("nan"))
-        launch(attention["attention_products"], grad_y=grad_y, y=y, delta=delta, rows=batch * positions * heads, positions=positions,
-               heads=heads, head_width=width)
-        for name in ("attention_backward_query", "attention_backward_key"):
-            launch(attention[name], qkv=qkv, grad_y=grad_y, logsumexp=logsumexp, delta=delta, grad_qkv=grad, **shape)
-        self.assertLess(relative(grad, gradients[0]), 2.0 * TOLERANCES[dtype])
-        return chosen.constants
-
-    def test_any_width(self):
-        for dtype in TOLERANCES:
-            for causal in (False, True):
-                self.check(dtype, 1, 70, 2, 1, 10, causal)
-                self.check(dtype, 2, 5, 4, 2, 32, causal)
-        self.check(torch.float32, 1, 3, 1, 1, 100, True)
-
-    def test_blocks_of_heads_64_and_128_wide(self):
-        for width in (64, 128):
-            for causal in (False, True):
-                constants = self.check(torch.bfloat16, 1, 200, 2, 1, width, causal)
-                self.assertEqual((constants["HEAD"], constants["EXACT"]), (width, 1))
-
-
 class RotaryTest(KernelTest):
     def test_turned_and_turned_back(self):
         for dtype in TOLERANCES:

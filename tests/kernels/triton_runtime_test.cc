@@ -13,6 +13,7 @@
 #include "kernels/activation/activation_triton_kernels.h"
 #include "kernels/adamw/adamw_triton_kernels.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_backward_triton_kernels.h"
 #include "kernels/attention/attention_triton_kernels.h"
 #include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
 #include "kernels/cuda/partial_sums_triton_kernels.h"
@@ -40,8 +41,8 @@ const TritonKernel* const kEveryKernel[] = {
     &kAdamwTriton,
     &kAttentionBackwardKeyTriton,
     &kAttentionBackwardQueryTriton,
+    &kAttentionDocumentTilesTriton,
     &kAttentionForwardTriton,
-    &kAttentionProductsTriton,
     &kCrossEntropyBackwardTriton,
     &kCrossEntropyForwardTriton,
     &kCrossEntropyTotalTriton,
@@ -150,7 +151,7 @@ TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
       {[&] {
          AttentionOp::kKernels.triton.forward(qkv, {1, 1, {}});
        },
-       "attention/triton: heads are 258 wide, expected at most 128"},
+       "attention/triton: heads are 258 wide, expected at most 256"},
   };
   for (const auto& [call, sentence] : refusals) EXPECT_EQ(what_is_thrown(call), sentence);
 }

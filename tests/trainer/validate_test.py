@@ -90,10 +90,11 @@ class ValidateTest(unittest.TestCase):
             self.assertIn("most at once", result.stdout)
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
-        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=triton", "layers=[{only: 1-3 step 2, attention: window(64)}]")
+        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | prefix(64)}]")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("override 'kernels.attention=triton': kernels.attention: attention at level triton does not take window(64) of layers 1, 3, "
-                      "expected full or causal; levels aten and torchscript take it\n", result.stderr)
+        self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | prefix(64) of layers 1, 3, "
+                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents; "
+                      "levels aten, torchscript and triton take it\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):
         for path in sorted(glob.glob("configs/*.yaml")):

@@ -3,7 +3,7 @@
 load("@wheels//:site.bzl", "PYTHON")
 
 def triton_library(name, src, data = [], **kwargs):
-    """The cc_library `name` of `<src>_kernels.h`. `data` are the Python files that `src` imports. A cubin takes about 0.1 s."""
+    """The cc_library `name` of `<src>_kernels.h`. `data` are the Python files that `src` imports. A cubin takes 0.1 s to 2 s."""
     base = src[:-len(".py")] + "_kernels"
     native.genrule(
         name = name + "_cubins",

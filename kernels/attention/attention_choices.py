@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""For which widths, types and patterns the kernels of attention are compiled."""
+from kernels.runtime.triton_kernel import TritonKernel
+
+HALF = ("bf16", "fp16")
+
+# The arguments that all three kernels have. PATTERN are numbers of words and may be negative.
+LISTS = dict(rows="*i32", indices="*i32", documents="*i32", program="*i32", slopes="*fp32", sinks="*fp32")
+SIZES = dict(positions="i32", heads="i32", key_value_heads="i32", head_width="i32", row_width="i32", step="i32", tiles="i32", own_lists="i32",
+             together="i32", scale="fp32", softcap="fp32", instructions="i32")
+PATTERN = dict(lowest="i32", highest="i32", near_lowest="i32", near_highest="i32", stride="i32", span="i32", prefix="i32", border="i32", hash_key="i32",
+               threshold="i32")
+
+# Values of MASK in attention_tile_triton.py. A kernel that evaluates more words than a pattern has gets numbers for them
+# that change nothing. Only documents and blocks have no such numbers.
+BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = 1, 2, 4, 16, 32, 64, 128
+EXACT = DOCUMENTS | BLOCKS
+MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, BAND | BLOCKS, PROGRAM)
+FITS = ("head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "
+        f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
+
+
+def choices(of_64, of_128, of_256):
+    """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
+    is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. A program takes registers of its
+    own, so their number is not limited there. attention_triton.cc has the sizes of tiles too."""
+    result = []
+
+    def add(head, width, mask, tile, **more):
+        registers = 0 if mask == PROGRAM else tile.get("registers", 0)
+        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": 0, "KEPT": 0, "APPROXIMATE": 0, **tile, "registers": registers, **more})
+
+    for head, width, tile in ((64, 64, of_64), (128, 96, of_128), (128, 128, of_128), (256, 256, of_256)):
+        for mask in MASKS:
+            add(head, width, mask, tile, only=HALF)
+    for head, tile in ((16, of_64), (64, of_64), (128, of_128), (256, of_256)):
+        add(head, 0, PROGRAM, tile, stages=1, only=HALF, aligned=False)
+    for head, size in ((16, 32), (64, 32), (128, 16), (256, 16)):
+        add(head, 0, PROGRAM, dict(QUERIES=size, KEYS=size, ONE_LOOP=1, warps=4, stages=1), only=("fp32",), aligned=False)
+    return result
+
+
+def attention_kernel(function, arguments, aligned, heads, **tiles):
+    """A program has a tile of one of `heads`. `sequences` are rows of the batch, or the residues of their positions."""
+    return TritonKernel(
+        function, arguments, choices(**tiles), grid=(f"tiles * {heads} * sequences",), fits=FITS, sizes=("sequences", "words", "queries", "keys"),
+        aligned=aligned, signed=tuple(PATTERN))

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/kept_numbers.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "kernels/runtime/traced.h"
+
+namespace strata::kernels {
+namespace {
+
+at::Tensor filled(const std::vector<int32_t>& numbers, bool pinned) {
+  const at::Tensor tensor =
+      at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(at::kInt).pinned_memory(pinned));
+  std::copy(numbers.begin(), numbers.end(), tensor.mutable_data_ptr<int32_t>());
+  return tensor;
+}
+
+at::Tensor copied_to(at::Device device, const std::string& name, const std::vector<int32_t>& numbers) {
+  const c10::cuda::CUDAGuard guard(device);
+  const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  TORCH_CHECK(
+      !capturing, "attention/triton: ", name, " is not on ", device,
+      " yet, and a copy during the capture of a CUDA graph would be recorded; run one step of these sizes before "
+      "the capture");
+  const at::Tensor result = filled(numbers, /*pinned=*/true).to(device, /*non_blocking=*/true);
+  at::cuda::CUDAEvent copied;
+  copied.record();
+  copied.synchronize();  // other streams read it from now on
+  return result;
+}
+
+}  // namespace
+
+at::Tensor kept_numbers(const std::string& name, at::Device device, const std::function<std::vector<int32_t>()>& make) {
+  static std::mutex mutex;
+  static auto* made = new std::map<std::string, std::vector<int32_t>>;
+  static auto* kept = new std::map<std::pair<std::string, at::DeviceIndex>, at::Tensor>;  // -1: the CPU
+  const std::lock_guard lock(mutex);
+  at::Tensor& tensor = (*kept)[{name, device.is_cuda() ? device.index() : at::DeviceIndex{-1}}];
+  if (!tensor.defined()) {
+    auto numbers = made->find(name);
+    if (numbers == made->end()) numbers = made->emplace(name, make()).first;
+    tensor = device.is_cuda() ? copied_to(device, name, numbers->second) : filled(numbers->second, /*pinned=*/false);
+  }
+  if (device.is_meta()) traced_workspace(static_cast<int64_t>(tensor.nbytes()));
+  return tensor;
+}
+
+}  // namespace strata::kernels

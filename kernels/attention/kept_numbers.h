@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Numbers that kernels read and that never change, such as lists of tiles. They stay on each device for the process.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace strata::kernels {
+
+// Returns an int32 vector of what `make` returned at the first call with this name. The first call for a GPU copies it
+// there and waits for the copy. It throws during the capture of a CUDA graph, which would record the copy. Without a
+// GPU the vector is on the CPU; for device meta its bytes are counted as a workspace.
+at::Tensor kept_numbers(const std::string& name, at::Device device, const std::function<std::vector<int32_t>()>& make);
+
+}  // namespace strata::kernels

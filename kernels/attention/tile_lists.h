@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The lists of tiles of a pattern as the kernels of level triton read them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/pattern/tiles.h"
+
+namespace strata::kernels {
+
+enum class TileSide { query, key };
+
+struct TileLists {
+  // int32 [tiles, 4], or [B, tiles, 4] with documents: a tile, where its list starts in `indices`, where full tiles
+  // follow the partial ones, and where it ends. The tiles with the longest lists come first.
+  at::Tensor rows;
+  at::Tensor indices;
+  int64_t tiles = 0;
+};
+
+// The numbers of `rows`, then those of `indices`.
+std::vector<int32_t> packed_lists(const TileList& list);
+
+// Compiled once for each pattern, number of positions and size, and kept on the device. The pattern has no documents.
+TileLists tile_lists(const Pattern& pattern, int64_t positions, TileSize size, TileSide side, at::Device device);
+
+// Lists of their own for each row of `document_BT`, made on its device from those of one document. `apart`: pairs of
+// two documents are never visible.
+TileLists lists_of_documents(const TileLists& one_document, const at::Tensor& document_BT, bool apart, TileSize size,
+                             TileSide side);
+
+}  // namespace strata::kernels

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Runs the Triton kernels of attention on a CPU, in Triton's interpreter, with lists of tiles from a loop over pairs."""
+import unittest
+
+from triton_interpreter import formula, kernels, launch
+from triton_interpreter_test import TOLERANCES, KernelTest, relative
+
+import torch
+
+FAR = 2**31 - 1
+BATCH, POSITIONS = 2, 150
+OFFSETS = torch.tensor([0, 70, 90, 150, 215, 300], dtype=torch.int32)  # of documents, in two rows of POSITIONS
+NUMBERS = dict(lowest=-FAR, highest=FAR, near_lowest=FAR, near_highest=FAR, stride=1, span=0, prefix=0, border=0, hash_key=0, threshold=0)
+
+# What tile_words() gives for each program. Bits: band 1, documents 2, near 4, stride 8, prefix 16, global 32, blocks 64,
+# program 128.
+PATTERNS = {
+    "full": ([2, -FAR, FAR], dict(words=1, near_lowest=-FAR)),
+    "causal": ([2, 0, FAR], dict(words=1, lowest=0, near_lowest=-FAR)),
+    "causal & window(40)": ([2, 0, 39], dict(words=1, lowest=0, highest=39, near_lowest=-FAR)),
+    "causal & documents": ([2, 0, FAR, 7, 0, 0, 0, 0, 0], dict(words=3, lowest=0, near_lowest=-FAR)),
+    "causal | prefix(70)": ([2, 0, FAR, 4, 70, 0, 1, 0, 0], dict(words=20, near_lowest=0, prefix=70)),
+    "causal & (window(30) | global(5))": ([2, 0, FAR, 2, -29, 29, 5, 5, 0, 1, 0, 0, 0, 0, 0],
+                                          dict(words=37, lowest=0, near_lowest=-29, near_highest=29, border=5)),
+    "causal & blocks(0.3, 5)": ([2, 0, FAR, 6, -1640531527, 5033165, 0, 0, 0], dict(words=65, lowest=0, hash_key=-1640531527, threshold=5033165)),
+    "causal & documents | global(5)": ([2, 0, FAR, 7, 0, 0, 0, 0, 0, 5, 5, 0, 1, 0, 0], dict(words=128)),
+    "dilated(5, 4) | blocks(0.3, 5)": ([3, 4, 20, 6, -1640531527, 5033165, 1, 0, 0], dict(words=128)),
+}
+
+
+def visible(program, document):
+    seen = formula("attention").visible(program, document)
+    return seen[:, 0] if seen.dim() == 4 else seen.unsqueeze(0)
+
+
+def tile_states(seen, queries, keys):
+    """How many pairs of each tile are visible, and how many there are. seen: [rows, T, T]."""
+    rows, positions = seen.shape[:2]
+    counts = torch.zeros(rows, -(-positions // queries), -(-positions // keys), dtype=torch.int64)
+    for i in range(counts.size(1)):
+        for j in range(counts.size(2)):
+            counts[:, i, j] = seen[:, i * queries:(i + 1) * queries, j * keys:(j + 1) * keys].sum((1, 2))
+    return counts, queries * keys
+
+
+def lists(seen, queries, keys, by_key):
+    """The lists of one row of the batch: rows [tiles, 4] and indices."""
+    counts, pairs = tile_states(seen.unsqueeze(0), queries, keys)
+    counts = counts[0].t() if by_key else counts[0]
+    rows, indices = [], []
+    for tile, row in enumerate(counts.tolist()):
+        partial, full = ([j for j, count in enumerate(row) if chosen(count)] for chosen in (lambda n: 0 < n < pairs, lambda n: n == pairs))
+        rows.append([tile, len(indices), len(indices) + len(partial), len(indices) + len(partial) + len(full)])
+        indices += partial + full
+    rows.sort(key=lambda row: row[1] - row[3])
+    return torch.tensor(rows, dtype=torch.int32), torch.tensor(indices, dtype=torch.int32)
+
+
+class Problem:
+    def __init__(self, pattern, heads=2, key_value_heads=1, width=64, dtype=torch.bfloat16, positions=POSITIONS, step=1, program=None, words=None):
+        self.program, numbers = PATTERNS[pattern] if program is None else (program, words)
+        self.of_residues = self.program if words is None else [2, words["lowest"], words["highest"]]
+        self.positions, self.heads, self.key_value_heads, self.width, self.dtype, self.step = positions, heads, key_value_heads, width, dtype, step
+        self.has_documents = 7 in self.program[::3]
+        places = torch.arange(BATCH * positions, dtype=torch.int32)
+        self.document = torch.bucketize(places, OFFSETS[1:], out_int32=True, right=True).view(BATCH, positions)
+        self.qkv = torch.randn(BATCH, positions, (heads + 2 * key_value_heads) * width).to(dtype)
+        self.grad_y = torch.randn(BATCH, positions, heads * width).to(dtype)
+        self.numbers = {**NUMBERS, **numbers}
+        self.mutate = lambda rows, indices: None
+
+    def sizes(self, kernel):
+        """The sizes of tiles in attention_triton.cc."""
+        if self.dtype == torch.float32:
+            return (32, 32) if self.width <= 64 else (16, 16)
+        return (64, 64) if self.width <= 128 or kernel == "attention_forward" else (64, 32) if kernel == "attention_backward_query" else (32, 64)
+
+    def lists(self, kernel):
+        queries, keys = self.sizes(kernel)
+        by_key = kernel == "attention_backward_key"
+        same = torch.zeros(1, self.positions // self.step, dtype=torch.int32)
+        rows, indices = lists(visible(self.of_residues, same)[0], queries, keys, by_key)
+        if self.has_documents:
+            own_rows, own_indices = torch.zeros(BATCH, len(rows), 4, dtype=torch.int32), torch.zeros(BATCH, max(1, len(indices)), dtype=torch.int32)
+            launch(kernels("attention/attention")["attention_document_tiles"], documents=self.document, rows=rows, indices=indices, own_rows=own_rows,
+                   own_indices=own_indices, positions=self.positions, tiles=len(rows), capacity=len(indices), size=keys if by_key else queries,
+                   other_size=queries if by_key else keys, must_share=int(self.numbers["words"] & 2 != 0), batch=BATCH)
+            rows, indices = own_rows, own_indices
+        self.mutate(rows.view(-1, 4), indices.view(-1))
+        return rows, indices
+
+    def run(self, kernel, **tensors):
+        queries, keys = self.sizes(kernel)
+        rows, indices = self.lists(kernel)
+        # Two heads and sequences run together, so that the order of programs is tested too.
+        return launch(kernels("attention/attention_backward" if "backward" in kernel else "attention/attention")[kernel], **tensors, rows=rows,
+                      indices=indices, documents=self.document if self.has_documents else None,
+                      program=torch.tensor(self.of_residues, dtype=torch.int32), slopes=None, sinks=None, positions=self.positions, heads=self.heads,
+                      key_value_heads=self.key_value_heads, head_width=self.width, row_width=self.qkv.size(2), step=self.step, tiles=rows.size(-2),
+                      own_lists=int(self.has_documents), together=2, scale=self.width**-0.5, softcap=1.0, instructions=len(self.of_residues) // 3,
+                      sequences=BATCH * self.step, queries=queries, keys=keys, **self.numbers)
+
+    def forward_and_backward(self):
+        self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.positions)
+        self.chosen = self.run("attention_forward", qkv=self.qkv, y=self.y, logsumexp=self.logsumexp).constants
+        grad = torch.full_like(self.qkv, float("nan"))
+        padded = -(-self.positions // self.step // 128) * 128
+        row_sums, deltas = (torch.full((BATCH * self.step, self.heads, padded), float("nan")) for _ in range(2))
+        self.run("attention_backward_query", qkv=self.qkv, grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
+                 grad_qkv=grad, grad_sinks=None, padded_rows=padded)
+        self.run("attention_backward_key", qkv=self.qkv, grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_qkv=grad, padded_rows=padded)
+        return self.y, grad
+
+
+class AttentionTest(KernelTest):
+    def errors(self, problem):
+        """The errors of the result and of the gradients, as multiples of what is allowed."""
+        p = problem
+        outputs, gradients = self.gradients(
+            lambda qkv: formula("attention").attention(qkv, p.heads, p.key_value_heads, p.program, OFFSETS if p.has_documents else None), [p.qkv], [p.grad_y])
+        return [relative(a, b) / TOLERANCES[p.dtype] / factor for a, b, factor in zip(p.forward_and_backward(), outputs + gradients, (1, 2))]
+
+    def check(self, pattern, **more):
+        problem = Problem(pattern, **more)
+        for error in self.errors(problem):
+            self.assertLess(error, 1, f"{pattern}, {more}")
+        return problem.chosen
+
+    def test_every_pattern_in_every_form(self):
+        for pattern, (_, numbers) in PATTERNS.items():
+            self.assertEqual(self.check(pattern)["MASK"], {20: 53, 37: 53}.get(numbers["words"], numbers["words"]), pattern)
+            self.assertEqual(self.check(pattern, dtype=torch.float32, width=10, positions=70)["MASK"], 128, pattern)
+
+    def test_every_width(self):
+        for width, head in ((64, 64), (96, 128), (128, 128), (256, 256)):
+            chosen = self.check("causal", width=width, dtype=torch.float16)
+            self.assertEqual((chosen["HEAD"], chosen["WIDTH"]), (head, width))
+        for width in (10, 32, 100, 130):
+            self.assertEqual(self.check("causal & window(40)", width=width)["WIDTH"], 0)
+        self.check("causal & documents", width=130, dtype=torch.float32)
+
+    def test_one_position_and_shared_heads(self):
+        p = Problem("causal", heads=4, key_value_heads=2, positions=1)
+        y, grad = p.forward_and_backward()
+        values = p.qkv.view(BATCH, 8, 64)[:, 6:].repeat_interleave(2, 1)
+        self.assertTrue(torch.equal(y.view(BATCH, 4, 64), values))
+        # The gradients of queries and keys are zero. What is left are roundings of two equal sums.
+        self.assertLess(grad.view(BATCH, 8, 64)[:, :6].abs().max().item(), 1e-5)
+        self.check("causal", heads=6, key_value_heads=2, positions=65)
+
+    def test_residues_of_a_dilated_pattern(self):
+        words = {**NUMBERS, "words": 1, "lowest": 0, "highest": 6, "near_lowest": -FAR}
+        self.check("causal & dilated(7, 3)", step=3, program=[2, 0, FAR, 3, 3, 21, 0, 0, 0], words=words)
+
+    def test_lists_of_documents(self):
+        for pattern, kernel in (("causal & documents", "attention_forward"), ("causal & documents", "attention_backward_key"),
+                                ("causal & documents | global(5)", "attention_forward")):
+            p = Problem(pattern, dtype=torch.float32)
+            counts, pairs = tile_states(visible(p.program, p.document), *p.sizes(kernel))
+            counts = counts.transpose(1, 2) if kernel == "attention_backward_key" else counts
+            rows, indices = p.lists(kernel)
+            listed, full = torch.zeros_like(counts, dtype=torch.bool), torch.zeros_like(counts, dtype=torch.bool)
+            for batch in range(BATCH):
+                for tile, first, middle, last in rows[batch].tolist():
+                    row = indices.view(-1)[first:last].long()
+                    listed[batch, tile, row] = True
+                    full[batch, tile, row[middle - first:]] = True
+                    self.assertEqual(len(row.unique()), len(row))
+            self.assertTrue(torch.equal(full, counts == pairs))
+            self.assertFalse((~listed & (counts > 0)).any())
+            tiles = counts.size(1)
+            all_causal = BATCH * tiles * (tiles + 1) // 2
+            self.assertEqual(listed.sum() < all_causal, pattern == "causal & documents")
+
+    def test_wrong_lists_are_refused(self):
+        def drop_the_last_tile(rows, indices):
+            rows[-1, 3] -= 1
+            rows[-1, 2] = min(rows[-1, 2], rows[-1, 3])
+
+        def take_a_partial_tile_for_a_full_one(rows, indices):
+            row = rows[-1]  # has one tile, which is partial
+            row[2] -= 1
+
+        def read_another_tile(rows, indices):
+            indices[rows[0, 1]] = (indices[rows[0, 1]] + 1) % len(rows)
+
+        for mutate in (drop_the_last_tile, take_a_partial_tile_for_a_full_one, read_another_tile):
+            problem = Problem("causal")
+            problem.mutate = mutate
+            with self.subTest(mutate.__name__):
+                self.assertFalse(all(error < 1 for error in self.errors(problem)))
+
+
+if __name__ == "__main__":
+    unittest.main()
