@@ -3,6 +3,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
+#include "modules/documents.h"
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
@@ -25,11 +26,18 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
+  const auto* documents = context.find<Documents>();
   if (rotary_) {
     const auto& [cosine, sine] = context.get<RotaryTables>();
+    // Packed documents have a row of the tables for each token, so the batch is one long row.
+    if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
+    if (documents != nullptr) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, {pattern_}, attention_level_));
+  const kernels::AttentionMask mask = documents == nullptr
+                                          ? kernels::AttentionMask{pattern_}
+                                          : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, attention_level_));
 }
 
 }  // namespace strata::modules

@@ -38,4 +38,9 @@ RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
   return tables;
 }
 
+RotaryTables rows_of(const RotaryTables& tables, const Tensor& positions) {
+  const Tensor rows = positions.flatten();
+  return {tables.cosine.index_select(0, rows), tables.sine.index_select(0, rows)};
+}
+
 }  // namespace strata::modules

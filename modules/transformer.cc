@@ -6,6 +6,7 @@
 
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
+#include "modules/documents.h"
 #include "modules/transformer_block.h"
 #include "modules/whole_rows.h"
 
@@ -42,7 +43,10 @@ void Transformer::wrap_layers(const std::function<Layer(int64_t index, Layer blo
 Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context) const {
   Tensor x = kernels::embedding(tokens, token_embedding_, embedding_level_);
   if (position_embedding_.defined()) {
-    const Tensor positions = at::arange(tokens.size(1), tokens.options()).unsqueeze(0);  // [1, T]
+    const auto* documents = context.find<Documents>();
+    const Tensor positions = documents != nullptr
+                                 ? documents->positions                                        // [B, T]
+                                 : at::arange(tokens.size(1), tokens.options()).unsqueeze(0);  // [1, T]
     x = at::add(x, kernels::embedding(positions, position_embedding_, position_level_));
   }
   Stream stream{embedding_dropout_(x, context), {}};

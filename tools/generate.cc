@@ -47,6 +47,7 @@ struct Request {
 
 // aten exists on every device and for every length, whatever levels the run was trained at.
 constexpr kernels::Level kLevel = kernels::Level::aten;
+constexpr int64_t kBytes = 256;  // ids below are those of bytes; this one ends a document
 
 // Returns the first GPU, or the CPU. The samples are the same on both, except for rounding.
 at::Device choose_device(const std::string& wish) {
@@ -160,7 +161,7 @@ void generate(const Request& request) {
   at::manual_seed(request.seed);
 
   const bool as_text = request.prompt.has_value();
-  if (as_text && sampler.vocabulary() != 256) {
+  if (as_text && sampler.vocabulary() != kBytes && sampler.vocabulary() != kBytes + 1) {
     throw Error(ExitCode::configuration, "--prompt needs a model of bytes, and this one has a vocabulary of " +
                                              std::to_string(sampler.vocabulary()) + "; give --prompt-ids");
   }
@@ -189,6 +190,7 @@ void generate(const Request& request) {
   for (const int64_t id : ids) print(id);
   for (int64_t i = 0; i < request.tokens; ++i) {
     ids.push_back(sampler.next(ids, request));
+    if (as_text && ids.back() == kBytes) break;  // the end of a document
     print(ids.back());
     std::fflush(stdout);
   }

@@ -1,106 +1,74 @@
 # SPDX-License-Identifier: MIT
-"""prepare text: text files into token files in llm.c's format, by bytes, by a byte-pair encoding trained on the text, or by the
+"""prepare text: documents into token files in llm.c's format, by bytes, by a byte-pair encoding trained on the text, or by the
 tokenizer of a model of Hugging Face.
 
-Each FILE.bin has a sidecar FILE.bin.json: how many bytes of text and tokens, which tokenizer, the largest token,
-SHA-256 of the tokens.
+A document is a text file, a line of one (--documents lines), a line of JSON (FILE.jsonl, FILE.jsonl.gz) or a row of Parquet.
+Beside each FILE.bin stand FILE.bin.documents, where documents end, and a sidecar FILE.bin.json: how many bytes of text, tokens
+and documents, which tokenizer, the largest token, the token that ends a document, SHA-256 of the tokens.
 Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be written.
 """
 import argparse
 import fractions
-import hashlib
 import json
 import os
 import re
 
 import numpy
 
+import text_documents
 from bad_input import BadInput, run
+from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter, replace_file
 
-HEADER_INTS = 256
-FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
-MAX_TOKENS = (1 << 31) - 1  # the header stores the count as int32
-CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 END_OF_CHUNK = b"\n"
-
-
-class Text:
-    """Files that are read one after another, as one text, piece by piece."""
-
-    def __init__(self, paths):
-        self.paths = paths
-        try:
-            self.sizes = [os.stat(path).st_size for path in paths]
-        except OSError as error:
-            raise BadInput(f"{error.filename}: {error.strerror}") from error
-        for path, size in zip(paths, self.sizes):
-            if not os.path.isfile(path):
-                raise BadInput(f"{path}: is not a file")
-            if size == 0:
-                raise BadInput(f"{path}: is empty")
-        self.bytes = sum(self.sizes)
-
-    def read(self, start, stop):
-        """Yields bytes [start, stop) in pieces that never cross a file."""
-        offset = 0
-        for path, size in zip(self.paths, self.sizes):
-            first, last = max(start - offset, 0), min(stop - offset, size)
-            offset += size
-            if first >= last:
-                continue
-            with open(path, "rb") as file:
-                file.seek(first)
-                while first < last:
-                    piece = file.read(min(CHUNK_BYTES, last - first))
-                    if not piece:
-                        raise BadInput(f"{path}: became shorter while it was read")
-                    first += len(piece)
-                    yield piece
-
-    def character_boundary(self, position):
-        """Returns the first position from `position` on that is not inside a UTF-8 character."""
-        for piece in self.read(position, min(position + 4, self.bytes)):
-            for byte in piece:
-                if byte & 0xC0 != 0x80:
-                    return position
-                position += 1
-        return position
+LEAST_SHARD_TOKENS = text_documents.CHUNK_BYTES + 1  # a piece of text in bytes, and the end of its document
+END_NAME = "<|endoftext|>"  # of a byte-pair encoding that is trained here
+KNOWN_ENDS = (END_NAME, "<|end_of_text|>", "<eos>", "</s>")  # of GPT-2, Llama 3, Gemma, Llama 2
 
 
 class ByteTokenizer:
-    """Each byte is a token."""
+    """Each byte is a token, and so is the end of a document."""
 
-    name, vocabulary, bytes_per_id = "bytes", 256, 2
+    name, bytes_per_id = "bytes", 2
 
-    def chunks(self, text, start, stop):
-        for piece in text.read(start, stop):
-            yield len(piece), numpy.frombuffer(piece, dtype=numpy.uint8)
+    def __init__(self, has_end):
+        self.end_of_document, self.end_name = (256, "") if has_end else (None, "")
+        self.vocabulary = 257 if has_end else 256
+
+    def chunks(self, pieces):
+        """Yields (bytes of text, ids, whether a document ends with them)."""
+        for piece in pieces:
+            yield len(piece.text), numpy.frombuffer(piece.text, dtype=numpy.uint8), piece.ends
 
 
 class TextTokenizer:
     """A tokenizer of the package `tokenizers`. Loading it takes 0.2 s, which byte tokens avoid."""
 
-    def __init__(self, name, tokenizer):
-        self.name, self.tokenizer = name, tokenizer
+    def __init__(self, name, tokenizer, end_name):
+        self.name, self.tokenizer, self.end_name = name, tokenizer, end_name
+        self.end_of_document = tokenizer.token_to_id(end_name) if end_name else None
         self.vocabulary = 1 + max(tokenizer.get_vocab().values())
         self.bytes_per_id = 2 if self.vocabulary <= 1 << 16 else 4
 
     @classmethod
-    def trained(cls, text, stop, vocabulary):
-        """A byte-level byte-pair encoding, trained on the training part of the text."""
+    def trained(cls, pieces, vocabulary, has_end):
+        """A byte-level byte-pair encoding, trained on the training part of the text. The end of a document is its last
+        id."""
         import tokenizers
 
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = tokenizers.decoders.ByteLevel()
         alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-        trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=alphabet, show_progress=False)
-        tokenizer.train_from_iterator((piece for _, piece in cls.pieces(text, 0, stop)), trainer)
-        return cls("bpe", tokenizer)
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=vocabulary - has_end, initial_alphabet=alphabet, show_progress=False)
+        tokenizer.train_from_iterator((text for _, text, _ in cls.texts(pieces)), trainer)
+        if has_end:
+            tokenizer.add_special_tokens([END_NAME])
+            tokenizer.encode_special_tokens = True  # text that has the same letters is text
+        return cls("bpe", tokenizer, END_NAME if has_end else None)
 
     @classmethod
-    def of_file(cls, path):
+    def of_file(cls, path, has_end):
         import tokenizers
 
         try:
@@ -110,122 +78,91 @@ class TextTokenizer:
         # The run decides the length of samples, so the tokenizer must not cut or pad.
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return cls(os.path.basename(path), tokenizer)
+        return cls(os.path.basename(path), tokenizer, end_of_model(path, tokenizer) if has_end else None)
 
     @staticmethod
-    def pieces(text, start, stop):
-        """Yields (bytes, characters) of the text, cut after line ends if there are any."""
-        rest = b""
-        position = start
-        for piece in text.read(start, stop):
-            rest += piece
-            cut = rest.rfind(END_OF_CHUNK) + 1
-            if not cut and len(rest) < 2 * CHUNK_BYTES:
+    def texts(pieces):
+        """Yields (bytes, characters, whether a document ends with them). Documents of more than a piece are cut after
+        line ends if there are any."""
+        rest, place, start = b"", "", 0
+        for piece in pieces:
+            if not rest:
+                place, start = piece.place, piece.start
+            rest += piece.text
+            cut = len(rest) if piece.ends else rest.rfind(END_OF_CHUNK) + 1
+            if not cut and len(rest) < 2 * text_documents.CHUNK_BYTES:
                 continue
             cut = cut or len(rest) - 4
             while cut < len(rest) and rest[cut] & 0xC0 == 0x80:
                 cut += 1
-            yield decoded(rest[:cut], position)
-            position += cut
+            yield cut, decoded(rest[:cut], place, start), piece.ends
+            start += cut
             rest = rest[cut:]
         if rest:
-            yield decoded(rest, position)
+            yield len(rest), decoded(rest, place, start), False
 
-    def chunks(self, text, start, stop):
-        for size, piece in self.pieces(text, start, stop):
-            yield size, numpy.array(self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=numpy.uint32)
+    def chunks(self, pieces):
+        for size, text, ends in self.texts(pieces):
+            yield size, numpy.array(self.tokenizer.encode(text, add_special_tokens=False).ids, dtype=numpy.uint32), ends
 
 
-def decoded(piece, position):
+def decoded(text, place, start):
     try:
-        return len(piece), piece.decode("utf-8")
+        return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadInput(f"byte {position + error.start} of the text is not UTF-8 ({error.reason}); "
-                      "mend it, or use --tokenizer bytes") from error
+        raise BadInput(f"{place}: byte {start + error.start} is not UTF-8 ({error.reason}); "
+                       "mend it, or use --tokenizer bytes") from error
 
 
-def replace_file(path, content):
-    """Writes the file under a temporary name and renames it, so that a half-written file never has its name."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-class TokenFileWriter:
-    """One token file and its sidecar. They get their names when they are complete."""
-
-    def __init__(self, path, tokenizer):
-        self.path, self.tokenizer = path, tokenizer
-        self.magic, self.version, self.dtype = FORMATS[tokenizer.bytes_per_id]
-        self.tokens = self.bytes = self.largest = 0
-        self.digest = hashlib.sha256()
-        self.temporary = f"{path}.{os.getpid()}.tmp"
-        self.file = open(self.temporary, "wb")
-        self.file.write(bytes(4 * HEADER_INTS))
-
-    def add(self, text_bytes, ids):
-        payload = ids.astype(self.dtype).tobytes()
-        self.file.write(payload)
-        self.digest.update(payload)
-        self.tokens += len(ids)
-        self.largest = max(self.largest, int(ids.max(initial=0)))
-        self.bytes += text_bytes
-
-    def finish(self, sources):
-        header = numpy.zeros(HEADER_INTS, dtype="<i4")
-        header[:3] = self.magic, self.version, self.tokens
-        self.file.seek(0)
-        self.file.write(header.tobytes())
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        sidecar = {
-            "bytes": self.bytes,
-            "tokens": self.tokens,
-            "tokenizer": self.tokenizer.name,
-            "vocabulary": self.tokenizer.vocabulary,
-            "largest_token": self.largest,
-            "sha256": self.digest.hexdigest(),
-            "sources": sources,
-        }
-        replace_file(self.path + ".json", json.dumps(sidecar, indent=2).encode() + b"\n")
-        os.replace(self.temporary, self.path)
-
-    def abandon(self):
-        self.file.close()
-        if os.path.exists(self.temporary):
-            os.unlink(self.temporary)
+def end_of_model(path, tokenizer):
+    """Returns the token that ends a document: the eos_token of the tokenizer_config.json beside the tokenizer, otherwise
+    the first known name that the tokenizer has, otherwise None."""
+    known = os.path.join(os.path.dirname(path), "tokenizer_config.json")
+    names = list(KNOWN_ENDS)
+    if os.path.exists(known):
+        try:
+            with open(known, encoding="utf-8") as file:
+                given = json.load(file).get("eos_token")
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise BadInput(f"{known}: expected a JSON object with the eos_token of the tokenizer ({error})") from error
+        names.insert(0, given.get("content") if isinstance(given, dict) else given)
+    return next((name for name in names if isinstance(name, str) and tokenizer.token_to_id(name) is not None), None)
 
 
 def write_split(name, chunks, tokenizer, arguments, sources):
-    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... if the text needs several files. Returns (files,
-    tokens)."""
+    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... if the text needs several files. Returns (files, tokens,
+    documents)."""
     many = arguments.shard_tokens is not None
     limit = arguments.shard_tokens or MAX_TOKENS
-    files = tokens = 0
+    files = tokens = documents = 0
     writer = None
     try:
-        for text_bytes, ids in chunks:
+        for text_bytes, ids, ends in chunks:
+            if ends and tokenizer.end_of_document is not None:
+                ids = numpy.append(ids, numpy.uint32(tokenizer.end_of_document))
+            if len(ids) > limit:
+                raise BadInput(f"{text_bytes} bytes of text without a line end are {len(ids)} tokens, and a file has at most {limit}; "
+                               "give larger --shard-tokens")
             if writer is not None and writer.tokens + len(ids) > limit:
                 if not many:
                     raise BadInput(f"the text has more than {limit} tokens; give --shard-tokens to write several files")
                 writer.finish(sources)
+                documents += writer.documents
                 writer = None
             if writer is None:
                 suffix = f"_{files:05d}" if many else ""
                 writer = TokenFileWriter(os.path.join(arguments.output, f"{name}{suffix}.bin"), tokenizer)
                 files += 1
             writer.add(text_bytes, ids)
+            if ends:
+                writer.end_document()
             tokens += len(ids)
         writer.finish(sources)
     except BaseException:
         if writer is not None:
             writer.abandon()
         raise
-    return files, tokens
+    return files, tokens, documents + writer.documents
 
 
 def share(text):
@@ -244,22 +181,33 @@ def tokenizer_name(text):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="tools/strata prepare text", description=__doc__)
-    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help="text files, in this order")
+    parser.add_argument("--input", nargs="+", required=True, metavar="FILE",
+                        help="text files, or files of JSON Lines and Parquet, in this order")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="where train.bin and validation.bin go")
     parser.add_argument("--tokenizer", type=tokenizer_name, default="bytes", metavar="bytes|bpe|FILE.json",
                         help="bytes, the default; a byte-pair encoding trained on the text; or the tokenizer.json of a model")
+    parser.add_argument("--documents", choices=("files", "lines"), default="files",
+                        help="what a document is in text files: a file, the default, or a line that is not empty")
+    parser.add_argument("--field", metavar="NAME", help="of the text in JSON Lines and Parquet; default text")
     parser.add_argument("--vocabulary", type=int, help="of bpe, at least 256; default 4096")
     parser.add_argument("--validation", type=share, default=share("0.1"), help="share of the text, from its end; default 0.1")
     parser.add_argument("--shard-tokens", type=int, metavar="N", help="write files of at most N tokens each")
     parser.add_argument("--overwrite", action="store_true", help="replace the token files in FOLDER")
     arguments = parser.parse_args()
+    with_records = sum(map(text_documents.has_records, arguments.input))
+    if with_records not in (0, len(arguments.input)):
+        parser.error("--input mixes text files with JSON Lines or Parquet; prepare them apart")
+    if arguments.documents == "lines" and with_records:
+        parser.error("--documents is of text files; each record of JSON Lines and Parquet is a document")
+    if arguments.field is not None and not with_records:
+        parser.error("--field is of JSON Lines and Parquet, whose names end with .jsonl, .jsonl.gz or .parquet")
     if arguments.tokenizer != "bpe" and arguments.vocabulary is not None:
         if (arguments.tokenizer, arguments.vocabulary) != ("bytes", 256):
             parser.error("--vocabulary is of --tokenizer bpe; bytes have 256, and a model has its own")
     if arguments.vocabulary is not None and arguments.vocabulary < 256:
         parser.error("--vocabulary must be at least 256: every byte is a token")
-    if arguments.shard_tokens is not None and not CHUNK_BYTES <= arguments.shard_tokens <= MAX_TOKENS:
-        parser.error(f"--shard-tokens must be between {CHUNK_BYTES} and {MAX_TOKENS}")
+    if arguments.shard_tokens is not None and not LEAST_SHARD_TOKENS <= arguments.shard_tokens <= MAX_TOKENS:
+        parser.error(f"--shard-tokens must be between {LEAST_SHARD_TOKENS} and {MAX_TOKENS}")
     return arguments
 
 
@@ -281,31 +229,44 @@ def claim_folder(arguments):
             raise BadInput(f"{path}: is not a token file, so --overwrite does not replace it; move it away, or give another folder")
     for path in paths:
         os.unlink(path)
-        if os.path.exists(path + ".json"):
-            os.unlink(path + ".json")
+        for beside in (path + ".documents", path + ".json"):
+            if os.path.exists(beside):
+                os.unlink(beside)
+
+
+def counted(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main():
     arguments = parse_arguments()
-    text = Text(arguments.input)
-    kept = 1 - arguments.validation
-    cut = text.bytes * kept.numerator // kept.denominator
-    if arguments.tokenizer != "bytes":
-        cut = text.character_boundary(cut)
+    text = text_documents.open_documents(arguments.input, arguments.documents == "lines", arguments.field or "text")
+    cut = text.cut(1 - arguments.validation, of_characters=arguments.tokenizer != "bytes")
     if not 0 < cut < text.bytes:
-        raise BadInput(f"{text.bytes} bytes of text are too few to be split into training and validation")
-    of_model = TextTokenizer.of_file(arguments.tokenizer) if arguments.tokenizer.endswith(".json") else None
+        raise BadInput(f"{counted(text.bytes, 'byte')} of text in {counted(text.documents, 'document')} are too few to be split into "
+                       "training and validation")
+    # Nothing follows the only document, and the files of a text that is one stay as llm.c's scripts write them.
+    has_end = text.documents > 1
+    of_model = TextTokenizer.of_file(arguments.tokenizer, has_end) if arguments.tokenizer.endswith(".json") else None
+    if arguments.vocabulary == 256 and arguments.tokenizer == "bpe" and has_end:
+        raise BadInput("--vocabulary must be at least 257: every byte is a token, and so is the end of a document")
     claim_folder(arguments)
     if arguments.tokenizer == "bytes":
-        tokenizer = ByteTokenizer()
+        tokenizer = ByteTokenizer(has_end)
     else:
-        tokenizer = of_model or TextTokenizer.trained(text, cut, arguments.vocabulary or 4096)
+        tokenizer = of_model or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
         replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True).encode())
     sources = [os.path.basename(path) for path in arguments.input]
     for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
-        files, tokens = write_split(name, tokenizer.chunks(text, start, stop), tokenizer, arguments, sources)
-        print(f"{name}: {stop - start} bytes of text, {tokens} tokens of a vocabulary of {tokenizer.vocabulary}, "
-              f"{files} file{'s' if files > 1 else ''} in {arguments.output}")
+        files, tokens, documents = write_split(name, tokenizer.chunks(text.pieces(start, stop)), tokenizer, arguments, sources)
+        print(f"{name}: {stop - start} bytes of text in {counted(documents, 'document')}, {tokens} tokens of a vocabulary of "
+              f"{tokenizer.vocabulary}, {counted(files, 'file')} in {arguments.output}")
+    if text.empty:
+        print(f"{counted(text.empty, 'empty document')} left out")
+    if tokenizer.end_of_document is not None:
+        print(f"token {tokenizer.end_of_document} {tokenizer.end_name}".rstrip() + " ends each document")
+    elif has_end:
+        print("no token ends a document, because the tokenizer has none for it; where documents end is written all the same")
 
 
 if __name__ == "__main__":

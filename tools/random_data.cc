@@ -61,9 +61,26 @@ void write_bytes(const std::string& path, std::initializer_list<int64_t> sizes, 
   finish(file, path);
 }
 
+// Writes the ends of documents that have from one token to as many as a sample.
+void write_document_ends(const std::string& path, int64_t tokens, int64_t sequence) {
+  std::vector<int32_t> ends;
+  Random random;
+  for (int64_t end = 0; end < tokens;) {
+    end = std::min(end + 1 + static_cast<int64_t>(random.next(sequence)), tokens);
+    ends.push_back(static_cast<int32_t>(end));
+  }
+  std::ofstream file(path, std::ios::binary);
+  const std::array<int32_t, 256> header{20261125, 1, static_cast<int32_t>(ends.size()), static_cast<int32_t>(tokens)};
+  file.write(reinterpret_cast<const char*>(header.data()), sizeof header);
+  file.write(reinterpret_cast<const char*>(ends.data()), static_cast<std::streamsize>(ends.size() * sizeof(int32_t)));
+  finish(file, path);
+}
+
 trainer::TextDataConfig write_data(const modules::TransformerConfig& model, const std::string& folder) {
   const std::string path = folder + "/tokens.bin";
-  write_tokens(path, std::min(kSamples * model.sequence + 1, kMostNumbers), model.vocabulary);
+  const int64_t tokens = std::min(kSamples * model.sequence + 1, kMostNumbers);
+  write_tokens(path, tokens, model.vocabulary);
+  write_document_ends(path + ".documents", tokens, model.sequence);
   return {path, path};
 }
 
@@ -92,6 +109,7 @@ RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataCon
   config_.type = std::visit(
       [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, model.type);
   const std::vector<int64_t> fan_outs = trainer::fan_outs(data);
+  if (auto* text = std::get_if<trainer::TextDataConfig>(&config_.type)) text->documents = trainer::documents_of(data);
   auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);
   if (graph != nullptr && !fan_outs.empty()) graph->neighbors = fan_outs;
 }

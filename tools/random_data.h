@@ -11,9 +11,9 @@ namespace strata::tools {
 
 class RandomData {
  public:
-  // Makes data for 256 samples, fewer if samples are very large. A synthetic graph stays as it is. Another single graph
-  // becomes one of 10,000 nodes with the same sampling of neighbors. Data sets of many graphs are read from their own
-  // folder.
+  // Makes data for 256 samples, fewer if samples are very large. Documents of text have any number of tokens up to that
+  // of a sample. A synthetic graph stays as it is. Another single graph becomes one of 10,000 nodes with the same
+  // sampling of neighbors. Data sets of many graphs are read from their own folder.
   RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data);
 
   const trainer::DataConfig& config() const { return config_; }

@@ -41,6 +41,11 @@ const FindsBadSamples* finder_of_bad_samples(const Task& task) {
   return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
 }
 
+const LeavesOutItems* leaver_of_items(const Task& task) {
+  const auto* leaver = dynamic_cast<const LeavesOutItems*>(&task);
+  return leaver != nullptr && leaver->leaves_out_items() ? leaver : nullptr;
+}
+
 // Returns the values of all parts, one part after another.
 Tensor joined(std::vector<Tensor> parts) {
   std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
@@ -64,6 +69,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       task_(make_task(config)),
       finds_bad_samples_(finder_of_bad_samples(*task_)),
+      leaves_out_items_(leaver_of_items(*task_)),
       fault_(config.fault, bootstrap.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler(std::move(note))),
       observer_(observer),
@@ -241,18 +247,19 @@ void Step::update(const Tensor& local_loss) {
   }
   // Replicas hold the same gradients, so each counts for its share.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
-  if (finds_bad_samples_ != nullptr) local.push_back(usable_samples());
+  const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
+  if (counts) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
   const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
-  if (finds_bad_samples_ != nullptr) {
-    // mean_factor_ made these the means over all samples. They become the means over those that can be used.
-    const auto batch = static_cast<double>(config_.batch);
-    unusable = batch - sums.select(0, 3);
-    share = batch / at::clamp_min(sums.select(0, 3), 1);
+  if (counts) {
+    // mean_factor_ made these the means over all items. They become the means over those that count.
+    const auto all = static_cast<double>(config_.batch * task_->items_per_sample());
+    if (finds_bad_samples_ != nullptr) unusable = all - sums.select(0, 3);
+    share = all / at::clamp_min(sums.select(0, 3), 1);
     loss = loss * share;
     norm = norm * share;
   }
@@ -267,7 +274,7 @@ void Step::update(const Tensor& local_loss) {
   // The scale is that of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
-  if (finds_bad_samples_ != nullptr) scale = scale * share;
+  if (counts) scale = scale * share;
   update_gate_.pass();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   const int64_t places = work.numel() + hashes.numel();
@@ -275,10 +282,12 @@ void Step::update(const Tensor& local_loss) {
                                   sums.narrow(0, sums.numel() - places, places)}));
 }
 
-Tensor Step::usable_samples() const {
+// A sample that may be unusable is one item.
+Tensor Step::counted_items() const {
   Tensor sum;
   for (const MicroBatch& batch : inputs_.micro_batches) {
-    const Tensor part = finds_bad_samples_->usable_samples(batch);
+    const Tensor part = finds_bad_samples_ != nullptr ? finds_bad_samples_->usable_samples(batch)
+                                                      : leaves_out_items_->items_with_loss(batch);
     sum = sum.defined() ? sum + part : part;
   }
   return sum;

@@ -90,7 +90,7 @@ class Step {
   void rehearse();
   void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
-  Tensor usable_samples() const;      // of this rank in this step, fp32, 0-dim
+  Tensor counted_items() const;       // of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
@@ -101,6 +101,7 @@ class Step {
   const sharding::DeviceMesh mesh_;
   const std::unique_ptr<Task> task_;
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
+  const LeavesOutItems* const leaves_out_items_;    // the task, or null if all items of a sample have a loss
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
   StepObserver* const observer_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -108,7 +109,12 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.deterministic = s.deterministic;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
   w.run = [heads = s.heads, shared = s.key_value_heads, pattern = s.pattern](const Inputs& in, Level level) -> Leaves {
-    return {attention(in.leaves[0], heads, shared, {pattern}, level)};
+    const Tensor& qkv = in.leaves[0];
+    AttentionMask mask = {pattern};
+    if (has_word(pattern, Pattern::Kind::documents)) {  // each row is one document, as in the shape's FLOPs
+      mask.document_offsets = at::arange(0, qkv.size(0) * qkv.size(1) + 1, qkv.size(1), qkv.options().dtype(at::kInt));
+    }
+    return {attention(qkv, heads, shared, mask, level)};
   };
   return w;
 }
@@ -121,8 +127,10 @@ OpProof attention_proof() {
       .tolerances = {{"attention"}},
       .cases = cases,
       .workload = workload,
-      .small_shapes = {AttentionShape{
-          .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true}},
+      .small_shapes =
+          {AttentionShape{
+               .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
+           shape_of({3, 12, 4, 2, 8}, within_documents(causal))},
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal)},
       .deterministic_if_asked = true,  // in the backward

@@ -10,7 +10,9 @@
 
 namespace strata::kernels {
 
-// Returns "" if the level takes the pattern, otherwise what was expected and which levels take it. Does not know whether the level has a kernel on a device.
+// Returns "" if the level takes the pattern, otherwise what was expected and which levels take it. Does not know
+// whether the level has a kernel on a device. Throws an Error with ExitCode::configuration if the pattern has more than
+// kMostWords words.
 std::string why_not_pattern(Level level, const Pattern& pattern);
 
 // What a level that takes the pattern does.

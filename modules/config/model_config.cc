@@ -36,7 +36,10 @@ void check_pattern(const TransformerConfig& model, const std::string& key, const
   try {
     const kernels::Pattern pattern = kernels::parse_pattern(text);
     if (has_word(pattern, kernels::Pattern::Kind::documents)) {
-      checks.fail(key, "documents are not known to a model yet, expected an expression without them" + where);
+      checks.fail(key,
+                  "documents are kept apart by data.documents: separate, which adds & documents to the expression; "
+                  "expected an expression without them" +
+                      where);
     } else if (checks.can_check({"sequence"})) {
       kernels::check_every_query_sees_a_key(pattern, model.sequence);
     }

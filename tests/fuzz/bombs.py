@@ -166,6 +166,7 @@ BOMBS = [
     ("png", "texts", lambda n: png_with(chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(7_900_000), 9)) * n), 50, 64),
     ("png", "pixels", lambda n: png_of(int(n ** 0.5)), 8 * MIB, IMAGE),
     ("png", "empty parts of pixels", lambda n: png_with(chunk(b"IDAT", b"") * n), 50_000, 64),
+    ("document_ends", "documents", lambda n: files.document_ends([7] * n, 20), 1_000_000, 64),
     ("token_file", "tokens", lambda n: files.tokens(20240520, 1, [7] * n, "H"), 1_000_000, 64),
     ("event_file", "events", event_file_of, 20_000, 64),
     ("best_evaluation", "lines", lambda n: '{"step":3,"validation_accuracy":0.5,"test_accuracy":0.25}\n' * n, 20_000, 64),

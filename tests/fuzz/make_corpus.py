@@ -122,6 +122,10 @@ def event(step, content):
     return head + masked_crc(head) + message + masked_crc(message)
 
 
+def document_ends(ends, tokens, magic=20261125):
+    return struct.pack("<256i", magic, 1, len(ends), tokens, *[0] * 252) + struct.pack(f"<{len(ends)}i", *ends)
+
+
 def tokens(magic, version, ids, kind):
     return struct.pack("<256i", magic, version, len(ids), *[0] * 253) + struct.pack(f"<{len(ids)}{kind}", *ids)
 
@@ -192,6 +196,7 @@ def seeds():
         ("entries", b"\x08" b"0 1 0.5\n2,3,-1\n0 0 1e3\n"), ("entries_of_one", b"\x0c" b"2\t3\n0 1\n1 2\n"), ("entry_twice", b"\x08" b"0 1\n2 2\n0 1\n")]
     sidecar = {"bytes": 80, "tokens": 20, "tokenizer": "bytes", "vocabulary": 256, "largest_token": 19, "sha256": "00ff", "files": ["a.txt"]}
     all_of["sidecar"] = [json.dumps(sidecar), json.dumps({"tokens": 20, "bytes": 1}), json.dumps({"tokens": 21, "bytes": 1}), "{}"]
+    all_of["document_ends"] = [document_ends(ends, 20) for ends in ([3, 4, 12, 20], [20], range(1, 21), [3, 3, 20], [3, 19], [])]
     all_of["token_file"] = [tokens(20240520, 1, list(range(20)), "H"), tokens(20240801, 7, [0, 70000, 5], "I")]
     text = [("a", b"some text"), ("b", b""), ("c.npy", bytes(20))]
     all_of["zip"] = [zipped(text), zipped(text, 8), zipped([]), zipped(text[:1]) + b"foreign"]

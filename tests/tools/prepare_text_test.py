@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Checks prepare text: token files give the text back, and bad text is refused."""
-import hashlib
-import json
 import os
 import shutil
-import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -12,47 +9,17 @@ import unittest.mock
 import numpy
 import tokenizers
 
+from prepared_text import TMP, PreparedTextCase
+
 sys.path.insert(0, "tools")
 import prepare_text  # noqa: E402
+import text_documents  # noqa: E402
 
-TMP = os.environ["TEST_TMPDIR"]
 WORDS = ("In the beginning God created the heaven and the earth. And the earth was without form, and void; "
          "äöü € 𝄞 and darkness was upon the face of the deep.\n")
 
 
-class PrepareTextTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = os.path.join(TMP, "out")
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def write(self, name, content):
-        path = os.path.join(TMP, name)
-        with open(path, "wb") as file:
-            file.write(content)
-        return path
-
-    def prepare(self, *arguments, code=0):
-        result = subprocess.run([sys.executable, "tools/prepare_text.py", *arguments, "--output", self.folder], capture_output=True,
-                                text=True, check=False)
-        self.assertEqual(result.returncode, code, result.stderr)
-        self.assertNotIn("Traceback", result.stderr)
-        return result.stderr
-
-    def read(self, name):
-        """Returns the ids of a token file, read by the description of llm.c's format, and its sidecar."""
-        path = os.path.join(self.folder, name)
-        header = numpy.fromfile(path, dtype=numpy.int32, count=256)
-        dtype = {(20240520, 1): numpy.uint16, (20240801, 7): numpy.uint32}[tuple(header[:2])]
-        ids = numpy.fromfile(path, dtype=dtype, offset=1024)
-        self.assertEqual(header[2], len(ids))
-        self.assertFalse(header[3:].any())
-        with open(path + ".json", encoding="utf-8") as file:
-            sidecar = json.load(file)
-        self.assertEqual(sidecar["tokens"], len(ids))
-        self.assertEqual(sidecar["largest_token"], ids.max())
-        self.assertEqual(sidecar["sha256"], hashlib.sha256(ids.tobytes()).hexdigest())
-        return ids, sidecar
-
+class PrepareTextTest(PreparedTextCase):
     def test_bytes(self):
         text = bytes(range(256)) * 40 + b"x"
         self.prepare("--input", self.write("text", text))
@@ -63,11 +30,6 @@ class PrepareTextTest(unittest.TestCase):
         self.assertEqual(validation.astype(numpy.uint8).tobytes(), text[cut:])
         self.assertEqual((sidecar["bytes"], sidecar["tokenizer"], sidecar["vocabulary"]), (cut, "bytes", 256))
         self.assertEqual(sidecar["sources"], ["text"])
-
-    def test_several_files_are_one_text(self):
-        self.prepare("--input", self.write("a", b"a" * 100), self.write("b", b"b" * 50), "--validation", "0.5")
-        self.assertEqual(self.read("train.bin")[0].astype(numpy.uint8).tobytes(), b"a" * 75)
-        self.assertEqual(self.read("validation.bin")[0].astype(numpy.uint8).tobytes(), b"a" * 25 + b"b" * 50)
 
     def test_byte_pairs_decode_to_the_text(self):
         text = (WORDS * 200).encode()
@@ -111,17 +73,30 @@ class PrepareTextTest(unittest.TestCase):
         self.assertEqual(tokenizers.Tokenizer.from_file(path).decode(train.tolist() + validation.tolist()), text)
 
     def test_pieces_do_not_cut_characters(self):
-        with unittest.mock.patch.object(prepare_text, "CHUNK_BYTES", 10):
+        with unittest.mock.patch.object(text_documents, "CHUNK_BYTES", 10):
             for text in ("€" * 100, "ä€𝄞x" * 50, "line\n" * 30, "a\n" + "𝄞" * 40, "x"):
                 for cut in range(4):
-                    source = prepare_text.Text([self.write("text", b"y" * cut + text.encode())])
-                    pieces = list(prepare_text.TextTokenizer.pieces(source, 0, source.bytes))
-                    self.assertEqual("".join(piece for _, piece in pieces), "y" * cut + text)
-                    self.assertEqual([size for size, _ in pieces], [len(piece.encode()) for _, piece in pieces])
+                    source = text_documents.WholeFiles([self.write("text", b"y" * cut + text.encode())])
+                    texts = list(prepare_text.TextTokenizer.texts(source.pieces(0, source.bytes)))
+                    self.assertEqual("".join(text for _, text, _ in texts), "y" * cut + text)
+                    self.assertEqual([size for size, _, _ in texts], [len(text.encode()) for _, text, _ in texts])
+                    self.assertEqual([ends for _, _, ends in texts], [False] * (len(texts) - 1) + [True])
 
     def test_character_boundary(self):
-        source = prepare_text.Text([self.write("text", "aä€𝄞x".encode())])
+        source = text_documents.WholeFiles([self.write("text", "aä€𝄞x".encode())])
         self.assertEqual([source.character_boundary(i) for i in range(12)], [0, 1, 3, 3, 6, 6, 6, 10, 10, 10, 10, 11])
+
+    def test_no_file_has_more_tokens_than_it_may(self):
+        """Whatever a tokenizer makes of a piece of text."""
+        tokenizer = prepare_text.ByteTokenizer(has_end=True)
+        for tokens, fits in ((4, True), (5, False)):  # one more is the end of the document
+            arguments = unittest.mock.Mock(shard_tokens=5, output=TMP)
+            chunks = [(tokens, numpy.zeros(tokens, dtype=numpy.uint8), True)]
+            if fits:
+                self.assertEqual(prepare_text.write_split("most", chunks, tokenizer, arguments, []), (1, 5, 1))
+            else:
+                with self.assertRaisesRegex(prepare_text.BadInput, "are 6 tokens, and a file has at most 5; give larger --shard-tokens"):
+                    prepare_text.write_split("most", chunks, tokenizer, arguments, [])
 
     def test_a_large_vocabulary_is_wide(self):
         random = numpy.random.default_rng(1)
@@ -134,7 +109,7 @@ class PrepareTextTest(unittest.TestCase):
 
     def test_shards(self):
         text = numpy.random.default_rng(1).integers(0, 256, 40_000_000, dtype=numpy.uint8).tobytes()
-        self.prepare("--input", self.write("text", text), "--shard-tokens", str(1 << 24), "--validation", "0.01")
+        self.prepare("--input", self.write("text", text), "--shard-tokens", str(prepare_text.LEAST_SHARD_TOKENS), "--validation", "0.01")
         names = sorted(name for name in os.listdir(self.folder) if name.startswith("train") and name.endswith(".bin"))
         self.assertEqual(names, ["train_00000.bin", "train_00001.bin", "train_00002.bin"])
         joined = b"".join(self.read(name)[0].astype(numpy.uint8).tobytes() for name in names)
@@ -146,7 +121,7 @@ class PrepareTextTest(unittest.TestCase):
                                 ((good, "--tokenizer", "/nowhere.json"), "/nowhere.json: cannot be read as the tokenizer.json"),
                                 ((good, "--tokenizer", self.write("x.json", b"{}")), "x.json: cannot be read as the tokenizer.json"),
                                 ((good, self.write("empty", b"")), "is empty"), ((self.write("one", b"x"),), "too few"),
-                                ((self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe"), "byte 3 of the text is not UTF-8")):
+                                ((self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe"), "latin: byte 3 is not UTF-8")):
             self.assertIn(word, self.prepare("--input", *arguments, code=3))
             self.assertEqual([name for name in os.listdir(self.folder) if name.endswith((".bin", ".tmp"))]
                              if os.path.exists(self.folder) else [], [])
@@ -177,7 +152,7 @@ class PrepareTextTest(unittest.TestCase):
     def test_wrong_use(self):
         good = self.write("good", b"abc" * 100)
         for arguments in (("--vocabulary", "300"), ("--tokenizer", "bpe", "--vocabulary", "255"), ("--validation", "0"),
-                          ("--validation", "1"), ("--tokenizer", "x.json", "--vocabulary", "300"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", "5")):
+                          ("--validation", "1"), ("--tokenizer", "x.json", "--vocabulary", "300"), ("--validation", "x"), ("--tokenizer", "words"), ("--shard-tokens", str(prepare_text.LEAST_SHARD_TOKENS - 1))):
             self.prepare("--input", good, *arguments, code=2)
 
     def test_a_folder_that_cannot_be_written(self):

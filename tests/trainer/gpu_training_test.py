@@ -30,6 +30,9 @@ class GpuTrainingTest(TrainingRuns):
             "selective": [BFLOAT16, "gradient_checkpointing=[0-1 selective]", "precision.layers=[{only: 1, compute: float32}]"],
             "reduced": ["precision={compute: bfloat16, reduce: bfloat16}"],
             "reduced once": ["precision={compute: bfloat16, reduce: bfloat16}", "sharding.accumulate=full"],
+            "documents": [BFLOAT16, "data.documents=separate"],
+            "documents in windows": [BFLOAT16, "data.documents=separate", "model.attention=causal & window(5)"],
+            "documents at aten": [BFLOAT16, "data.documents=separate", "kernels.attention=aten"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):

@@ -50,7 +50,7 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"

@@ -211,6 +211,25 @@ class ReplayTest(TrainingRuns):
         self.assertIn("cannot be run: ", self.errors)
 
     @on_cpus
+    def test_a_layer_is_saved_with_the_documents_that_it_keeps_apart(self):
+        folder, facts = self.saved_layer("documents", "data.documents=separate", ranks=1)
+        path = self.path(folder, "layer.safetensors")
+        header, values = read_safetensors(path)
+        offsets, (rows, positions, _) = values("context.document_offsets", "<i4"), header["input.residual"]["shape"]
+        self.assertEqual((offsets[0], offsets[-1], header["context.cosine"]["shape"][0]), (0, rows * positions, rows * positions))
+        self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
+        bad = sum(facts["tensors"][tensor]["nan"] for tensor in ("output.residual", "output.branch"))
+        self.assertIn("outputs of the layer: %d NaN" % bad, self.output)
+        with open(path, "rb") as file:
+            data = file.read().replace(offsets.tobytes(), numpy.maximum(offsets, 1).tobytes(), 1)
+        with open(path, "wb") as file:
+            file.write(data)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump({**facts, "tensors_sha256": hashlib.sha256(data).hexdigest()}, file)
+        self.replay(folder, ranks=1, expect=4)
+        self.assertIn("its context.document_offsets do not divide the rows of input.residual into documents", self.errors)
+
+    @on_cpus
     def test_casts_and_recomputation_are_those_of_the_run(self):
         for name, override in (("bfloat16", "precision={compute: bfloat16}"), ("full", "gradient_checkpointing=full"),
                                ("selective", "gradient_checkpointing=selective"), ("two_micro_batches", "batch=32")):

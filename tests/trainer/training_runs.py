@@ -39,6 +39,12 @@ def write_tokens(path, tokens):
         file.write(struct.pack("<%dH" % len(tokens), *tokens))
 
 
+def write_document_ends(path, ends):
+    """Writes where the documents of the token file at `path` end."""
+    with open(path + ".documents", "wb") as file:
+        file.write(struct.pack("<256i", 20261125, 1, len(ends), ends[-1], *[0] * 252) + struct.pack("<%di" % len(ends), *ends))
+
+
 def write_images(path, first, count):
     """Images of 6 x 6 and their labels. The bright half and its brightness determine which of 4 classes it is, also
     in the mirror image."""
@@ -89,6 +95,8 @@ def write_data(folder):
     """Writes the data of all families."""
     write_tokens(folder + "/train.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000)])
     write_tokens(folder + "/validation.bin", [(i * i + 7 * (i // 5)) % 37 for i in range(6000, 7000)])
+    write_document_ends(folder + "/train.bin", [*range(1, 3000, 7), *range(3000, 6000, 40), 6000])
+    write_document_ends(folder + "/validation.bin", [*range(3, 1000, 5), 1000])
     write_graph(folder + "/graph.npz")
     write_graphs(folder + "/graphs")
     write_images(folder + "/train", 0, 500)

@@ -11,11 +11,13 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <variant>
 
 #include "base/printable.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "modules/documents.h"
 #include "modules/graph/graph_network.h"
 #include "modules/graph/graph_step.h"
 #include "modules/model_sources.h"
@@ -175,8 +177,29 @@ class LayerAlone {
       context.put(
           std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine->to(device_), sine->to(device_)}));
     }
+    if (const Tensor* const offsets = saved_.find("context.document_offsets")) {
+      require_documents(*offsets);
+      context.put(std::make_shared<const modules::Documents>(modules::Documents{offsets->to(device_), {}}));
+    }
     if (auto graph = graph_step()) context.put(std::shared_ptr<const modules::GraphStep>(std::move(graph)));
     return context;
+  }
+
+  // Kernels on GPUs read what offsets say, and do not check them.
+  void require_documents(const Tensor& offsets) const {
+    if (inputs_[0].dim() != 3 || offsets.scalar_type() != at::kInt || offsets.dim() != 1 || offsets.size(0) < 2 ||
+        inputs_[0].size(1) == 0) {
+      refuse("its context.document_offsets are no list of documents");
+    }
+    const std::span ends(offsets.const_data_ptr<int32_t>(), static_cast<size_t>(offsets.size(0)));
+    const int64_t positions = inputs_[0].size(1);
+    const bool is_whole = ends.front() == 0 && ends.back() == inputs_[0].size(0) * positions;
+    for (size_t i = 1; i < ends.size(); ++i) {
+      const bool crosses_row = ends[i - 1] / positions < (ends[i] - 1) / positions && ends[i] > ends[i - 1];
+      if (!is_whole || ends[i] < ends[i - 1] || crosses_row) {
+        refuse("its context.document_offsets do not divide the rows of input.residual into documents");
+      }
+    }
   }
 
   // Null if the layer reads no graph.

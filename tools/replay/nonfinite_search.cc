@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "modules/documents.h"
 #include "modules/graph/graph_step.h"
 #include "modules/rotary_tables.h"
 #include "sharding/parameters/run_in_backward.h"
@@ -183,6 +184,9 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   if (const auto* tables = call.context.find<modules::RotaryTables>()) {
     layer.tensors["context.cosine"] = on_host(tables->cosine);
     layer.tensors["context.sine"] = on_host(tables->sine);
+  }
+  if (const auto* documents = call.context.find<modules::Documents>()) {
+    layer.tensors["context.document_offsets"] = on_host(documents->offsets);
   }
   if (graph != nullptr) save_graph(*graph, layer);
 }

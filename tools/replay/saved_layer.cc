@@ -26,8 +26,8 @@ constexpr uint64_t kMostJson = 1 << 24;   // bytes
 constexpr size_t kLongestText = 1 << 10;  // bytes; a member of the JSON
 
 // The tensors of a call that hold whole numbers. All others hold floats.
-constexpr std::array<std::string_view, 3> kOfIntegers = {"context.dropout_key", "context.graph_offsets",
-                                                         "context.graph_neighbors"};
+constexpr std::array<std::string_view, 4> kOfIntegers = {"context.dropout_key", "context.graph_offsets",
+                                                         "context.graph_neighbors", "context.document_offsets"};
 constexpr std::array<std::string_view, 8> kOfFloats = {
     "input.residual", "input.branch", "output_gradient.residual", "output_gradient.branch",
     "context.cosine", "context.sine", "context.edge_weight",      "context.gathered_features",

@@ -35,7 +35,7 @@ struct SavedLayer {
   std::string gradient_type;  // of the buffers for gradients of weights: F32
   // On the CPU: weight.<parameter>, input.residual, input.branch, output_gradient.residual, output_gradient.branch,
   // context.dropout_key, context.cosine, context.sine, context.graph_offsets, context.graph_neighbors,
-  // context.edge_weight, context.gathered_features. What the call did not have is absent.
+  // context.edge_weight, context.gathered_features, context.document_offsets. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
   // Facts of tensors that the replay saw and that are not saved: output.*, input_gradient.*,

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include "base/errors.h"
+#include "kernels/attention/pattern/blind_query.h"
+#include "kernels/attention/pattern/parse_pattern.h"
 #include "modules/config/kernels_check.h"
 #include "trainer/config/graph_data.h"
 
@@ -116,8 +120,37 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
   return {{{"evaluation.tokens", evaluation.tokens}, {"evaluation.final_tokens", evaluation.final_tokens}}};
 }
 
+// A query sees only keys of its own document, and where documents begin is counted in int32.
+void check_separate_documents(const TrainerConfig& config, const modules::TransformerConfig& model,
+                              configs::Checks& checks) {
+  if (!checks.can_check({"data.documents", "data.type", "model.sequence"}) ||
+      documents_of(config.data) != Documents::separate) {
+    return;
+  }
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const int64_t tokens = config.micro_batch * model.sequence;
+  if (checks.can_check({"micro_batch"}) && tokens > kMost) {
+    checks.fail("micro_batch", text(config.micro_batch) + " x model.sequence " + text(model.sequence) + " = " +
+                                   text(tokens) + " tokens; expected at most " + text(kMost) +
+                                   ", because data.documents is separate");
+  }
+  const auto check_pattern = [&](const std::string& key, const std::string& pattern) {
+    if (!checks.can_check({key})) return;
+    try {
+      kernels::check_every_query_sees_a_key(within_documents(kernels::parse_pattern(pattern)), model.sequence);
+    } catch (const Error& error) {
+      checks.fail(key, std::string("data.documents is separate; ") + error.what());
+    }
+  };
+  check_pattern("model.attention", model.attention);
+  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
+    check_pattern("layers." + text(static_cast<int64_t>(i)) + ".attention", model.differing_layers[i].attention);
+  }
+}
+
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
+  check_separate_documents(config, model, checks);
   for (const auto& [key, tokens] : limits_of(config.evaluation)) {
     if (checks.can_check({key, "model.sequence"}) && tokens != 0 && tokens < model.sequence) {
       checks.fail(key, "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));

@@ -36,10 +36,15 @@ ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int
   return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
 }
 
+kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
+  return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
+}
+
 void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {
   const auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
   if (model == nullptr) return;
-  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
+  for (const auto& [of_layers, layers] : modules::layers_by_pattern(*model)) {
+    const kernels::Pattern pattern = computed_pattern(loaded.config, of_layers);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
       const auto [path, level] = chosen_level_of_attention(loaded.config.kernels, layer);

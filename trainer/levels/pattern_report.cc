@@ -64,8 +64,9 @@ std::string pattern_report(const TrainerConfig& config) {
   if (model == nullptr) return "";
   std::string text = "attention of " + grouped_digits(model->sequence) + " positions:\n";
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
-    text += "  " + to_text(pattern) + " in " + modules::layers_text(layers) + ": " +
-            shares_text(pattern, model->sequence) + "\n";
+    const kernels::Pattern computed = computed_pattern(config, pattern);
+    text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
+            (computed == pattern ? "" : "at most ") + shares_text(pattern, model->sequence) + "\n";
     std::map<std::optional<Level>, Layers> levels;
     for (const int64_t layer : layers) {
       const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
@@ -74,7 +75,7 @@ std::string pattern_report(const TrainerConfig& config) {
     }
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
-              level_text(level, pattern, config.run.deterministic) + "\n";
+              level_text(level, computed, config.run.deterministic) + "\n";
     }
   }
   return text;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/tasks/language_modeling.h"
 
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <numbers>
@@ -12,18 +12,20 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
+#include "modules/documents.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
                                    const TaskSettings& settings)
-    : LanguageModeling(model, settings) {
-  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary},
-                           .validation = {data.validation, model.sequence, model.vocabulary}});
+    : LanguageModeling(model, data.documents, settings) {
+  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary, leaves_out_items()},
+                           .validation = {data.validation, model.sequence, model.vocabulary, leaves_out_items()}});
 }
 
-LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TaskSettings& settings)
-    : settings_(settings), model_config_(model) {}
+LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, Documents documents,
+                                   const TaskSettings& settings)
+    : settings_(settings), model_config_(model), documents_(documents) {}
 
 void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.use.head_and_loss_are_one);
@@ -39,22 +41,32 @@ MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count)
 }
 
 MicroBatch LanguageModeling::example_batch(int64_t count) const {
-  const Tensor tokens = at::empty({count, model_config_.sequence}, at::device(at::kMeta).dtype(at::kLong));
-  return TokenBatch{tokens, at::empty_like(tokens)};
+  const auto options = at::TensorOptions(at::kMeta);
+  const Tensor tokens = at::empty({count, model_config_.sequence}, options.dtype(at::kLong));
+  if (!leaves_out_items()) return TokenBatch{tokens, at::empty_like(tokens)};
+  // The data know how many documents a row has at most. It has no more than tokens.
+  return TokenBatch{tokens, at::empty_like(tokens), at::empty({tokens.numel() + 1}, options.dtype(at::kInt)),
+                    at::empty_like(tokens)};
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  const int64_t missing = count - there;
-  const auto [inputs, targets] = corpora_->validation.evaluation_batch(std::min(first_sample, end), there);
-  if (missing == 0) return TokenBatch{inputs, targets};
-  return TokenBatch{at::constant_pad_nd(inputs, {0, 0, 0, missing}, 0),
-                    at::constant_pad_nd(targets, {0, 0, 0, missing}, kIgnoredLabel)};
+  return corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there);
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
   const Tensor one = at::ones({}, batch.as<TokenBatch>().inputs.options().dtype(at::kFloat));
-  return loss(batch, one, /*dropout_key=*/{}).to(at::kDouble).reshape({1});
+  const Tensor sum = loss(batch, one, /*dropout_key=*/{}).to(at::kDouble);
+  return leaves_out_items() ? at::stack({sum, items_with_loss(batch).to(at::kDouble)}) : sum.reshape({1});
+}
+
+int64_t LanguageModeling::evaluation_items(int64_t samples, const Tensor& sums) const {
+  if (!leaves_out_items()) return samples * items_per_sample();
+  return std::max<int64_t>(static_cast<int64_t>(sums.select(0, 1).item<double>()), 1);
+}
+
+Tensor LanguageModeling::items_with_loss(const MicroBatch& batch) const {
+  return batch.as<TokenBatch>().targets.ne(kIgnoredLabel).sum().to(at::kFloat);
 }
 
 std::map<std::string, double> LanguageModeling::metrics(const std::vector<double>& means) const {
@@ -67,8 +79,15 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = batch.first_sample * model_config_.sequence;
-  if (rotary_) context.put(rotary_);
-  const auto& [tokens, labels] = batch.as<TokenBatch>();
+  const auto& [tokens, labels, document_offsets, positions] = batch.as<TokenBatch>();
+  if (rotary_ && positions.defined()) {
+    context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(*rotary_, positions)));
+  } else if (rotary_) {
+    context.put(rotary_);
+  }
+  if (positions.defined()) {
+    context.put(std::make_shared<const modules::Documents>(modules::Documents{document_offsets, positions}));
+  }
   const Tensor targets = labels.flatten();
   const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (settings_.use.head_and_loss_are_one) {

@@ -10,20 +10,21 @@
 #include "trainer/config/data_config.h"
 #include "trainer/data/text/token_corpus.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 #include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 
 inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replaced) {
-  const auto& [inputs, targets] = batch;
-  return {replaced(inputs), replaced(targets)};
+  const auto& [inputs, targets, document_offsets, positions] = batch;
+  return {replaced(inputs), replaced(targets), replaced(document_offsets), replaced(positions)};
 }
 
-class LanguageModeling : public Task {
+class LanguageModeling : public Task, public LeavesOutItems {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
-  LanguageModeling(const modules::TransformerConfig& model, const TaskSettings& settings);
+  LanguageModeling(const modules::TransformerConfig& model, Documents documents, const TaskSettings& settings);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
@@ -34,14 +35,16 @@ class LanguageModeling : public Task {
   std::string item_name() const override { return "tokens"; }
 
   int64_t evaluation_samples() const override { return corpora_->validation.windows(); }
-  int64_t evaluation_items(int64_t samples, const Tensor& /*sums*/) const override {
-    return samples * items_per_sample();
-  }
+  int64_t evaluation_items(int64_t samples, const Tensor& sums) const override;
   MicroBatch evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const override;
   Tensor evaluation_sums(const MicroBatch& batch) const override;
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
+
+  bool leaves_out_items() const override { return documents_ == Documents::separate; }
+  Tensor items_with_loss(const MicroBatch& batch) const override;
+
   std::string data_fingerprint() const override {
     return corpora_->train.fingerprint() + " " + corpora_->validation.fingerprint();
   }
@@ -53,6 +56,7 @@ class LanguageModeling : public Task {
 
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
+  const Documents documents_;
   kernels::Level loss_level_ = {};  // set by build_model
   std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;

@@ -98,7 +98,7 @@ std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config) {
   const TaskSettings settings = settings_of(config);
   const auto make = [&]<class Model>(const Model& model) -> std::unique_ptr<Task> {
     if constexpr (std::same_as<Model, modules::TransformerConfig>) {
-      return std::make_unique<LanguageModeling>(model, settings);
+      return std::make_unique<LanguageModeling>(model, documents_of(config.data), settings);
     } else if constexpr (modules::TakesImages<Model>) {
       return std::make_unique<ImageClassification>(config.model, model.image_sizes(), config.data, ImageSets(),
                                                    settings);

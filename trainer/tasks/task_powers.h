@@ -37,6 +37,17 @@ class FindsBadSamples {
   virtual std::optional<Limit> bad_sample_limit() const = 0;
 };
 
+// Some items of a sample may have no loss, as the first tokens of packed documents. The loss is the mean over the
+// others.
+class LeavesOutItems {
+ public:
+  virtual ~LeavesOutItems() = default;
+  // False: all items of all samples have a loss.
+  virtual bool leaves_out_items() const = 0;
+  // Returns how many items of the batch have a loss: fp32, 0-dim, on its device.
+  virtual Tensor items_with_loss(const MicroBatch& batch) const = 0;
+};
+
 // Tells the task of its communicator if the task shares samples.
 inline void share_samples(Task& task, sharding::Communicator& world) {
   if (auto* shares = dynamic_cast<SharesSamples*>(&task)) shares->share_samples(world);

@@ -78,6 +78,7 @@ std::span<const PatternWord> pattern_words() { return kWords; }
 
 Pattern operator&(Pattern a, Pattern b) { return joined(Kind::both, std::move(a), std::move(b)); }
 Pattern operator|(Pattern a, Pattern b) { return joined(Kind::either, std::move(a), std::move(b)); }
+Pattern within_documents(Pattern pattern) { return std::move(pattern) & Pattern{.kind = Kind::documents}; }
 
 std::string to_text(const Pattern& pattern) {
   if (pattern.parts.empty()) return word_text(pattern);

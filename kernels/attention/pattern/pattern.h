@@ -48,6 +48,9 @@ struct Pattern {
 Pattern operator&(Pattern a, Pattern b);
 Pattern operator|(Pattern a, Pattern b);
 
+// Returns `pattern & documents`.
+Pattern within_documents(Pattern pattern);
+
 // A number that a word takes. The density is the only one that is not whole.
 struct PatternNumber {
   std::string_view name;

@@ -34,7 +34,8 @@ const BadLine kBadLines[] = {
      "run.yaml:5:125: model.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees no "
      "key; add `| window(1)`, so that each query sees itself"},
     {"attention_to_documents", 5, kModel + ", attention: causal & documents}",
-     "run.yaml:5:125: model.attention: documents are not known to a model yet, expected an expression without them"},
+     "run.yaml:5:125: model.attention: documents are kept apart by data.documents: separate, which adds & documents to "
+     "the expression; expected an expression without them"},
     {"unknown_word_of_a_layer", 14, "layers: [{only: 0-2 step 2, attention: causal & windw(3)}]",
      "run.yaml:14:29: layers.0.attention: attention pattern, column 10: found 'windw', expected full, causal, "
      "window(n), dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean "
@@ -43,8 +44,8 @@ const BadLine kBadLines[] = {
      "run.yaml:14:50: layers.1.attention: attention pattern: in `window(4) & prefix(4)` the query at row 7 of 32 sees "
      "no key; add `| window(1)`, so that each query sees itself; this is the pattern of layer 3"},
     {"documents_of_a_layer", 14, "layers: [{only: 1-2, attention: causal & documents}]",
-     "run.yaml:14:22: layers.0.attention: documents are not known to a model yet, expected an expression without "
-     "them; this is the pattern of layers 1-2"},
+     "run.yaml:14:22: layers.0.attention: documents are kept apart by data.documents: separate, which adds & documents "
+     "to the expression; expected an expression without them; this is the pattern of layers 1-2"},
     {"pattern_past_the_model", 14, "layers: [{only: 0-4 step 2, attention: full}]",
      "run.yaml:14:11: layers.0.only: expected layers below model.layers 4, counted from 0, got 0-4 step 2"},
     {"layers_without_a_pattern", 14, "layers: [{only: 1}]",

@@ -41,7 +41,7 @@ TEST(TokenCorpus, EvaluatesInOrderAndPredictsEachTokenOnce) {
   const TokenCorpus corpus(write_tokens("plain.bin", counting(100, 1000)), /*sequence=*/8, /*vocabulary=*/1000);
   EXPECT_EQ(corpus.tokens(), 100);
   ASSERT_EQ(corpus.windows(), 12);  // (100 - 1) / 8
-  const auto [inputs, targets] = corpus.evaluation_batch(0, 12);
+  const auto [inputs, targets, document_offsets, positions] = corpus.evaluation_batch(0, 12);
   EXPECT_EQ(inputs.sizes(), (at::IntArrayRef{12, 8}));
   for (int64_t i = 0; i < 96; ++i) {
     EXPECT_EQ(values(inputs)[i], i);
@@ -62,7 +62,7 @@ TEST(TokenCorpus, WindowsStayInsideTheirFile) {
   EXPECT_EQ(values(inputs.select(0, 1)).front(), 0);
   EXPECT_EQ(values(inputs.select(0, 2)).front(), 8);
   for (int64_t sample = 0; sample < 30; ++sample) {
-    const auto [row, next] = corpus.training_batch(/*seed=*/1, sample, 1);
+    const auto [row, next, document_offsets, positions] = corpus.training_batch(/*seed=*/1, sample, 1);
     for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(values(row)[i] + 1, values(next)[i]);
   }
 }

@@ -24,6 +24,15 @@ std::string write_tokens(const std::string& name, const std::vector<uint32_t>& i
   return write_bytes(name, bytes);
 }
 
+std::string write_document_ends(const std::string& name, const std::vector<int32_t>& ends,
+                                std::vector<int32_t> header) {
+  if (header.empty()) header = {20261125, 1, static_cast<int32_t>(ends.size()), ends.back()};
+  header.resize(256);
+  header.insert(header.end(), ends.begin(), ends.end());
+  return write_bytes(name + ".documents",
+                     std::string(reinterpret_cast<const char*>(header.data()), header.size() * sizeof(int32_t)));
+}
+
 std::vector<uint32_t> counting(int64_t count, int64_t vocabulary) {
   std::vector<uint32_t> ids(count);
   for (int64_t i = 0; i < count; ++i) ids[i] = static_cast<uint32_t>(i % vocabulary);

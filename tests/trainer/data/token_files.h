@@ -18,6 +18,10 @@ struct TokenFileParts {
 std::string write_bytes(const std::string& name, const std::string& bytes);
 std::string write_tokens(const std::string& name, const std::vector<uint32_t>& ids, TokenFileParts parts = {});
 
+// Writes the file of document ends of the token file `name`. `header` begins it; empty: that of good ends.
+std::string write_document_ends(const std::string& name, const std::vector<int32_t>& ends,
+                                std::vector<int32_t> header = {});
+
 // Returns 0, 1, 2, ... modulo `vocabulary`.
 std::vector<uint32_t> counting(int64_t count, int64_t vocabulary);
 

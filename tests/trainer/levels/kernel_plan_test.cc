@@ -174,6 +174,8 @@ TEST(ModelVersion, DependsOnThePatternsOfLayers) {
   };
   EXPECT_EQ(version({"layers=[]"}), version({}));
   EXPECT_NE(version({"layers=[{only: 1, attention: full}]"}), version({}));
+  EXPECT_EQ(version({"data.documents=joined"}), version({}));
+  EXPECT_NE(version({"data.documents=separate"}), version({}));
 }
 
 TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {

@@ -97,6 +97,19 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
                 expected);
 }
 
+TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
+  const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: causal & dilated(4, 2)}]"}};
+  const std::string documents = "data.documents=separate";
+  for (const char* level : {"aten", "torchscript", "triton"}) {
+    EXPECT_EQ(refusal(windows, std::string("{attention: ") + level + "}", c10::kCUDA, {documents}), "");
+  }
+  EXPECT_EQ(
+      first_line(refusal(windows, "{default: cuda}", c10::kCUDA, {documents})),
+      "run.yaml:11:11: kernels.default: attention at level cuda does not take causal & dilated(4, 2) & documents "
+      "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels "
+      "aten, torchscript and triton take it");
+}
+
 TEST(LevelCheck, TellsEveryLineOnce) {
   const std::string both = refusal({}, "{default: triton, rms_norm: cuda}");
   EXPECT_NE(both.find("run.yaml:11:11: kernels.default: "), std::string::npos) << both;

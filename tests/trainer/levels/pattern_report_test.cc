@@ -39,6 +39,17 @@ TEST(PatternReport, HasSharesAndLevelsOfEachPattern) {
             "each pair\n");
 }
 
+TEST(PatternReport, OfSeparateDocumentsHasTheMostShares) {
+  EXPECT_EQ(
+      pattern_report(config_of({"model.sequence=256", "kernels.default=aten", "data.documents=separate"})),
+      "attention of 256 positions:\n"
+      "  causal & window(64) & documents in layers 0, 2: at most 21.9 % of pairs are visible, in 43.8 % of tiles of "
+      "64 x 64\n"
+      "    level aten computes all pairs (100 % of tiles), and stores T x T booleans\n"
+      "  causal & documents in layers 1, 3: at most 50.2 % of pairs are visible, in 62.5 % of tiles of 64 x 64\n"
+      "    level aten computes all pairs (100 % of tiles), and stores T x T booleans\n");
+}
+
 TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
   const std::string best = pattern_report(config_of({"kernels.default=best"}));
   EXPECT_NE(best.find("    level best: a plan chooses it\n"), std::string::npos) << best;

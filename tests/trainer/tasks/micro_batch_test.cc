@@ -46,10 +46,12 @@ bool is_replaced(const WeightedGraph& graph) {
 }
 
 TEST(MicroBatch, OfTokensIsCopiedAsAWhole) {
-  const MicroBatch batch = MicroBatch(TokenBatch{some(1), some(2)}, 7).with_each(to_meta);
-  const auto& [tokens, targets] = batch.as<TokenBatch>();
+  const MicroBatch batch = MicroBatch(TokenBatch{some(1), some(2), some(3), some(4)}, 7).with_each(to_meta);
+  const auto& [tokens, targets, document_offsets, positions] = batch.as<TokenBatch>();
   EXPECT_TRUE(tokens.is_meta());
   EXPECT_TRUE(targets.is_meta());
+  EXPECT_TRUE(document_offsets.is_meta());
+  EXPECT_TRUE(positions.is_meta());
   EXPECT_EQ(batch.first_sample, 7);
 }
 

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/data/text/token_corpus.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "base/errors.h"
 #include "base/hex_digits.h"
 #include "base/permutation.h"
+#include "trainer/data/ignored_label.h"
 #include "trainer/data/matching_files.h"
 #include "trainer/data/text/sidecar.h"
 
@@ -47,15 +51,33 @@ void check_vocabulary(const TokenFile& file, int64_t vocabulary) {
           (largest ? "" : ". If no token is " + model + " or above, remove this file"));
 }
 
+DocumentEnds ends_of(const TokenFile& file, int64_t window) {
+  std::error_code problem;
+  const auto found = std::filesystem::status(file.path() + ".documents", problem);
+  if (found.type() == std::filesystem::file_type::not_found) {
+    throw Error(ExitCode::data, file.path() + ": there is no " +
+                                    std::filesystem::path(file.path()).filename().string() +
+                                    ".documents beside it, which says where documents end and which data.documents: "
+                                    "separate needs; prepare the text again with tools/strata prepare text, or set "
+                                    "data.documents: joined");
+  }
+  return {file, window};
+}
+
 }  // namespace
 
-TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary)
+TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary, bool separate_documents)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
   const std::vector<std::string> paths = matching_files(pattern_, "write token files with: tools/strata prepare text");
-  allow_more_open_files(paths.size());
+  allow_more_open_files(paths.size() * (separate_documents ? 2 : 1));
   for (const std::string& path : paths) {
     files_.emplace_back(path);
     check_vocabulary(files_.back(), vocabulary_);
+    if (separate_documents) {
+      // The first document of a row begins at its first token, and each other one at one of the sequence - 1 after it.
+      ends_.push_back(ends_of(files_.back(), sequence_ - 1));
+      documents_in_row_ = std::max(documents_in_row_, 1 + ends_.back().most_in_window());
+    }
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;
     tokens_ += files_.back().tokens();
@@ -69,8 +91,18 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
   }
 }
 
+// Returns rows of padding: each has one document, and nothing is predicted.
 TokenBatch TokenCorpus::batch(int64_t count) const {
-  return {at::empty({count, sequence_}, at::kLong), at::empty({count, sequence_}, at::kLong)};
+  TokenBatch result{at::zeros({count, sequence_}, at::kLong), at::full({count, sequence_}, kIgnoredLabel, at::kLong)};
+  if (documents_in_row_ == 0) return result;
+  result.document_offsets = at::full({count * documents_in_row_ + 1}, count * sequence_, at::kInt);
+  for (int64_t row = 0; row < count; ++row) {
+    int32_t* const offsets = result.document_offsets.mutable_data_ptr<int32_t>() + row * documents_in_row_;
+    std::fill_n(offsets, documents_in_row_, static_cast<int32_t>((row + 1) * sequence_));
+    offsets[0] = static_cast<int32_t>(row * sequence_);
+  }
+  result.positions = at::arange(sequence_, at::kLong).repeat({count, 1});
+  return result;
 }
 
 void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const {
@@ -89,6 +121,30 @@ void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const 
   const size_t bytes = sequence_ * sizeof(int64_t);
   std::memcpy(batch.inputs.mutable_data_ptr<int64_t>() + row * sequence_, ids.data(), bytes);
   std::memcpy(batch.targets.mutable_data_ptr<int64_t>() + row * sequence_, ids.data() + 1, bytes);
+  if (!ends_.empty()) separate(ends_[index], first, row, batch);
+}
+
+// Writes the documents of a row that begins with token `first` of a file.
+void TokenCorpus::separate(const DocumentEnds& ends, int64_t first, int64_t row, const TokenBatch& batch) const {
+  int32_t* const offsets = batch.document_offsets.mutable_data_ptr<int32_t>() + row * documents_in_row_;
+  int64_t* const positions = batch.positions.mutable_data_ptr<int64_t>() + row * sequence_;
+  int64_t* const targets = batch.targets.mutable_data_ptr<int64_t>() + row * sequence_;
+  int64_t document = 0, begin = 0;  // the place in the row at which the document begins
+  const auto number = [&](int64_t stop) { std::iota(positions + begin, positions + stop, 0); };
+  for (const int64_t end : ends.between(first + 1, first + sequence_)) {
+    const int64_t place = end - first;  // in the row, of the first token of the next document
+    targets[place - 1] = kIgnoredLabel;
+    if (place == sequence_) break;
+    if (++document == documents_in_row_) {
+      throw Error(ExitCode::data, ends.path() +
+                                      ": was changed while in use: a window has more documents than before; "
+                                      "restore it and resume the run");
+    }
+    offsets[document] = static_cast<int32_t>(row * sequence_ + place);
+    number(place);
+    begin = place;
+  }
+  number(sequence_);
 }
 
 TokenBatch TokenCorpus::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
@@ -102,12 +158,12 @@ TokenBatch TokenCorpus::training_batch(uint64_t seed, int64_t first_sample, int6
   return result;
 }
 
-TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count) const {
+TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count, int64_t padding) const {
   if (first_window < 0 || count < 0 || first_window + count > windows_) {
     throw Error(ExitCode::internal, pattern_ + ": windows " + std::to_string(first_window) + " to " +
                                         std::to_string(first_window + count) + " of " + std::to_string(windows_));
   }
-  const TokenBatch result = batch(count);
+  const TokenBatch result = batch(count + padding);
   for (int64_t row = 0; row < count; ++row) read_window(first_window + row, /*shift=*/0, row, result);
   return result;
 }
@@ -139,6 +195,7 @@ std::string TokenCorpus::fingerprint() const {
       for (int64_t i = 0; i < count; ++i) hash = mix(hash, ids[i]);
     }
   }
+  for (const DocumentEnds& ends : ends_) hash = mix(hash, ends.hash());
   return hex_digits(hash);
 }
 

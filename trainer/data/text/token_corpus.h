@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/text/document_ends.h"
 #include "trainer/data/text/token_file.h"
 
 namespace strata::trainer {
@@ -18,15 +19,23 @@ using at::Tensor;
 
 struct TokenBatch {
   Tensor inputs, targets;  // int64 [B, T]; targets are the inputs one token later
+  // Undefined unless documents are separate. See kernels::AttentionMask for the offsets, int32. Each row has room for
+  // as many documents as any window of the corpus has, and what it does not need are empty documents at its end. So all
+  // batches of a corpus have the same shapes. Positions are int64 [B, T] and start at 0 in each document.
+  Tensor document_offsets = {}, positions = {};
 };
 
 // A window is sequence + 1 tokens of one file. Windows start every `sequence` tokens, so that each token is predicted
 // once. Tokens left over at the end of a file belong to no window.
+//
+// If documents are separate, a document that reaches over the border of a window is one document in each. No token is
+// predicted from another document: the last token of each document has the label kIgnoredLabel.
 class TokenCorpus {
  public:
   // `pattern` is a file name or a glob (data/train_*.bin, sorted by name). Throws Error (data) if a file is broken, if
-  // its sidecar is damaged or names tokens outside of the vocabulary, or if all files together have no window.
-  TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary);
+  // its sidecar is damaged or names tokens outside of the vocabulary, or if all files together have no window. With
+  // `separate_documents` also if it is not known where documents end.
+  TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary, bool separate_documents = false);
 
   int64_t windows() const { return windows_; }
   int64_t tokens() const { return tokens_; }
@@ -39,9 +48,9 @@ class TokenCorpus {
   // epochs have the same number of windows.
   TokenBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const;
 
-  // Returns windows first_window, ... in the order of the files, without a shift. Requires first_window + count <=
-  // windows().
-  TokenBatch evaluation_batch(int64_t first_window, int64_t count) const;
+  // Returns windows first_window, ... in the order of the files, without a shift, and then `padding` rows of token 0
+  // whose labels are all kIgnoredLabel. Requires first_window + count <= windows().
+  TokenBatch evaluation_batch(int64_t first_window, int64_t count, int64_t padding = 0) const;
 
   // Returns the mean number of bytes of text per token, from the sidecars FILE.json that `strata prepare text` writes,
   // or nothing if a file has no sidecar. Throws Error (data) if a sidecar cannot be read or describes another file.
@@ -54,12 +63,15 @@ class TokenCorpus {
  private:
   TokenBatch batch(int64_t count) const;
   void read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const;
+  void separate(const DocumentEnds& ends, int64_t first, int64_t row, const TokenBatch& batch) const;
 
   std::string pattern_;
   int64_t sequence_, vocabulary_;
   std::vector<TokenFile> files_;
   std::vector<int64_t> windows_before_;  // windows before each file, and the total at the end
+  std::vector<DocumentEnds> ends_;       // of each file; empty if documents are joined
   int64_t windows_ = 0, tokens_ = 0;
+  int64_t documents_in_row_ = 0;  // at most; 0: documents are joined
 };
 
 }  // namespace strata::trainer

@@ -5,20 +5,18 @@
 #include <cstdint>
 #include <string>
 
+#include "trainer/data/text/raw_file.h"
+
 namespace strata::trainer {
 
 // The header is {20240520, 1, tokens} for uint16 ids or {20240801, 7, tokens} for uint32 ids, padded with zeros to 1024
-// bytes. The file is read with pread and not mapped, because a mapped file that shrinks kills the process with SIGBUS,
-// without a message.
+// bytes.
 class TokenFile {
  public:
   // Opens the file and checks its header against its size. Throws Error (data) that names the file.
   explicit TokenFile(std::string path);
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&&) = delete;
-  ~TokenFile();
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   int64_t tokens() const { return tokens_; }
   int bytes_per_id() const { return bytes_per_id_; }
 
@@ -27,8 +25,7 @@ class TokenFile {
   void read(int64_t first, int64_t count, int64_t* ids) const;
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  RawFile file_;
   int64_t tokens_ = 0;
   int bytes_per_id_ = 0;
 };
