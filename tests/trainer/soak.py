@@ -28,6 +28,7 @@ GROWTH = 1.1  # of resident memory, from the first third of a process's time to 
 SLACK = (2048, 2)
 MOST_SECONDS_OF_A_RUN = 3600
 WARM = 15  # seconds after which a process has allocated what it needs
+MOST_STEPS = 10**7  # of a run that is stopped after some seconds
 
 
 class Soak:
@@ -198,7 +199,11 @@ class Soak:
         for (name, _), samples in run.samples.items():
             samples = [sample for sample in samples if sample[0] - samples[0][0] >= warm]
             third = len(samples) // 3
-            if third < 8 or not (ranks or name == "launcher"):
+            if not (ranks or name == "launcher"):
+                continue
+            if third < 8:
+                if ranks:
+                    self.deviates(run, "%s has %d samples of memory after %d s, expected 24" % (name, len(samples), warm))
                 continue
             for what, column, factor, slack in (("resident KiB", 1, GROWTH, SLACK[0]), ("open files", 2, 1, SLACK[1])):
                 before, after = (statistics.median(sample[column] for sample in part) for part in (samples[:third], samples[-third:]))
@@ -209,11 +214,17 @@ class Soak:
     def long_run(self, family):
         """One run of many steps and saves without faults, whose memory and files must not grow."""
         run = self.run_of(family, family + "-long")
-        run.overrides.append("steps=%d" % self.arguments.long)
+        run.overrides.append("steps=%d" % MOST_STEPS)
         run.start()
-        run.wait(lambda: False, MOST_SECONDS_OF_A_RUN)
+        end = time.monotonic() + self.arguments.long
+        run.wait(lambda: time.monotonic() > end, MOST_SECONDS_OF_A_RUN)
+        run.process.terminate()
+        run.wait(lambda: False)
+        if run.process.poll() != 75:
+            self.deviates(run, "the long run ended with %s, promised: 75" % run.process.poll())
+        measured = len(self.flat)
         self.expect_flat(run, WARM)
-        print("%s, %d steps: %s" % (family, run.step(), "; ".join(self.flat[-6:])), flush=True)
+        print("%s, %d steps: %s" % (family, run.step(), "; ".join(self.flat[measured:])), flush=True)
 
     def main(self):
         families, clean, number = self.arguments.families, {}, 0
@@ -257,7 +268,7 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS, help="of each run")
     parser.add_argument("--timeout", type=int, default=10, help="run.timeout: the watchdog ends a start or a hang after so many seconds")
-    parser.add_argument("--long", type=int, default=1500, help="steps of a run without faults whose memory and files must not grow; 0: none")
+    parser.add_argument("--long", type=float, default=60, help="seconds of a run without faults whose memory and files must not grow; 0: none")
     parser.add_argument("--families", type=lambda text: text.split(","), default=["language", "vision", "graph"])
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS), help=", ".join(KINDS))
     parser.add_argument("--launcher", default="tools/strata")

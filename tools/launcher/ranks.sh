@@ -85,12 +85,9 @@ readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && slee
 
 # watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms. SIGUSR1 asks the ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as does the first
-# signal if nothing is saved. `interrupted` is then the exit code. `trap_after` is the trap from then on.
+# signal if nothing is saved. `interrupted` is then the exit code. `trap_after`, if it has a value, is the trap afterwards.
 watch_over() {
   local code=0 ended output errors reader alive guard
-  WORDS_OF_MPIRUN=$(mktemp) || stop 4 "no temporary file can be made in ${TMPDIR:-/tmp}; name another folder in TMPDIR"
-  exec {errors}> >(forward_messages) {output}>&1
-  reader=$!
   MPIRUN=''
   if [[ -n $folder ]]; then
     trap 'ask_to_stop' TERM HUP
@@ -99,6 +96,9 @@ watch_over() {
     trap 'end_ranks 143' TERM HUP
     trap 'end_ranks 130' INT
   fi
+  WORDS_OF_MPIRUN=$(mktemp) || stop 4 "no temporary file can be made in ${TMPDIR:-/tmp}; name another folder in TMPDIR"
+  exec {errors}> >(forward_messages) {output}>&1
+  reader=$!
   # The process prints mpirun's process id, then its exit code, because `wait` returns another one if signals come
   # quickly. mpirun has a session of its own, because the terminal's Ctrl-C must reach only this shell.
   exec {ended}< <(
@@ -117,7 +117,7 @@ watch_over() {
   read -r code <&"$ended" || code=137
   kill -KILL "$guard" 2>/dev/null || true
   exec {ended}<&- {alive}>&-
-  trap "${trap_after:--}" TERM HUP INT
+  trap 'asked=1' TERM HUP INT  # The ranks have ended: a signal changes nothing but that nothing is started again.
   # Waits until the last writer has closed its end, so that all output is forwarded. A writer that a dead mpirun left is
   # not waited for.
   for _ in {1..20}; do
@@ -127,6 +127,7 @@ watch_over() {
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
   rm -f "$WORDS_OF_MPIRUN"
+  [[ -z $trap_after ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
   return "$code"
