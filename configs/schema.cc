@@ -49,7 +49,8 @@ Json schema_of(const ValueType& type) {
       break;
     case ValueType::Kind::range:
       choices.push_back({{"type", "integer"}, {"minimum", 0}});
-      json = {{"type", "string"}, {"pattern", "^[0-9]+(-[0-9]+( step [0-9]+)?)?" + mark_pattern(type.marks) + "$"}};
+      json = {{"type", "string"},
+              {"pattern", "^[0-9]+(-[0-9]+( step [1-9][0-9]*)?)?" + mark_pattern(type.marks) + "$"}};
       break;
     case ValueType::Kind::word:
       break;

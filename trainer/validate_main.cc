@@ -125,12 +125,11 @@ void run(std::vector<std::string> words) {
     return;
   }
   check_levels(loaded, declared_model(config).modules, device_of_trace(config));
+  std::vector<std::string> paths;
+  if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
-  if (pictures.empty()) return;
-  for (const std::string& path : write_pattern_pictures(config, pictures)) {
-    std::printf("picture of a pattern: %s\n", path.c_str());
-  }
+  for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ KERNELS = {
         aligned=("qkv", "grad_y", "y", "grad_qkv", "row_width"),
         heads="heads",
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
-        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0),
+        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1),
         of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
     ),
     # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.
@@ -226,7 +226,7 @@ KERNELS = {
         aligned=("qkv", "grad_y", "grad_qkv", "row_width"),
         heads="key_value_heads",
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
-        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0),
+        of_128=dict(QUERIES=32, KEYS=64, warps=4, stages=3, ONE_LOOP=1),
         of_256=dict(QUERIES=32, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
     ),
 }

@@ -38,12 +38,12 @@ using FeTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr auto kOp = AttentionOp::kName;
 
-// The properties of a call for which a graph is built.
-constexpr int64_t kOpen = -1;
+constexpr int64_t kOpen = -1;  // no bound
 
+// The properties of a call for which a graph is built.
 struct Problem {
   int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width;
-  int64_t left, right;  // bounds of the band: query - key < left and key - query <= right; kOpen: no bound
+  int64_t left, right;  // bounds of the band, or kOpen: query - key < left and key - query <= right
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
 
   auto operator<=>(const Problem&) const = default;
@@ -74,11 +74,13 @@ struct Graph {
   int64_t workspace = 0;
 };
 
+std::string bound_text(int64_t bound) { return bound == kOpen ? "none" : std::to_string(bound); }
+
 void check(fe::error_t status, const Problem& p) {
   TORCH_CHECK(status.is_good(), kOp, "/cuda", p.backward ? " backward" : "", ": cuDNN refused [B ", p.batch, ", T ",
-              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "]", " left bound ", p.left,
-              " right bound ", p.right, p.documents > 0 ? " documents" : "", p.deterministic ? " deterministic" : "",
-              ": ", status.get_message());
+              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "] left bound ",
+              bound_text(p.left), " right bound ", bound_text(p.right), p.documents > 0 ? " documents" : "",
+              p.deterministic ? " deterministic" : "", ": ", status.get_message());
 }
 
 class Builder {
@@ -223,7 +225,7 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
           " wide, expected a multiple of 8 up to 256; level aten takes it");
   // Other patterns were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
-  // A bound behind the row bounds nothing.
+  // A bound that is farther than the row is long hides no pair.
   const auto bound = [&](int64_t farthest, int64_t value) { return farthest < qkv.size(1) ? value : kOpen; };
   const int64_t behind = band.highest, ahead = -int64_t{band.lowest};
   Problem problem = {backward,

@@ -22,7 +22,6 @@ namespace {
 
 constexpr int64_t kMaxHeadWidth = 256;
 constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
-constexpr int64_t kPaddedRows = 128;                // no tile has more queries
 
 // The sizes of tiles of the kernels that attention_choices.py has for a type and a width.
 struct TileSizes {
@@ -34,7 +33,8 @@ TileSizes tile_sizes(at::ScalarType type, int64_t head_width) {
     const int64_t size = head_width <= 64 ? 32 : 16;
     return {{size, size}, {size, size}, {size, size}};
   }
-  if (head_width <= 128) return {{64, 64}, {64, 64}, {64, 64}};
+  if (head_width <= 64) return {{64, 64}, {64, 64}, {64, 64}};
+  if (head_width <= 128) return {{64, 64}, {64, 64}, {32, 64}};
   return {{64, 64}, {64, 32}, {32, 64}};
 }
 
@@ -58,7 +58,7 @@ struct Problem {
         element_bytes(static_cast<int64_t>(qkv.element_size())),
         device(qkv.device()),
         tiles(tile_sizes(qkv.scalar_type(), head_width)),
-        residues(residues_of(shape.mask.pattern, positions)) {
+        residues(residues_of(shape.mask.pattern, positions, row_width)) {
     require(head_width <= kMaxHeadWidth, AttentionOp::kName, Level::triton, "heads are ", head_width,
             " wide, expected at most ", kMaxHeadWidth);
     if (qkv.numel() == 0) return;
@@ -133,7 +133,9 @@ Tensor attention_backward_triton(const Tensor& grad_y, const Tensor& qkv, const 
   const Tensor grad_qkv = at::empty(qkv.sizes(), qkv.options());
   if (grad_qkv.numel() == 0) return grad_qkv;
   const Tensor rows = qkv.contiguous(), grad_rows = grad_y.contiguous(), none;
-  const int64_t padded_rows = (p.positions / p.residues.step + kPaddedRows - 1) / kPaddedRows * kPaddedRows;
+  // Whole tiles of the kernel that writes them.
+  const int64_t tile = p.tiles.backward_query.queries;
+  const int64_t padded_rows = (p.positions / p.residues.step + tile - 1) / tile * tile;
   const Tensor row_sums = at::empty({p.sequences(), p.heads, padded_rows}, logsumexp.options());
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
   p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {

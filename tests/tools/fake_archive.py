@@ -22,7 +22,7 @@ for override in "$@"; do printf '%s\t%s\n' "${override%%=*}" "${override#*=}"; d
 
 # The calls of a config are its name, or an error if it says so.
 VALIDATE = r"""#!/bin/bash
-[ "$1" = --aot-shapes ] || { echo "validated $1"; exit; }
+[ "$1" = --aot-shapes ] || { echo "validated $*"; exit; }
 echo validate >>programs
 if grep -q "^data: none" "$2"; then echo "$2: no data" >&2; exit 3; fi
 echo "calls of ${*:2}"

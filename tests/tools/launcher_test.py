@@ -173,7 +173,9 @@ class LauncherTest(unittest.TestCase):
                                 (["train", "--rank", "2"], "no option --rank; did you mean --ranks?"), (["trian"], "no command 'trian'; did you mean 'train'?"),
                                 (["help", "gpu-tets"], "did you mean 'gpu-test'?"), (["train", "x", "--ranks"], "--ranks wants a value"),
                                 (["train", "x", "--hosts", ""], "--hosts wants a value that is not empty"),
-                                (["train", "x", "--hosts="], "--hosts wants a value"), (["validate"], "which config?"), (["validate", "x", "--svg"], "--svg wants a value"), (["generate"], "of which run?"),
+                                (["train", "x", "--hosts="], "--hosts wants a value"), (["validate"], "which config?"), (["generate"], "of which run?"),
+                                (["validate", "x", "--svg"], "--svg wants a value"), (["validate", "x", "--svg="], "--svg wants a value that is not empty"),
+                                (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
                                 (["export", "x"], "which run"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
@@ -200,8 +202,9 @@ class LauncherTest(unittest.TestCase):
     def test_passes_on(self):
         config = self.archive.config()
         self.assertEqual(self.archive.run("validate", config)[1], f"validated {config}\n")
-        self.assertEqual(self.archive.run("validate", "--ranks", "4", config)[1], f"validated {config}\n")
-        self.assertEqual(self.archive.run("validate", config, "--svg", "pictures")[1], "validated --svg\n")
+        self.assertEqual(self.archive.run("validate", "--ranks", "4", config)[1], f"validated {config} run.ranks=4\n")
+        for words in ((config, "--svg", "a b", "steps=4"), ("--svg=a b", config, "steps=4")):
+            self.assertEqual(self.archive.run("validate", *words)[1], f"validated --svg a b {config} steps=4\n")
         self.assertEqual(self.archive.run("generate", "runs/x", "--prompt", "Once")[1], "sample of runs/x after Once\n")
         self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
         for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):

@@ -153,6 +153,7 @@ class SchemaTest(unittest.TestCase):
                    ("[0.9, 0.95]", "[0.9]"), ("[0.9, 0.95]", "[0.9, 1.0]"), ("steps: none", "steps: nothing"),
                    ("gradient_checkpointing: none", "gradient_checkpointing: some"),
                    ("kernels: {default: aten}", "kernels: {layers: [{linear: aten}]}"), ("ranks: 2", "ranks: two"),
+                   ("kernels: {default: aten}", "kernels: {layers: [{only: 0-3 step 0, linear: aten}]}"),
                    ("tied: true", "tied: 3"), ("folder: runs/quickstart", "folder: 3"), ("data: {type: text", "data: {type: txt")]
         paths = []
         for number, (before, after) in enumerate(changes):
@@ -170,9 +171,9 @@ class SchemaTest(unittest.TestCase):
     def test_accepts_every_form_of_a_value(self):
         with open(QUICKSTART, encoding="utf-8") as file:
             text = file.read()
-        text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 3 selective]")
+        text = text.replace("gradient_checkpointing: none", "gradient_checkpointing: [0-1, 0-2 step 2, 1-3 step 2 selective]")
         text = text.replace("{type: cosine, warmup: 50, final: 0.1}", "{type: wsd, warmup: 50, decay: 100}")
-        text = text.replace("kernels: {default: aten}", "kernels: {rms_norm: torchscript, layers: [{only: 1, linear: aten}]}")
+        text = text.replace("kernels: {default: aten}", "kernels: {rms_norm: torchscript, layers: [{only: 1-3 step 2, linear: aten}]}")
         path = os.path.join(self.folder, "forms.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

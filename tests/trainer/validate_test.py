@@ -69,7 +69,8 @@ class ValidateTest(unittest.TestCase):
                 self.assertEqual(xml.etree.ElementTree.parse(os.path.join(folder, name)).getroot().tag.rpartition("}")[2], "svg")
         self.assertNotIn("of pairs are visible", validate("configs/quickstart_mixer.yaml").stdout)
         for words, code in ((["--svg"], 2), (["--svg", "/dev/null/folder", QUICKSTART], 4), (["--svg", "unused", "configs/quickstart_mixer.yaml"], 2)):
-            self.assertEqual(validate(*words).returncode, code)
+            result = validate(*words)
+            self.assertEqual((result.returncode, result.stdout), (code, ""))
 
     def test_layers_change_flops_and_memory(self):
         def sizes(*overrides):

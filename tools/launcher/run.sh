@@ -9,18 +9,20 @@ make_ready() {
 }
 
 command_validate() {
-  (($#)) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
   local arguments words=() pictures=()
   while (($#)); do
-    if [[ $1 == --svg ]]; then
-      (($# > 1)) || stop 2 "--svg wants a value: which folder"
-      pictures=(--svg "$2")
-      shift
-    else
-      words+=("$1")
-    fi
+    case $1 in
+      --svg | --svg=)
+        [[ $1 == --svg && -n ${2:-} ]] || stop 2 "--svg wants a value that is not empty: which folder"
+        pictures=(--svg "$2")
+        shift
+        ;;
+      --svg=*) pictures=(--svg "${1#*=}") ;;
+      *) words+=("$1") ;;
+    esac
     shift
   done
+  ((${#words[@]})) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
   ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit

@@ -73,7 +73,9 @@ std::string command_for_plan(const LoadedConfig& loaded) {
   std::set<std::string> used;
   for (const auto& [path, place] : loaded.places) {
     if (!place.source || !place.source->is_override) continue;
-    const bool matters = times_depend_on(path, has_graph(loaded.config.model)) || path == "run.device";
+    // An override layers=[] has this place alone.
+    const bool matters =
+        times_depend_on(path, has_graph(loaded.config.model)) || path == "layers" || path == "run.device";
     if (matters && used.insert(place.source->name).second) command += " " + quoted_for_shell(place.source->name);
   }
   return command;

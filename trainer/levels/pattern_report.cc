@@ -3,12 +3,12 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <system_error>
 #include <variant>
 
+#include "base/checked_file.h"
 #include "base/errors.h"
 #include "base/grouped_digits.h"
 #include "kernels/attention/pattern/pair_counter.h"
@@ -51,12 +51,6 @@ std::string level_text(std::optional<Level> level, const kernels::Pattern& patte
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
 }
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) throw Error(ExitCode::storage, "cannot write " + path);
-}
-
 }  // namespace
 
 std::string pattern_report(const TrainerConfig& config) {
@@ -93,7 +87,7 @@ std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, con
   std::vector<std::string> paths;
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
     paths.push_back(folder + "/attention_layer_" + std::to_string(layers.front()) + ".svg");
-    write(paths.back(), kernels::pattern_picture(pattern, model->sequence));
+    replace_file(paths.back(), kernels::pattern_picture(pattern, model->sequence));
   }
   return paths;
 }

@@ -6,8 +6,19 @@
 #include <span>
 
 namespace strata::kernels {
+namespace {
 
-Residues residues_of(const Pattern& pattern, int64_t positions) {
+constexpr int64_t kLeastPositions = 32;  // of a residue
+constexpr int64_t kMostRows = 128;       // no tile has more
+
+bool is_split(int64_t positions, int64_t step, int64_t row_width) {
+  return step > 1 && positions % step == 0 && positions / step >= kLeastPositions &&
+         step <= std::numeric_limits<int32_t>::max() / (kMostRows * row_width);
+}
+
+}  // namespace
+
+Residues residues_of(const Pattern& pattern, int64_t positions, int64_t row_width) {
   using Kind = Pattern::Kind;
   const Residues all = {.step = 1, .pattern = pattern};
   const bool is_joined = pattern.kind == Kind::both;
@@ -25,7 +36,7 @@ Residues residues_of(const Pattern& pattern, int64_t positions) {
       return all;
     }
   }
-  if (dilated == nullptr || dilated->step == 1 || positions % dilated->step != 0) return all;
+  if (dilated == nullptr || !is_split(positions, dilated->step, row_width)) return all;
   const Pattern window = {.kind = Kind::window, .n = std::min(dilated->n, (reach - 1) / dilated->step + 1)};
   return {.step = dilated->step, .pattern = causal ? Pattern{.kind = Kind::causal} & window : window};
 }

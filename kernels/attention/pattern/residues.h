@@ -16,7 +16,8 @@ struct Residues {
 };
 
 // The step is 1 if the pattern is not dilated(n, step) alone or joined by & with full, causal and window, or if the
-// step does not divide the number of positions.
-Residues residues_of(const Pattern& pattern, int64_t positions);
+// step does not divide the number of positions. It is also 1 if a residue has so few positions that most of its tiles
+// would be empty, or if rows of a tile, `row_width` elements wide, would be 2^31 elements apart.
+Residues residues_of(const Pattern& pattern, int64_t positions, int64_t row_width);
 
 }  // namespace strata::kernels

@@ -63,7 +63,7 @@ TEST(TritonAttention, HasKernelsForEveryTypeWidthAndPattern) {
     for (const int64_t width : {1, 8, 10, 16, 32, 64, 80, 96, 100, 128, 192, 250, 256}) {
       for (const char* text :
            {"full", "causal", "causal & window(40)", "causal & documents", "causal | prefix(70)",
-            "causal & (window(30) | global(5))", "blocks(0.5, 3)", "dilated(9, 5)", "dilated(9, 3) | documents"}) {
+            "causal & (window(30) | global(5))", "blocks(0.5, 3)", "dilated(9, 3)", "dilated(9, 3) | documents"}) {
         AttentionMask mask = {parse_pattern(text)};
         if (has_word(mask.pattern, Pattern::Kind::documents))
           mask.document_offsets = at::empty({7}, meta.dtype(at::kInt));

@@ -104,11 +104,11 @@ TEST(Residues, SayTheSameAsRandomPatterns) {
   Draws draws(12);
   int split = 0;
   for (int i = 0; i < 2000; ++i) {
-    const int64_t positions = 1 + draws.below(120);
+    const int64_t positions = 1 + draws.below(240);
     Pattern pattern = {.kind = Pattern::Kind::dilated, .n = 1 + draws.below(9), .step = 1 + draws.below(6)};
     if (draws.below(2) == 0) pattern = std::move(pattern) & random_pattern(draws, 1 + draws.below(2), positions);
     const std::vector<int32_t> document = random_documents(draws, positions);
-    const Residues residues = residues_of(pattern, positions);
+    const Residues residues = residues_of(pattern, positions, /*row_width=*/64);
     if (residues.step == 1) {
       ASSERT_EQ(residues.pattern, pattern);
       continue;
@@ -124,6 +124,18 @@ TEST(Residues, SayTheSameAsRandomPatterns) {
     }
   }
   EXPECT_GT(split, 100);
+}
+
+TEST(Residues, HaveManyPositionsAndOffsetsOf32Bits) {
+  const auto step = [](const char* text, int64_t positions, int64_t row_width) {
+    return residues_of(parse_pattern(text), positions, row_width).step;
+  };
+  EXPECT_EQ(step("dilated(9, 4)", 128, 64), 4);
+  EXPECT_EQ(step("dilated(9, 4)", 124, 64), 1);
+  EXPECT_EQ(step("dilated(2, 4096)", 8192, 64), 1);
+  // 64 rows that are 8192 positions apart.
+  EXPECT_EQ(step("causal & dilated(64, 8192)", 1 << 19, 1024), 8192);
+  EXPECT_EQ(step("causal & dilated(64, 8192)", 1 << 19, 6144), 1);
 }
 
 TEST(OneDocument, SeesAtLeastWhatDocumentsShow) {

@@ -178,9 +178,9 @@ const BadLine kBadLines[] = {
     {"marked_layer_past_the_model", 14, "gradient_checkpointing: [0, 3-4 selective]",
      "run.yaml:14:29: gradient_checkpointing.1: expected layers below model.layers 4, counted from 0, got 3-4"},
     {"profile_after_the_end", 14, "profile: {steps: 99-101}",
-     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 99-101"},
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 99-101"},
     {"profile_of_step_0", 14, "profile: {steps: 0-3}",
-     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 0-3"},
+     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, got 0-3"},
     {"profile_nothing", 14, "profile: {steps: nnoe}",
      "run.yaml:14:18: profile.steps: expected 'none', or a number or a range such as 0-3 or 0-30 step 2, got 'nnoe'; "
      "did you mean "

@@ -26,7 +26,8 @@ const BadLine kBadLines[] = {
     {"layer_of_a_step_past_the_model", 11, "kernels: {default: aten, layers: [{only: 0-4 step 2, linear: aten}]}",
      "run.yaml:11:36: kernels.layers.0.only: expected layers below model.layers 4, counted from 0, got 0-4 step 2"},
     {"profile_of_every_second_step", 14, "profile: {steps: 1-9 step 2}",
-     "run.yaml:14:11: profile.steps: expected steps from 1 to 100, all of a range, got 1-9 step 2"},
+     "run.yaml:14:11: profile.steps: expected a range without a step, because consecutive steps are profiled, got 1-9 "
+     "step 2"},
     {"unknown_word_of_attention", 5, kModel + ", attention: causal & windw(3)}",
      "run.yaml:5:125: model.attention: attention pattern, column 10: found 'windw', expected full, causal, window(n), "
      "dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean 'window'?"},

@@ -168,6 +168,19 @@ TEST_F(Plans, AreMadeByACommandWithTheOverridesThatTheyDependOn) {
   }
 }
 
+TEST_F(Plans, AreMadeByACommandThatTakesThePatternsOfLayersAway) {
+  const std::vector<ReplacedLine> lines = {{11, "kernels: {default: best}"},
+                                           {14, "layers: [{only: 1, attention: full}]"}};
+  LoadedConfig none = parse_trainer_config("run.yaml", config_with(lines), {"layers=[]"});
+  try {
+    apply_kernel_plan(none, kHere);
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("; make a plan with: tools/strata plan run.yaml 'layers=[]'"))
+        << error.what();
+  }
+}
+
 TEST(ModelVersion, DependsOnThePatternsOfLayers) {
   const auto version = [](const std::vector<std::string>& overrides) {
     return model_version(parse_trainer_config("run.yaml", config_with(0, ""), overrides).config);

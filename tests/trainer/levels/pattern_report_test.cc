@@ -74,6 +74,12 @@ TEST(PatternPictures, AreWrittenForEachPattern) {
   EXPECT_NE(picture.find(">causal &amp; window(64)<"), std::string::npos) << picture;
   std::ofstream(folder.path() + "/file") << "no folder";
   EXPECT_THROW(write_pattern_pictures(config_of({}), folder.path() + "/file/b"), Error);
+  // A link is replaced, and what it names stays.
+  std::filesystem::remove(paths.at(0));
+  std::filesystem::create_symlink(folder.path() + "/file", paths.at(0));
+  write_pattern_pictures(config_of({}), inner);
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(paths.at(0))));
+  EXPECT_EQ(std::filesystem::file_size(folder.path() + "/file"), 9u);
   std::filesystem::remove(paths.at(0));
   std::filesystem::create_directory(paths.at(0));
   EXPECT_THROW(write_pattern_pictures(config_of({}), inner), Error);
