@@ -75,7 +75,9 @@ class Problem:
         """The sizes of tiles in attention_triton.cc."""
         if self.dtype == torch.float32:
             return (32, 32) if self.width <= 64 else (16, 16)
-        return (64, 64) if self.width <= 128 or kernel == "attention_forward" else (64, 32) if kernel == "attention_backward_query" else (32, 64)
+        if kernel == "attention_backward_query":
+            return (64, 64) if self.width <= 128 else (64, 32)
+        return (32, 64) if kernel == "attention_backward_key" and self.width > 64 else (64, 64)
 
     def lists(self, kernel):
         queries, keys = self.sizes(kernel)

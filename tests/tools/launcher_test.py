@@ -244,16 +244,16 @@ class LauncherTest(unittest.TestCase):
     def test_a_signal_after_the_last_rank_changes_nothing(self):
         # mpirun has ended, and the launcher waits a second for a process that still has its standard error.
         self.archive.write("late/mpirun", "#!/bin/bash\nsleep 2 &\ntouch ended\n", 0o755)
-        os.makedirs(self.archive.path("temporary"), exist_ok=True)
+        os.makedirs(self.archive.path("late/temporary"), exist_ok=True)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            variables = {"PATH": self.archive.path("late") + ":" + os.environ["PATH"], "TMPDIR": self.archive.path("temporary")}
+            variables = {"PATH": self.archive.path("late") + ":" + os.environ["PATH"], "TMPDIR": self.archive.path("late/temporary")}
             process = self.archive.start("train", self.archive.config(), environment=variables)
             self.archive.wait_for("ended")
             time.sleep(0.3)
             process.send_signal(number)
             errors = process.communicate(timeout=20)[1]
             self.assertEqual(process.returncode, 0, errors)
-            self.assertEqual(os.listdir(self.archive.path("temporary")), [])
+            self.assertEqual(os.listdir(self.archive.path("late/temporary")), [])
             os.unlink(self.archive.path("ended"))
 
     def test_control_c_of_a_terminal_does_not_reach_mpirun(self):

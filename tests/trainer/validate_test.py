@@ -84,11 +84,16 @@ class ValidateTest(unittest.TestCase):
         self.assertLess(causal[1], one[1])  # level aten stores a mask
 
     def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
-        for pattern in ("causal", "causal | prefix(16)"):  # level cuda, which stands for the plan, has no prefix
-            result = validate(QUICKSTART, "run.device=cuda", "kernels.default=best", "precision.compute=bfloat16", f"model.attention={pattern}")
+        def memory(pattern, *overrides):
+            result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("    level best: a plan chooses it\n", result.stdout)
-            self.assertIn("most at once", result.stdout)
+            return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
+        # Level cuda, which stands for the plan, has no prefix.
+        for pattern, level in (("causal", "cuda"), ("causal | prefix(16)", "triton")):
+            said, most = memory(pattern, "kernels.default=best")
+            self.assertIn("    level best: a plan chooses it\n", said)
+            self.assertEqual(len(most), 1)
+            self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level)[1])
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
         result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | prefix(64)}]")

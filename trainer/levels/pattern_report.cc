@@ -87,6 +87,7 @@ std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, con
   std::vector<std::string> paths;
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
     paths.push_back(folder + "/attention_layer_" + std::to_string(layers.front()) + ".svg");
+    // The documents of a run are not known here: each row is one.
     replace_file(paths.back(), kernels::pattern_picture(pattern, model->sequence));
   }
   return paths;

@@ -128,7 +128,7 @@ void choose_levels(TrainerConfig& config, Level level) {
   if (language == nullptr || config.kernels.levels.attention) return;
   const auto refused = [&](const auto& layers) { return !kernels::why_not_pattern(level, layers.pattern).empty(); };
   if (std::ranges::any_of(modules::layers_by_pattern(*language), refused))
-    config.kernels.levels.attention = Level::aten;
+    config.kernels.levels.attention = Level::triton;
 }
 
 int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {

@@ -52,6 +52,16 @@ TEST(BadDocumentsConfig, AWrongPatternIsReportedOnce) {
   EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << report;
 }
 
+TEST(BadDocumentsConfig, AQueryThatSeesNoKeyWithoutDocumentsIsReportedOnce) {
+  for (const std::string override :
+       {"model.attention=window(4) & prefix(4)", "layers=[{only: 1, attention: window(4) & prefix(4)}]"}) {
+    const std::string report =
+        report_of(config_with(6, "data: {type: text, train: a, validation: b, documents: separate}"), {override});
+    EXPECT_NE(report.find("sees no key"), std::string::npos) << report;
+    EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << report;
+  }
+}
+
 TEST(BadDocumentsConfig, OffsetsFitIntoInt32) {
   const std::vector<std::string> most = {"model.sequence=65536", "evaluation.tokens=0", "batch=65536"};
   const auto with = [&](const std::string& micro_batch) {
