@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """For which widths, types and patterns the kernels of attention are compiled."""
+from kernels.attention import attention_tile_triton
 from kernels.runtime.triton_kernel import TritonKernel
 
 HALF = ("bf16", "fp16")
@@ -11,9 +12,10 @@ SIZES = dict(positions="i32", heads="i32", key_value_heads="i32", head_width="i3
 PATTERN = dict(lowest="i32", highest="i32", near_lowest="i32", near_highest="i32", stride="i32", span="i32", prefix="i32", border="i32", hash_key="i32",
                threshold="i32")
 
-# Values of MASK in attention_tile_triton.py. A kernel that evaluates more words than a pattern has gets numbers for them
-# that change nothing. Only documents and blocks have no such numbers.
-BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = 1, 2, 4, 16, 32, 64, 128
+# Values of MASK. A kernel that evaluates more words than a pattern has gets numbers for them that change nothing. Only
+# documents and blocks have no such numbers.
+BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = (
+    getattr(attention_tile_triton, word).value for word in ("BAND", "DOCUMENTS", "NEAR", "PREFIX", "GLOBAL", "BLOCKS", "PROGRAM"))
 EXACT = DOCUMENTS | BLOCKS
 MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, BAND | BLOCKS, PROGRAM)
 FITS = ("head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "

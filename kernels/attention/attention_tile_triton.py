@@ -25,7 +25,7 @@ ALIBI = tl.constexpr(1)
 SOFTCAP = tl.constexpr(2)
 SINKS = tl.constexpr(4)
 
-# The tiles that a loop meets: those that evaluate the pattern, those that do not, or the ones after the others.
+# The tiles that a loop meets: the partial ones, which evaluate the pattern, the full ones, or all, in this order.
 PARTIAL_TILES = tl.constexpr(0)
 FULL_TILES = tl.constexpr(1)
 ALL_TILES = tl.constexpr(2)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Runs the Triton kernels of attention on a CPU, in Triton's interpreter, with lists of tiles from a loop over pairs."""
+import re
 import unittest
 
 from triton_interpreter import formula, kernels, launch
 from triton_interpreter_test import TOLERANCES, KernelTest, relative
 
 import torch
+
+from kernels.attention import attention_tile_triton
 
 FAR = 2**31 - 1
 BATCH, POSITIONS = 2, 150
@@ -179,6 +182,13 @@ class AttentionTest(KernelTest):
             of_one_document = visible(p.program, torch.zeros_like(p.document[:1]))
             all_tiles = BATCH * (tile_states(of_one_document, *p.sizes(kernel))[0] > 0).sum()
             self.assertEqual(listed.sum() < all_tiles, "global" not in pattern)
+
+    def test_words_have_the_bits_of_tile_words(self):
+        with open("kernels/attention/pattern/tile_words.h", encoding="utf-8") as file:
+            bits = re.findall(r"^    (\w+) = (\d+)", file.read(), re.MULTILINE)
+        self.assertEqual(len(bits), 8)
+        for word, bit in bits:
+            self.assertEqual(getattr(attention_tile_triton, word.upper()).value, int(bit), word)
 
     def test_wrong_lists_are_refused(self):
         def drop_the_last_tile(rows, indices):

@@ -6,6 +6,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gtest/gtest.h>
@@ -72,6 +73,7 @@ TEST_F(TritonCapture, AReplayHasItsOwnDocuments) {
     const AttentionMask mask = {parse_pattern(text), on_gpu({0, 300, 310, 590, 600})};
     const auto call = [&] { return attention(qkv, 2, 1, mask, Level::triton); };
     const Tensor first = call();
+    c10::cuda::device_synchronize();  // the stream of the capture does not wait for this one
     at::cuda::CUDAGraph graph;
     const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
     graph.capture_begin();

@@ -127,7 +127,7 @@ watch_over() {
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
   rm -f "$WORDS_OF_MPIRUN"
-  [[ -z $trap_after ]] || trap "$trap_after" TERM HUP INT
+  [[ -z ${trap_after:-} ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
   return "$code"
