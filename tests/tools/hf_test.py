@@ -145,7 +145,7 @@ class HuggingFaceTest(ImportedModels):
             text = command(EXPORT, run, self.path("exported"), "--format", "hf", expected=2)
             self.assertIn("attention in %s, expected causal: the exported models have no other" % where, text)
             self.assertFalse(os.path.exists(self.path("exported/config.json")))
-            command(EXPORT, run, self.path("native"))
+            command(EXPORT, run, run + "-native")
 
     def test_what_training_does_not_read_comes_out_again(self):
         self.name = "gpt2"
