@@ -19,9 +19,11 @@ namespace {
 
 // Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
 // the gradients of the scores. The gradient of an early key adds those of all queries, and most of their sum cancels.
-// The gradient of a sink adds those of all queries too, from the stored result, and has few elements.
+// With terms few keys have most of the weight, so more of the gradient of a query cancels. The gradient of a sink adds
+// those of all queries too, from the stored result, and has few elements.
 std::vector<double> factors_of(const AttentionShape& s) {
-  std::vector<double> factors = {1.5, 5 * std::sqrt(std::max(1.0, static_cast<double>(s.positions) / 2048))};
+  const double of_qkv = s.terms.any() ? 7.5 : 5;
+  std::vector<double> factors = {1.5, of_qkv * std::sqrt(std::max(1.0, static_cast<double>(s.positions) / 2048))};
   if (s.terms.sinks) factors.push_back(3);
   return factors;
 }

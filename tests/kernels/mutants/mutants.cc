@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "tests/kernels/mutants/defined_cases.h"
 #include "tests/kernels/mutants/local_mutants.h"
+#include "tests/kernels/mutants/term_mutants.h"
 
 namespace strata::kernels {
 namespace {
@@ -116,30 +116,6 @@ std::vector<Mutant> of_attention() {
         "key.detach()).transpose(2, 3))"},
        {kProduct, "torch.matmul(without_last_column(query), key.transpose(2, 3))"},
        {"return y.transpose(1, 2).reshape(", "return y.reshape("}});
-}
-
-std::vector<Mutant> of_terms() {
-  constexpr std::string_view kCapped = "softcap * torch.tanh(scores / softcap)", kSink = "sinks.to(wide.dtype)";
-  constexpr std::string_view kDistance = "torch.abs(place.unsqueeze(1) - place)",
-                             kSlopes = "alibi_slopes(heads, wide).reshape(-1, 1, 1)";
-  return of("attention/attention", kAttentionWithTerms,
-            {{"if sinks is not None:", "if sinks is not None and positions == 0:"},
-             {kSink, "torch.roll(sinks.to(wide.dtype), 1)"},
-             {kSink, "sinks.to(wide.dtype).narrow(0, 0, key_value_heads).repeat_interleave(group)"},
-             {kSink, "(sinks.to(wide.dtype) * float(head_width) ** -0.5)"},
-             {kSink, "(softcap * torch.tanh(sinks.to(wide.dtype) / softcap))"},
-             {kSink, "times(sinks.to(wide.dtype), 0.9)"},
-             {kSink, "gradient_of_places(sinks.to(wide.dtype), 0, 1, 1, 0.5)"},
-             {"value.new_zeros", "value.new_ones"},
-             {kSlopes, "torch.roll(alibi_slopes(heads, wide), 1).reshape(-1, 1, 1)"},
-             {kSlopes, "alibi_slopes(heads, wide).reshape(-1, 1, 1) * 1.05"},
-             {"-4.0 * (2.0 * (head - power) + 1.0)", "-4.0 * (2.0 * (head - power) + 2.0)"},
-             {kDistance, "(place.unsqueeze(1) - place)"},
-             {kDistance, "(torch.abs(place.unsqueeze(1) - place) + 1)"},
-             {kCapped, "softcap * torch.tanh(scores * float(head_width) ** 0.5 / softcap) * float(head_width) ** -0.5"},
-             {kCapped, "softcap * torch.tanh(scores / (1.05 * softcap))"},
-             {kCapped, "torch.tanh(scores / softcap)"},
-             {kCapped, "(softcap * torch.tanh(scores / softcap)).detach() + (scores - scores.detach())"}});
 }
 
 std::vector<Mutant> of_products() {
@@ -385,8 +361,8 @@ std::vector<Mutant> of_graphs() {
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some : {of_attention(), of_terms(), of_products(), of_norms(), of_losses(), of_elements(),
-                             of_graphs(), local_mutants()}) {
+    for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
+                             local_mutants(), term_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;
