@@ -37,7 +37,7 @@
 // every query and key head; may overwrite qkv
 #include "kernels/rotary/rotary.h"
 
-// attention(qkv, heads, key_value_heads, mask, level): y = softmax(q k^T / sqrt(D)) v for every head
+// attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
 #include "kernels/attention/attention.h"
 
 // dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,

@@ -7,6 +7,14 @@
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
+namespace {
+
+Tensor sinks(const Scope& scope, const BlockConfig& config) {
+  if (!config.score_terms.sinks) return {};
+  return scope.parameter({"sinks", {config.heads}, Initialization::zeros});
+}
+
+}  // namespace
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width(),
@@ -21,6 +29,8 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
       pattern_(config.attention.at(static_cast<size_t>(layer))),
+      terms_(config.score_terms),
+      sinks_(sinks(scope, config)),
       rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
@@ -37,7 +47,8 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
-  return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, attention_level_));
+  const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
+  return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }
 
 }  // namespace strata::modules

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Self-attention with one projection for query, key and value, grouped heads and optional rotary positions.
+// Self-attention with one projection for query, key and value, grouped heads, optional rotary positions and terms of
+// scores.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ class Attention {
   int64_t heads_, key_value_heads_;
   bool rotary_;
   kernels::Pattern pattern_;
+  kernels::ScoreTerms terms_;
+  Tensor sinks_;  // [heads]; undefined: none
   kernels::Level rotary_level_, attention_level_;
 };
 

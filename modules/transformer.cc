@@ -14,7 +14,7 @@ namespace strata::modules {
 namespace {
 
 Tensor position_embedding(const TransformerConfig& config, const Scope& scope) {
-  if (config.family == Family::llama) return {};
+  if (!config.has_learned_positions()) return {};
   return scope.parameter({"weight", {config.sequence, config.width}});
 }
 
@@ -28,7 +28,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
     : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
       position_embedding_(position_embedding(config, scope / "position")),
       embedding_level_((scope / "embedding").level("embedding")),
-      position_level_(config.family == Family::llama ? kernels::Level::aten : (scope / "position").level("embedding")),
+      position_level_(config.has_learned_positions() ? (scope / "position").level("embedding") : kernels::Level::aten),
       embedding_dropout_(scope / "embedding", config.dropout, /*site=*/0),
       blocks_(transformer_blocks(scope, block_config(config))),
       norm_(scope / "norm", block_config(config)),

@@ -102,7 +102,7 @@ class Sampler {
         config_(language_model(model)),
         weights_(load_weights(config_, found, device)),
         model_(model_of(config_, weights_)) {
-    if (config_.family != modules::Family::llama) return;
+    if (!config_.has_rotary_positions()) return;
     rotary_ = modules::rotary_tables(config_, config_.sequence);
     rotary_ = {rotary_.cosine.to(device), rotary_.sine.to(device)};
   }

@@ -19,10 +19,12 @@
 
 #include "kernels/attention/attention_formula.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/explicit_attention.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_levels.h"
-#include "kernels/attention/pattern_mask.h"
+#include "kernels/attention/split_heads.h"
+#include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
@@ -32,34 +34,12 @@ namespace {
 
 using Shape = AttentionOp::Shape;
 
-// Strided views of the packed tensor, without a copy. Query head k * G + g attends to key and value head k.
-struct Heads {
-  Tensor query_BKGTD, key_BKTD, value_BKTD;
-};
-
-Heads split_heads(const Tensor& qkv, const Shape& shape) {
-  const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads;
-  const Tensor by_head = qkv.unflatten(2, {heads + 2 * key_value_heads, -1}).transpose(1, 2);
-  return {by_head.narrow(1, 0, heads).unflatten(1, {key_value_heads, heads / key_value_heads}),
-          by_head.narrow(1, heads, key_value_heads), by_head.narrow(1, heads + key_value_heads, key_value_heads)};
-}
-
-// Views [B, T, H * D] as [B, K, G, T, D].
-Tensor split_output(const Tensor& y, const Shape& shape) {
-  return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
-}
-
 bool is_full(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::full; }
 bool is_causal(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::causal; }
 
-// Returns a mask [B or 1, 1, T, T] that is true if a query may attend to a key, or an undefined tensor if the pattern
-// is full or causal, which ATen does without a mask.
+// Returns visible_pairs(), or an undefined tensor if the pattern is full or causal, which ATen does without a mask.
 Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
-  if (is_full(mask) || is_causal(mask)) return {};
-  const int64_t batch = qkv.size(0), positions = qkv.size(1);
-  const Tensor document_BT =
-      mask.document_offsets.defined() ? documents_of(mask.document_offsets, batch, positions) : Tensor();
-  return pattern_mask(compile_program(mask.pattern), positions, document_BT, qkv.device());
+  return is_full(mask) || is_causal(mask) ? Tensor() : visible_pairs(qkv, mask);
 }
 
 // Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt.
@@ -124,6 +104,7 @@ Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
 // ATen's flash kernel for CPUs does not support groups. It is called once for the g-th query head of all groups, so
 // that keys and values are never repeated in memory.
 AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
+  if (shape.terms.kinds().any()) return explicit_attention_forward(qkv, shape);
   if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, shape), {}};
   const auto [query, key, value] = split_heads(qkv, shape);
   const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = query.size(4);
@@ -145,10 +126,11 @@ AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape
   return {y, logsumexp_BKGT.flatten(1, 2)};
 }
 
-Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                               const Shape& shape) {
+AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
+                                              const Tensor& logsumexp, const Shape& shape) {
+  if (shape.terms.kinds().any()) return explicit_attention_backward(grad_y, qkv, y, logsumexp, shape);
   const Tensor grad = at::empty(qkv.sizes(), qkv.options());
-  if (grad.numel() == 0) return grad;
+  if (grad.numel() == 0) return {grad};
   const auto [query, key, value] = split_heads(qkv, shape);
   const auto [grad_query, grad_key, grad_value] = split_heads(grad, shape);
   const Tensor y_BKGTD = split_output(y, shape), grad_y_BKGTD = split_output(grad_y, shape);
@@ -172,7 +154,7 @@ Tensor attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Te
   }
   grad_key.copy_(sum_key);
   grad_value.copy_(sum_value);
-  return grad;
+  return {grad};
 }
 
 AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
@@ -186,7 +168,10 @@ AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape
       integers.push_back(number);
     }
   }
-  return {formula(qkv, shape.heads, shape.key_value_heads, integers, shape.mask.document_offsets), {}};
+  const auto& [alibi, softcap, sinks] = shape.terms;
+  return {formula(qkv, shape.heads, shape.key_value_heads, integers, shape.mask.document_offsets, alibi, softcap,
+                  with_gradient_destination(sinks)),
+          {}};
 }
 
 }  // namespace
@@ -208,32 +193,40 @@ AttentionShape shape_of(const Tensor& qkv, const Shape& shape) {
           .key_value_heads = shape.key_value_heads,
           .head_width = qkv.size(2) / (shape.heads + 2 * shape.key_value_heads),
           .pattern = shape.mask.pattern,
-          .deterministic = at::globalContext().deterministicAlgorithms()};
+          .deterministic = at::globalContext().deterministicAlgorithms(),
+          .terms = shape.terms.kinds()};
 }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Shape& shape, Level level) {
+  // `sinks` are those of the shape, for autograd.
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& sinks,
+                        const Shape& shape, Level level) {
     const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });
     const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
-    context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets});
+    context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets, sinks.value_or(Tensor())});
     context->saved_data["heads"] = shape.heads;
     context->saved_data["key_value_heads"] = shape.key_value_heads;
     context->saved_data["pattern"] = to_text(shape.mask.pattern);
+    context->saved_data["alibi"] = shape.terms.alibi;
+    context->saved_data["softcap"] = shape.terms.softcap;
     context->saved_data["level"] = static_cast<int64_t>(level);
     return y;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
     const variable_list saved = context->get_saved_variables();
-    const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2];
+    const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2], &sinks = saved[4];
     const Shape shape = {context->saved_data["heads"].toInt(),
                          context->saved_data["key_value_heads"].toInt(),
-                         {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]}};
+                         {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]},
+                         {context->saved_data["alibi"].toBool(), context->saved_data["softcap"].toDouble(), sinks}};
     const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, shape); });
-    return {AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape), Tensor(), Tensor()};
+    const auto [grad, grad_sinks] = AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape);
+    if (!sinks.defined()) return {grad, Tensor(), Tensor(), Tensor()};
+    return {grad, accumulate_wide(grad_sinks, sinks, take_gradient_destination(sinks)), Tensor(), Tensor()};
   }
 };
 
@@ -265,9 +258,24 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
           offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
 }
 
+void check_terms(const Tensor& qkv, int64_t heads, const AttentionTerms& terms, Level level) {
+  constexpr auto op = AttentionOp::kName;
+  const auto& [alibi, softcap, sinks] = terms;
+  require(is_softcap(softcap), op, level, "softcap is ", softcap, ", expected 0 or a number from ", kLeastSoftcap,
+          " to ", kMostSoftcap);
+  if (const std::string why_not = why_not_terms(level, terms.kinds()); !why_not.empty()) {
+    require(false, op, level, "the terms are ", to_text(terms.kinds()), ", ", why_not);
+  }
+  if (!sinks.defined()) return;
+  require(sinks.dim() == 1 && sinks.size(0) == heads, op, level, "sinks are ", sinks.sizes(), ", expected [", heads,
+          "]");
+  require_same_kind(op, level, "qkv", qkv, "sinks", sinks);
+}
+
 }  // namespace
 
-Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level) {
+Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask,
+                 const AttentionTerms& terms, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
   require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, op, level, "heads is ", heads,
@@ -276,9 +284,10 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
   require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) > 0 && qkv.size(2) % all_heads == 0, op, level,
           "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
   check_mask(qkv, mask, level);
-  const Shape shape = {heads, key_value_heads, mask};
-  const bool by_autograd = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv));
-  if (!by_autograd) return AttentionFunction::apply(qkv, shape, level);
+  check_terms(qkv, heads, terms, level);
+  const Shape shape = {heads, key_value_heads, mask, terms};
+  const bool by_autograd = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !terms.kinds().any());
+  if (!by_autograd) return AttentionFunction::apply(qkv, if_defined(terms.sinks), shape, level);
   const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
   // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
   // made contiguous.

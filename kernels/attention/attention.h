@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/score_terms.h"
 #include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
@@ -17,7 +18,7 @@ using at::Tensor;
 
 // The keys that a query may attend to. They are always in the query's own row.
 struct AttentionMask {
-  // Each query must see a key: check_every_query_sees_a_key.
+  // Each query must see a key, unless there are sinks: check_every_query_sees_a_key.
   Pattern pattern = {};
   // Boundaries of packed documents, int32 [documents + 1], as positions in the flattened [B * T] tensor: the start of
   // each document and the end of the last. The first is 0 and the last is B * T. Every row starts a new document, and
@@ -26,30 +27,47 @@ struct AttentionMask {
   Tensor document_offsets = {};
 };
 
-// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, y,
-// logsumexp and document_offsets for backward. pattern_levels.h says which level takes which pattern. Throws a
-// ValueError if a shape does not match, or if the level does not support dtype, head width or mask.
-Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask, Level level);
+// The terms of scores, as score_terms.h explains them.
+struct AttentionTerms {
+  bool alibi = false;
+  double softcap = 0;  // 0: none
+  // [H] of the type of qkv, differentiable; undefined: none. With sinks, a query that sees no key gives zeros.
+  Tensor sinks = {};
+
+  ScoreTerms kinds() const { return {alibi, softcap, sinks.defined()}; }
+};
+
+// qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, sinks, y,
+// logsumexp and document_offsets for backward. pattern_levels.h says which level takes which pattern and terms. Throws
+// a ValueError if a shape does not match, or if the level does not support dtype, head width, mask or terms.
+Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask,
+                 const AttentionTerms& terms, Level level);
 
 struct AttentionOp {
   static constexpr std::string_view kName = "attention";
   struct Shape {
     int64_t heads, key_value_heads;
     AttentionMask mask;
+    AttentionTerms terms;
   };
   struct Output {
-    // logsumexp of the scaled scores: [B, H, T], or [B, T, H] at level cuda with documents. Saved for backward.
+    // logsumexp of the scores and of the sink: [B, H, T], or [B, T, H] at level cuda with documents. Saved for
+    // backward.
     Tensor y, logsumexp;
   };
+  struct Gradient {
+    Tensor qkv;
+    Tensor sinks = {};  // fp32 or wider; undefined without sinks
+  };
   using Forward = Output(const Tensor& qkv, const Shape& shape);
-  using Backward = Tensor(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                          const Shape& shape);
+  using Backward = Gradient(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                            const Shape& shape);
   static const KernelTable<AttentionOp> kKernels;
 };
 
-// Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast. It reads
-// lists of tiles, which the first call of a pattern and a number of positions copies to the GPU. So that call must not
-// be in the capture of a CUDA graph. A replay reads the documents that are there then.
+// Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast; with
+// terms 96 is not. It reads lists of tiles, which the first call of a pattern and a number of positions copies to the
+// GPU. So that call must not be in the capture of a CUDA graph. A replay reads the documents that are there then.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.

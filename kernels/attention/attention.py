@@ -47,13 +47,26 @@ def visible(program: List[int], document: torch.Tensor) -> torch.Tensor:
     return stack[0]
 
 
-# An empty program sees every pair. `document_offsets` are those of attention.h.
+# The slopes that score_terms.h explains, as numbers of the type of `like`.
+def alibi_slopes(heads: int, like: torch.Tensor) -> torch.Tensor:
+    power = 1
+    while 2 * power <= heads:
+        power = 2 * power
+    head = torch.arange(heads, dtype=like.dtype, device=like.device)
+    return torch.exp2(torch.where(head < power, -8.0 * (head + 1.0), -4.0 * (2.0 * (head - power) + 1.0)) / power)
+
+
+# An empty program sees every pair. `document_offsets` are those of attention.h, `softcap` 0 is none, and `sinks` [heads]
+# are scores of a key whose value is 0.
 def attention(
     qkv: torch.Tensor,
     heads: int,
     key_value_heads: int,
     program: List[int],
     document_offsets: Optional[torch.Tensor] = None,
+    alibi: bool = False,
+    softcap: float = 0.0,
+    sinks: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     batch, positions = qkv.size(0), qkv.size(1)
     all_heads = heads + 2 * key_value_heads
@@ -65,6 +78,12 @@ def attention(
     key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
     value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
     scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
+    if softcap != 0.0:
+        scores = softcap * torch.tanh(scores / softcap)
+    if alibi:
+        place = torch.arange(positions, device=qkv.device)
+        distance = torch.abs(place.unsqueeze(1) - place)
+        scores = scores - alibi_slopes(heads, wide).reshape(-1, 1, 1) * distance
     if len(program) > 0:
         document = torch.arange(batch * positions, device=qkv.device)
         if document_offsets is not None:
@@ -72,5 +91,9 @@ def attention(
             document = torch.bucketize(document, ends, right=True)
         hidden = torch.logical_not(visible(program, document.reshape(batch, positions)))
         scores = scores.masked_fill(hidden, -float("inf"))
+    if sinks is not None:
+        sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, positions, 1)
+        scores = torch.cat([scores, sink], dim=3)
+        value = torch.cat([value, value.new_zeros([batch, heads, 1, head_width])], dim=2)
     y = torch.matmul(torch.softmax(scores, dim=-1), value)
     return y.transpose(1, 2).reshape(batch, positions, heads * head_width).to(qkv.dtype)

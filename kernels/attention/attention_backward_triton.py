@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile,
-                                                     place_of_program, store_tile, tanh, visible)
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
+                                                     place_of_program, scales_of, store_tile, visible)
 
 
 @triton.jit
@@ -14,8 +14,8 @@ def shares(products, distance_in_rows, row_sum, inner_scale, scale, slope, TERMS
     """The probabilities of a tile, and what the softcap multiplies gradients of scores by."""
     steepness = products
     if SOFTCAP & TERMS:
-        products = tanh(products * inner_scale, APPROXIMATE)
-        steepness = 1 - products * products
+        products = capped(products, inner_scale, APPROXIMATE)
+        steepness = tl.where(inner_scale > 0, 1 - products * products, 1.0)
     if ALIBI & TERMS:
         return tl.exp2(products * scale - tl.abs(distance_in_rows) - row_sum), steepness
     else:
@@ -89,11 +89,7 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
         tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head) * tiles + tile, -tl.sum(share * products))
     query, grad = kept(query, KEPT), kept(grad, KEPT)
     gradient_scale = scale
-    inner_scale = scale
-    scale = scale * LOG2_E
-    if SOFTCAP & TERMS:
-        inner_scale = inner_scale / softcap
-        scale = softcap * LOG2_E
+    inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
         slope = tl.load(slopes + head) * (LOG2_E * step)
@@ -183,11 +179,7 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documen
     value = load_tile(qkv + value_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
     key, value = kept(key, KEPT), kept(value, KEPT)
     gradient_scale = scale
-    inner_scale = scale
-    scale = scale * LOG2_E
-    if SOFTCAP & TERMS:
-        inner_scale = inner_scale / softcap
-        scale = softcap * LOG2_E
+    inner_scale, scale = scales_of(scale, softcap, TERMS)
     key_total = tl.zeros([KEYS, HEAD], tl.float32)
     value_total = tl.zeros([KEYS, HEAD], tl.float32)
     if ONE_LOOP:

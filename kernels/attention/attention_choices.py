@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""For which widths, types and patterns the kernels of attention are compiled."""
+"""For which widths, types, patterns and terms the kernels of attention are compiled."""
 from kernels.attention import attention_tile_triton
 from kernels.runtime.triton_kernel import TritonKernel
 
@@ -18,32 +18,39 @@ BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = (
     getattr(attention_tile_triton, word).value for word in ("BAND", "DOCUMENTS", "NEAR", "PREFIX", "GLOBAL", "BLOCKS", "PROGRAM"))
 EXACT = DOCUMENTS | BLOCKS
 MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, BAND | BLOCKS, PROGRAM)
-FITS = ("head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "
+# Values of TERMS: none, or all of them, which also serve calls with some.
+NO_TERMS, ALL_TERMS = 0, 1 | 2 | 4
+FITS = ("terms == TERMS and head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "
         f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 
 
 def choices(of_64, of_128, of_256):
     """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
     is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. A program takes registers of its
-    own, so their number is not limited there. attention_triton.cc has the sizes of tiles too."""
+    own, so their number is not limited there. With terms there is also one kernel for all patterns, and none for heads of
+    96 or 16. attention_triton.cc has the sizes of tiles too."""
     result = []
 
-    def add(head, width, mask, tile, **more):
+    def add(head, width, mask, terms, tile, **more):
         registers = 0 if mask == PROGRAM else tile.get("registers", 0)
-        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": 0, "KEPT": 0, "APPROXIMATE": 0, **tile, "registers": registers, **more})
+        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, "KEPT": 0, "APPROXIMATE": 0, **tile, "registers": registers, **more})
 
-    for head, width, tile in ((64, 64, of_64), (128, 96, of_128), (128, 128, of_128), (256, 256, of_256)):
+    tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
+    for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):
         for mask in MASKS:
-            add(head, width, mask, tile, only=HALF)
-    for head, tile in ((16, of_64), (64, of_64), (128, of_128), (256, of_256)):
-        add(head, 0, PROGRAM, tile, stages=1, only=HALF, aligned=False)
-    for head, size in ((16, 32), (64, 32), (128, 16), (256, 16)):
-        add(head, 0, PROGRAM, dict(QUERIES=size, KEYS=size, ONE_LOOP=1, warps=4, stages=1), only=("fp32",), aligned=False)
+            add(head, width, mask, NO_TERMS, tiles[head], only=HALF)
+        if width != 96:
+            add(head, width, PROGRAM, ALL_TERMS, tiles[head], only=HALF)
+    for head, tile in tiles.items():
+        size = 32 if head <= 64 else 16
+        for terms in (NO_TERMS,) if head == 16 else (NO_TERMS, ALL_TERMS):
+            add(head, 0, PROGRAM, terms, tile, stages=1, only=HALF, aligned=False)
+            add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, ONE_LOOP=1, warps=4, stages=1), only=("fp32",), aligned=False)
     return result
 
 
 def attention_kernel(function, arguments, aligned, heads, **tiles):
     """A program has a tile of one of `heads`. `sequences` are rows of the batch, or the residues of their positions."""
     return TritonKernel(
-        function, arguments, choices(**tiles), grid=(f"tiles * {heads} * sequences",), fits=FITS, sizes=("sequences", "words", "queries", "keys"),
+        function, arguments, choices(**tiles), grid=(f"tiles * {heads} * sequences",), fits=FITS, sizes=("sequences", "words", "queries", "keys", "terms"),
         aligned=aligned, signed=tuple(PATTERN))

@@ -223,7 +223,7 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
           ", expected BFloat16 or Half; level aten takes it");
   require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
           " wide, expected a multiple of 8 up to 256; level aten takes it");
-  // Other patterns were refused before.
+  // Other patterns, and all terms, were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
   // A bound that is farther than the row is long hides no pair.
   const auto bound = [&](int64_t farthest, int64_t value) { return farthest < qkv.size(1) ? value : kOpen; };
@@ -318,16 +318,16 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
   return {y, logsumexp};
 }
 
-Tensor attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                               const Shape& shape) {
+AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
+                                              const Tensor& logsumexp, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
   const Problem p = problem_for(qkv, shape, /*backward=*/true);
   const Tensor grad = at::empty(qkv.sizes(), qkv.options());
-  if (grad.numel() == 0) return grad;
+  if (grad.numel() == 0) return {grad};
   if (p.positions == 1) {
     grad.zero_();
     value_part(grad, p).copy_(at::sum(by_group(grad_y, p), /*dim=*/3, /*keepdim=*/true));
-    return grad;
+    return {grad};
   }
   const Tensor packed = readable(qkv), grad_rows = readable(grad_y);
   const DocumentTables tables = document_tables(shape.mask, p);
@@ -338,7 +338,7 @@ Tensor attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Te
   add_packed(pointers, grad, p, kGradQuery, kGradKey, kGradValue);
   add_documents(pointers, tables);
   run(p, pointers, qkv);
-  return grad;
+  return {grad};
 }
 
 }  // namespace strata::kernels

@@ -19,32 +19,81 @@ namespace {
 
 // Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
 // the gradients of the scores. The gradient of an early key adds those of all queries, and most of their sum cancels.
-std::vector<double> factors_of(int64_t positions) {
-  return {1.5, 5 * std::sqrt(std::max(1.0, static_cast<double>(positions) / 2048))};
+// With terms few keys have most of the weight, so more of the gradient of a query cancels. The gradient of a sink adds
+// those of all queries too, from the stored result, and has few elements.
+std::vector<double> factors_of(const AttentionShape& s) {
+  const double of_qkv = s.terms.any() ? 7.5 : 5;
+  std::vector<double> factors = {1.5, of_qkv * std::sqrt(std::max(1.0, static_cast<double>(s.positions) / 2048))};
+  if (s.terms.sinks) factors.push_back(3);
+  return factors;
+}
+
+// qkv and sinks, if there are any.
+Leaves leaves_of(const AttentionShape& s, const at::TensorOptions& options = at::kDouble) {
+  Leaves leaves = {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width}, options)};
+  if (s.terms.sinks) leaves.push_back(random({s.heads}, options));
+  return leaves;
+}
+
+AttentionTerms terms_of(const ScoreTerms& terms, const Leaves& leaves) {
+  return {terms.alibi, terms.softcap, terms.sinks ? leaves[1] : Tensor()};
 }
 
 // `sizes` are explained at head_sizes().
-AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern) {
-  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern};
+AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreTerms& terms = {}) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
 }
 
 OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
-                      const Tensor& document_offsets = {}) {
+                      const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
   const AttentionMask mask = {parse_pattern(pattern), document_offsets};
-  const AttentionShape s = shape_of(sizes, mask.pattern);
-  OpCase result{s,
-                name,
-                {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
-                0,
+  const AttentionShape s = shape_of(sizes, mask.pattern, terms);
+  OpCase result{s, name, leaves_of(s), terms.sinks ? size_t{1} : size_t{0},
                 [s, mask](const Leaves& leaves, Level level) -> Leaves {
                   AttentionMask here = mask;
                   if (mask.document_offsets.defined())
                     here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
-                  return {attention(leaves[0], s.heads, s.key_value_heads, here, level)};
+                  return {attention(leaves[0], s.heads, s.key_value_heads, here, terms_of(s.terms, leaves), level)};
                 }};
   result.row_width = s.head_width;
-  result.factors = factors_of(s.positions);
+  result.factors = factors_of(s);
   return result;
+}
+
+Tensor offsets(std::vector<int32_t> values) {
+  return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
+      .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
+}
+
+constexpr ScoreTerms kAllTerms = {.alibi = true, .softcap = 2, .sinks = true};
+
+// Scores of random queries and keys are around 1, so a softcap of 2 changes most of them.
+std::vector<OpCase> cases_with_terms() {
+  constexpr ScoreTerms kAlibi = {.alibi = true}, kSoftcap = {.softcap = 2}, kSinks = {.sinks = true};
+  std::vector<OpCase> cases;
+  const auto add = [&](const std::string& name, const Sizes& sizes, const std::string& pattern,
+                       const ScoreTerms& terms = kAllTerms, const Tensor& document_offsets = {}) {
+    cases.push_back(
+        attention_case("attention_" + name + "_" + sizes_text(sizes), sizes, pattern, document_offsets, terms));
+  };
+  for (const Sizes& sizes : head_sizes()) add("all_terms_causal", sizes, "causal");
+  for (const auto& [name, terms] : {std::pair{"alibi", kAlibi}, {"softcap", kSoftcap}, {"sinks", kSinks}}) {
+    add(name + std::string("_causal"), {2, 150, 6, 3, 64}, "causal", terms);
+    add(name + std::string("_full"), {1, 70, 6, 2, 16}, "full", terms);
+  }
+  add("large_softcap_causal", {1, 70, 2, 2, 16}, "causal", {.softcap = 50});
+  add("alibi_softcap_window", {2, 150, 4, 2, 64}, "window(30)", {.alibi = true, .softcap = 2});
+  add("all_terms_window", {2, 150, 12, 4, 64}, "causal & window(30)");
+  add("all_terms_documents", {2, 96, 6, 2, 64}, "causal & documents", kAllTerms, offsets({0, 5, 96, 160, 192}));
+  add("all_terms_documents_window", {2, 96, 3, 1, 128}, "causal & window(9) & documents", kAllTerms,
+      offsets({0, 5, 96, 160, 192}));
+  add("all_terms_prefix", {1, 150, 2, 1, 128}, "causal | prefix(70)");
+  add("all_terms_residues", {2, 150, 4, 2, 64}, "causal & dilated(9, 3)");
+  add("all_terms_blocks", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)");
+  add("all_terms_causal", {1, 200, 4, 2, 96}, "causal");
+  // From the eighth on, queries see nothing but the sink.
+  add("sinks_alone", {1, 70, 2, 1, 64}, "window(4) & prefix(4)", kSinks);
+  return cases;
 }
 
 std::vector<OpCase> cases() {
@@ -54,10 +103,6 @@ std::vector<OpCase> cases() {
       cases.push_back(attention_case("attention_" + pattern + "_" + sizes_text(sizes), sizes, pattern));
     }
   }
-  const auto offsets = [](std::vector<int32_t> values) {
-    return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
-        .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
-  };
   // All widths but 10 are those that cuDNN takes. There are full and partial tiles, and sequences of one document or
   // many.
   cases.push_back(attention_case("attention_causal_2x128x4x2x64", {2, 128, 4, 2, 64}, "causal"));
@@ -95,6 +140,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_blocks_1x200x2x2x256", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)"));
   cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
                                  offsets({0, 100, 200, 330, 400})));
+  for (OpCase& with_terms : cases_with_terms()) cases.push_back(std::move(with_terms));
   return cases;
 }
 
@@ -105,16 +151,16 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   Workload w{shape};
   w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
   w.row_width = s.head_width;
-  w.factors = factors_of(s.positions);
+  w.factors = factors_of(s);
   w.deterministic = s.deterministic;
-  w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
-  w.run = [heads = s.heads, shared = s.key_value_heads, pattern = s.pattern](const Inputs& in, Level level) -> Leaves {
+  w.inputs.leaves = leaves_of(s, options);
+  w.run = [s](const Inputs& in, Level level) -> Leaves {
     const Tensor& qkv = in.leaves[0];
-    AttentionMask mask = {pattern};
-    if (has_word(pattern, Pattern::Kind::documents)) {  // each row is one document, as in the shape's FLOPs
+    AttentionMask mask = {s.pattern};
+    if (has_word(s.pattern, Pattern::Kind::documents)) {  // each row is one document, as in the shape's FLOPs
       mask.document_offsets = at::arange(0, qkv.size(0) * qkv.size(1) + 1, qkv.size(1), qkv.options().dtype(at::kInt));
     }
-    return {attention(qkv, heads, shared, mask, level)};
+    return {attention(qkv, s.heads, s.key_value_heads, mask, terms_of(s.terms, in.leaves), level)};
   };
   return w;
 }
@@ -130,7 +176,7 @@ OpProof attention_proof() {
       .small_shapes =
           {AttentionShape{
                .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
-           shape_of({3, 12, 4, 2, 8}, within_documents(causal))},
+           shape_of({3, 12, 4, 2, 8}, within_documents(causal)), shape_of({3, 12, 4, 2, 8}, causal, kAllTerms)},
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal)},
       .deterministic_if_asked = true,  // in the backward

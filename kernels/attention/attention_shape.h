@@ -8,6 +8,7 @@
 
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/score_terms.h"
 #include "kernels/runtime/op_shape.h"
 
 namespace strata::kernels {
@@ -16,12 +17,13 @@ struct AttentionShape {
   int64_t batch, positions, heads, key_value_heads, head_width;
   Pattern pattern = {.kind = Pattern::Kind::causal};
   bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
+  ScoreTerms terms = {};
 
   bool operator==(const AttentionShape&) const = default;
   std::string_view op() const { return "attention"; }
   std::string text() const {
     return heads_text(batch, positions, heads, key_value_heads, head_width) + ", " + to_text(pattern) +
-           (deterministic ? ", deterministic" : "");
+           (terms.any() ? ", " + to_text(terms) : "") + (deterministic ? ", deterministic" : "");
   }
   Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
   // The backward has five products of this size, the forward two.

@@ -20,7 +20,8 @@ PROGRAM = tl.constexpr(128)
 ANY_OF = tl.constexpr(4 + 8 + 16 + 32 + 64)
 BLOCK_POSITIONS = tl.constexpr(64)
 
-# TERMS, what is added to scores: softcap first, then alibi; sinks take part in the softmax.
+# TERMS, what is added to scores: softcap first, then alibi; sinks take part in the softmax. A kernel with more terms than
+# a call has gets numbers for them that change nothing: softcap 0, slopes 0 and sinks -infinity.
 ALIBI = tl.constexpr(1)
 SOFTCAP = tl.constexpr(2)
 SINKS = tl.constexpr(4)
@@ -161,6 +162,24 @@ def store_tile(start, row, row_stride, rows, head_width, values, HEAD: tl.conste
     column = tl.arange(0, HEAD)
     inside = (row < rows)[:, None] if WIDTH == HEAD else (row < rows)[:, None] & (column < (WIDTH if WIDTH else head_width))[None, :]
     tl.store(start + (row[:, None] * row_stride + column[None, :]), values.to(start.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def scales_of(scale, softcap, TERMS: tl.constexpr):
+    """What products are multiplied by inside of the softcap, 0 without one, and what gives scores as powers of two."""
+    inner_scale = scale * 0
+    if SOFTCAP & TERMS:
+        if softcap > 0:
+            inner_scale = scale / softcap
+            scale = softcap
+    return inner_scale, scale * LOG2_E
+
+
+@triton.jit
+def capped(products, inner_scale, APPROXIMATE: tl.constexpr):
+    if inner_scale > 0:
+        products = tanh(products * inner_scale, APPROXIMATE)
+    return products
 
 
 @triton.jit

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Level triton of attention: calls the kernels of attention_triton.py and attention_backward_triton.py with tensors.
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/attention/attention.h"
@@ -22,6 +27,7 @@ namespace {
 
 constexpr int64_t kMaxHeadWidth = 256;
 constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
+constexpr int64_t kAllTerms = 7;                    // ALL_TERMS of attention_choices.py
 
 // The sizes of tiles of the kernels that attention_choices.py has for a type and a width.
 struct TileSizes {
@@ -46,6 +52,16 @@ int64_t together(int64_t all, int64_t group, int64_t bytes) {
   return groups * group;
 }
 
+// fp32 numbers that never change.
+Tensor kept_floats(const std::string& name, at::Device device, const std::vector<double>& numbers) {
+  const auto bits = [&] {
+    std::vector<int32_t> bits;
+    for (const double number : numbers) bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));
+    return bits;
+  };
+  return kept_numbers(name, device, bits).view(at::kFloat);
+}
+
 // What all kernels of a call are given.
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
@@ -56,6 +72,8 @@ struct Problem {
         head_width(qkv.size(2) / (heads + 2 * key_value_heads)),
         row_width(qkv.size(2)),
         element_bytes(static_cast<int64_t>(qkv.element_size())),
+        terms(shape.terms.kinds().any() ? kAllTerms : 0),
+        softcap(shape.terms.softcap),
         device(qkv.device()),
         tiles(tile_sizes(qkv.scalar_type(), head_width)),
         residues(residues_of(shape.mask.pattern, positions, row_width)) {
@@ -76,6 +94,7 @@ struct Problem {
     });
     const Tensor& offsets = shape.mask.document_offsets;
     if (offsets.defined()) document_BT = documents_of(offsets, batch, positions);
+    if (terms != 0) take(shape.terms);
   }
 
   int64_t sequences() const { return batch * residues.step; }
@@ -98,18 +117,31 @@ struct Problem {
     launch(tile_lists, positions, heads, key_value_heads, head_width, row_width, residues.step, tile_lists.tiles,
            /*own_lists=*/int64_t{document_BT.defined()},
            together(sequences() * (by_key ? key_value_heads : heads), by_key ? 1 : group, std::max<int64_t>(bytes, 1)),
-           1.0 / std::sqrt(static_cast<double>(head_width)), /*softcap=*/1.0, instructions, words.lowest, words.highest,
+           1.0 / std::sqrt(static_cast<double>(head_width)), softcap, instructions, words.lowest, words.highest,
            words.near_lowest, words.near_highest, words.step, words.span, words.first_keys, words.border,
-           words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys);
+           words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys, terms);
   }
 
-  int64_t batch, positions, heads, key_value_heads, head_width, row_width, element_bytes;
+  int64_t batch, positions, heads, key_value_heads, head_width, row_width, element_bytes, terms;
+  double softcap;
   at::Device device;
   TileSizes tiles;
   Residues residues;
   TileWords words;
   int64_t instructions = 0;
-  Tensor program, document_BT;
+  Tensor program, document_BT, slopes, sinks;
+
+ private:
+  // There is one kernel for all terms. Those that the call does not have get numbers that change nothing.
+  void take(const AttentionTerms& given) {
+    const std::string of_heads = " of " + std::to_string(heads) + " heads";
+    const auto all = [&](double number) { return std::vector<double>(static_cast<size_t>(heads), number); };
+    slopes = given.alibi ? kept_floats("the slopes" + of_heads, device, alibi_slopes(heads))
+                         : kept_floats("no slopes" + of_heads, device, all(0));
+    sinks = given.sinks.defined()
+                ? given.sinks.to(at::kFloat).contiguous()
+                : kept_floats("no sinks" + of_heads, device, all(-std::numeric_limits<double>::infinity()));
+  }
 };
 
 }  // namespace
@@ -119,35 +151,40 @@ AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionO
   const Tensor y = at::empty({p.batch, p.positions, p.heads * p.head_width}, qkv.options());
   const Tensor logsumexp = at::empty({p.batch, p.heads, p.positions}, qkv.options().dtype(at::kFloat));
   if (y.numel() == 0) return {y, logsumexp};
-  const Tensor rows = qkv.contiguous(), none;
+  const Tensor rows = qkv.contiguous();
   p.run(p.tiles.forward, TileSide::query, [&](const TileLists& lists, auto... numbers) {
-    launch_attention_forward_triton(rows, y, logsumexp, lists.rows, lists.indices, p.document_BT, p.program, none, none,
-                                    numbers...);
+    launch_attention_forward_triton(rows, y, logsumexp, lists.rows, lists.indices, p.document_BT, p.program, p.slopes,
+                                    p.sinks, numbers...);
   });
   return {y, logsumexp};
 }
 
-Tensor attention_backward_triton(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                                 const AttentionOp::Shape& shape) {
+AttentionOp::Gradient attention_backward_triton(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
+                                                const Tensor& logsumexp, const AttentionOp::Shape& shape) {
   const Problem p(qkv, shape);
   const Tensor grad_qkv = at::empty(qkv.sizes(), qkv.options());
-  if (grad_qkv.numel() == 0) return grad_qkv;
-  const Tensor rows = qkv.contiguous(), grad_rows = grad_y.contiguous(), none;
+  const bool has_sinks = shape.terms.sinks.defined();
+  if (grad_qkv.numel() == 0) {
+    return {grad_qkv, has_sinks ? at::zeros({p.heads}, logsumexp.options()) : Tensor()};
+  }
+  const Tensor rows = qkv.contiguous(), grad_rows = grad_y.contiguous();
   // Whole tiles of the kernel that writes them.
   const int64_t tile = p.tiles.backward_query.queries;
   const int64_t padded_rows = (p.positions / p.residues.step + tile - 1) / tile * tile;
   const Tensor row_sums = at::empty({p.sequences(), p.heads, padded_rows}, logsumexp.options());
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
+  Tensor tile_sinks;  // what each tile of queries adds to the gradient of its head's sink
   p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {
-    launch_attention_backward_query_triton(rows, grad_rows, y, logsumexp, row_sums, deltas, grad_qkv, none, lists.rows,
-                                           lists.indices, p.document_BT, p.program, none, none, padded_rows,
-                                           numbers...);
+    if (p.terms != 0) tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
+    launch_attention_backward_query_triton(rows, grad_rows, y, logsumexp, row_sums, deltas, grad_qkv, tile_sinks,
+                                           lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
+                                           padded_rows, numbers...);
   });
   p.run(p.tiles.backward_key, TileSide::key, [&](const TileLists& lists, auto... numbers) {
     launch_attention_backward_key_triton(rows, grad_rows, row_sums, deltas, grad_qkv, lists.rows, lists.indices,
-                                         p.document_BT, p.program, none, none, padded_rows, numbers...);
+                                         p.document_BT, p.program, p.slopes, p.sinks, padded_rows, numbers...);
   });
-  return grad_qkv;
+  return {grad_qkv, has_sinks ? at::sum(tile_sinks, at::IntArrayRef{0, 2}) : Tensor()};
 }
 
 }  // namespace strata::kernels

@@ -6,8 +6,8 @@ import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
 from kernels.attention.attention_document_tiles_triton import DOCUMENT_TILES
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, kept, load_tile,
-                                                     place_of_program, store_tile, tanh, visible)
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
+                                                     place_of_program, scales_of, store_tile, visible)
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         if SOFTCAP & TERMS:
-            scores = tanh(scores * inner_scale, APPROXIMATE)
+            scores = capped(scores, inner_scale, APPROXIMATE)
         if ALIBI & TERMS:
             bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
             scores = scores * scale - tl.abs(bias)
@@ -77,11 +77,7 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     rows_left = positions_of_sequence - tile * QUERIES
     query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows_left, head_width, HEAD, WIDTH, False)
     query = kept(query, KEPT)
-    inner_scale = scale
-    scale = scale * LOG2_E
-    if SOFTCAP & TERMS:
-        inner_scale = inner_scale / softcap
-        scale = softcap * LOG2_E
+    inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
         slope = tl.load(slopes + head) * (LOG2_E * step)

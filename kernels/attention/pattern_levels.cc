@@ -20,8 +20,16 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   return "";
 }
 
-PatternCost pattern_cost(Level level, const Pattern& pattern, bool deterministic) {
-  if (level == Level::torchscript) return {.all_pairs = true, .stores = "the scores of all pairs"};
+std::string why_not_terms(Level level, const ScoreTerms& terms) {
+  if (level == Level::cuda && terms.any())
+    return "expected no terms of scores; levels aten, torchscript and triton take them";
+  return "";
+}
+
+PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic) {
+  if (level == Level::torchscript || (level == Level::aten && terms.any())) {
+    return {.all_pairs = true, .stores = "the scores of all pairs"};
+  }
   if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
   if (level == Level::cuda && deterministic) return {.stores = "2 bytes for each pair of each head in a backward"};
   return {};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which level of attention takes which pattern, and what it stores and computes for it.
+// Which level of attention takes which pattern and which terms of scores, and what it stores and computes for them.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/score_terms.h"
 #include "kernels/runtime/level.h"
 
 namespace strata::kernels {
@@ -15,11 +16,14 @@ namespace strata::kernels {
 // kMostWords words.
 std::string why_not_pattern(Level level, const Pattern& pattern);
 
-// What a level that takes the pattern does.
+// The same for the terms of scores.
+std::string why_not_terms(Level level, const ScoreTerms& terms);
+
+// What a level that takes pattern and terms does.
 struct PatternCost {
   bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
   std::string_view stores = {};  // of the size of all pairs: "T x T booleans"; empty: nothing
 };
-PatternCost pattern_cost(Level level, const Pattern& pattern, bool deterministic);
+PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic);
 
 }  // namespace strata::kernels

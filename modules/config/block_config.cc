@@ -26,8 +26,9 @@ BlockConfig block_config(const TransformerConfig& model) {
           .root_mean_square = llama,
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
-          .rotary = llama,
+          .rotary = model.has_rotary_positions(),
           .attention = patterns_of(model),
+          .score_terms = model.score_terms(),
           .gated = llama,
           .activation = llama ? kernels::Activation::none : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};

@@ -7,6 +7,7 @@
 
 #include "kernels/activation/activation_kind.h"
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/score_terms.h"
 #include "modules/config/model_config.h"
 #include "modules/config/parameter.h"
 
@@ -23,7 +24,8 @@ struct BlockConfig {
   bool biases = false;  // projections have a bias
   bool rotary = false;
   std::vector<kernels::Pattern> attention = {};  // of each layer
-  bool gated = false;                            // true: swiglu; false: `activation` between two projections
+  kernels::ScoreTerms score_terms = {};
+  bool gated = false;  // true: swiglu; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
   // Initialization of the projections that start a residual branch, and of those that end it.
   Initialization inner_initialization = Initialization::normal;

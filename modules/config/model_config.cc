@@ -18,11 +18,14 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"width", "heads"})) {
     if (model.width % model.heads != 0) {
       checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
-    } else if (checks.can_check({"family"}) && model.family == Family::llama && model.head_width() % 2 != 0) {
+    } else if (checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.head_width() % 2 != 0) {
       checks.fail("heads", "rotary positions turn pairs: width " + std::to_string(model.width) + " / heads " +
                                std::to_string(model.heads) + " = " + std::to_string(model.head_width()) +
                                " must be even");
     }
+  }
+  if (checks.can_check({"softcap"}) && !kernels::is_softcap(model.softcap)) {
+    checks.fail("softcap", "expected 0, which is none, or at least 0.001, because fp32 loses scores below");
   }
   if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_head_count() != 0) {
     checks.fail("key_value_heads", not_divided("heads", model.heads, "key_value_heads", model.key_value_heads));
@@ -40,7 +43,7 @@ void check_pattern(const TransformerConfig& model, const std::string& key, const
                   "documents are kept apart by data.documents: separate, which adds & documents to the expression; "
                   "expected an expression without them" +
                       where);
-    } else if (checks.can_check({"sequence"})) {
+    } else if (checks.can_check({"sequence", "sinks"}) && !model.sinks) {
       kernels::check_every_query_sees_a_key(pattern, model.sequence);
     }
   } catch (const Error& error) {
@@ -63,6 +66,12 @@ void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
   }
 }
 
+// Returns "" if the model has rotary positions.
+std::string why_not_rotary(const TransformerConfig& model) {
+  if (model.family == Family::gpt2) return "the gpt2 family has learned positions";
+  return model.alibi ? "alibi takes the place of rotary positions" : "";
+}
+
 void check_rotary_scaling(const TransformerConfig& model, configs::Checks& checks) {
   const RotaryScaling& scaling = model.rotary_scaling;
   if (scaling.type == RotaryScalingType::none) {
@@ -74,8 +83,8 @@ void check_rotary_scaling(const TransformerConfig& model, configs::Checks& check
       if (!differs) continue;
       checks.fail(std::string("rotary_scaling.") + key, "changes nothing without rotary_scaling.type: llama3");
     }
-  } else if (model.family == Family::gpt2) {
-    checks.fail("rotary_scaling.type", "expected none, because the gpt2 family has learned positions, got llama3");
+  } else if (!model.has_rotary_positions()) {
+    checks.fail("rotary_scaling.type", "expected none, because " + why_not_rotary(model) + ", got llama3");
   } else if (scaling.low_frequency >= scaling.high_frequency) {
     checks.fail("rotary_scaling.high_frequency", "expected a number above low_frequency");
   }
@@ -89,11 +98,11 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
-  if (checks.can_check({"family", "rotary_base"}) && model.family == Family::gpt2 &&
+  if (checks.can_check({"family", "alibi", "rotary_base"}) && !model.has_rotary_positions() &&
       model.rotary_base != TransformerConfig{}.rotary_base) {
-    checks.fail("rotary_base", "expected none, because the gpt2 family has learned positions");
+    checks.fail("rotary_base", "expected none, because " + why_not_rotary(model));
   }
-  if (checks.can_check({"family", "rotary_scaling"})) check_rotary_scaling(model, checks);
+  if (checks.can_check({"family", "alibi", "rotary_scaling"})) check_rotary_scaling(model, checks);
 }
 
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {

@@ -12,6 +12,7 @@
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "configs/range.h"
+#include "kernels/attention/score_terms.h"
 #include "modules/config/graph_network_config.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/mixer_config.h"
@@ -75,6 +76,9 @@ struct TransformerConfig {
   int64_t sequence = 0;
   std::string attention = "causal";
   std::vector<LayerConfig> differing_layers = {};  // `layers:` of the run; later entries win
+  bool alibi = false;
+  double softcap = 0;
+  bool sinks = false;
   int64_t vocabulary = 0;
   bool tied = true;
   double dropout = 0;
@@ -84,6 +88,10 @@ struct TransformerConfig {
 
   int64_t items_per_sample() const { return sequence; }
   int64_t head_width() const { return width / heads; }
+  // ALiBi takes the place of the positions of the family.
+  bool has_learned_positions() const { return family == Family::gpt2 && !alibi; }
+  bool has_rotary_positions() const { return family == Family::llama && !alibi; }
+  kernels::ScoreTerms score_terms() const { return {alibi, softcap, sinks}; }
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;
     for (const LayerConfig& line : differing_layers) {
@@ -111,6 +119,15 @@ struct TransformerConfig {
     fields.add("attention", attention,
                "which keys each query sees: an expression such as causal & window(256), of the words in "
                "docs/attention.md; without causal, tokens see the ones after them");
+    fields.add(
+        "alibi", alibi,
+        "scores of attention fall with the distance, by a slope for each head (ALiBi); it takes the place of the "
+        "positions of the family, learned or rotary");
+    fields.add("softcap", softcap,
+               "scores of attention become softcap x tanh(score / softcap), before the mask; 0: they do not",
+               configs::between(0, kernels::kMostSoftcap));
+    fields.add("sinks", sinks,
+               "each query head has a learned score that takes part in the softmax of attention and has no value");
     fields.require("vocabulary", vocabulary, "number of tokens in the vocabulary", configs::between(2, 1e8));
     fields.add("tied", tied, "the output layer shares the weight of the token embedding");
     fields.add("dropout", dropout,

@@ -62,7 +62,7 @@ def lists(seen, queries, keys, by_key):
 
 class Problem:
     def __init__(self, pattern, heads=2, key_value_heads=1, width=64, dtype=torch.bfloat16, positions=POSITIONS, step=1, offsets=OFFSETS, program=None,
-                 words=None):
+                 words=None, alibi=False, softcap=0.0, sinks=False):
         self.program, numbers = PATTERNS[pattern] if program is None else (program, words)
         self.of_residues = self.program if words is None else [2, words["lowest"], words["highest"]]
         self.positions, self.heads, self.key_value_heads, self.width, self.dtype, self.step = positions, heads, key_value_heads, width, dtype, step
@@ -71,6 +71,12 @@ class Problem:
         self.document = torch.bucketize(places, offsets[1:], out_int32=True, right=True).view(BATCH, positions)
         self.qkv = torch.randn(BATCH, positions, (heads + 2 * key_value_heads) * width).to(dtype)
         self.grad_y = torch.randn(BATCH, positions, heads * width).to(dtype)
+        self.alibi, self.softcap = alibi, softcap
+        self.sinks = torch.randn(heads).to(dtype) if sinks else None
+        self.terms = 7 if alibi or softcap or sinks else 0
+        # What attention_triton.cc gives a kernel for the terms that a call does not have.
+        self.slopes = None if not self.terms else formula("attention").alibi_slopes(heads, torch.empty(0)) if alibi else torch.zeros(heads)
+        self.kernel_sinks = None if not self.terms else self.sinks.float() if sinks else torch.full((heads,), float("-inf"))
         self.numbers = {**NUMBERS, **numbers}
         self.mutate = lambda rows, indices: None
 
@@ -102,10 +108,11 @@ class Problem:
         # Two heads and sequences run together, so that the order of programs is tested too.
         return launch(kernels("attention/attention_backward" if "backward" in kernel else "attention/attention")[kernel], **tensors, rows=rows,
                       indices=indices, documents=self.document if self.has_documents else None,
-                      program=torch.tensor(self.of_residues, dtype=torch.int32), slopes=None, sinks=None, positions=self.positions, heads=self.heads,
+                      program=torch.tensor(self.of_residues, dtype=torch.int32), slopes=self.slopes, sinks=self.kernel_sinks,
+                      positions=self.positions, heads=self.heads,
                       key_value_heads=self.key_value_heads, head_width=self.width, row_width=self.qkv.size(2), step=self.step, tiles=rows.size(-2),
-                      own_lists=int(self.has_documents), together=2, scale=self.width**-0.5, softcap=1.0, instructions=len(self.of_residues) // 3,
-                      sequences=BATCH * self.step, queries=queries, keys=keys, **self.numbers)
+                      own_lists=int(self.has_documents), together=2, scale=self.width**-0.5, softcap=self.softcap, instructions=len(self.of_residues) // 3,
+                      sequences=BATCH * self.step, queries=queries, keys=keys, terms=self.terms, **self.numbers)
 
     def forward_and_backward(self):
         self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.positions)
@@ -114,19 +121,23 @@ class Problem:
         queries, _ = self.sizes("attention_backward_query")
         padded = -(-self.positions // self.step // queries) * queries
         row_sums, deltas = (torch.full((BATCH * self.step, self.heads, padded), float("nan")) for _ in range(2))
+        tiles = -(-(self.positions // self.step) // self.sizes("attention_backward_query")[0])
+        tile_sinks = torch.full((BATCH * self.step, self.heads, tiles), float("nan")) if self.terms else None
         self.run("attention_backward_query", qkv=self.qkv, grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
-                 grad_qkv=grad, grad_sinks=None, padded_rows=padded)
+                 grad_qkv=grad, grad_sinks=tile_sinks, padded_rows=padded)
         self.run("attention_backward_key", qkv=self.qkv, grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_qkv=grad, padded_rows=padded)
-        return self.y, grad
+        return (self.y, grad) if self.sinks is None else (self.y, grad, tile_sinks.sum((0, 2)))
 
 
 class AttentionTest(KernelTest):
     def errors(self, problem):
         """The errors of the result and of the gradients, as multiples of what is allowed."""
         p = problem
+        offsets = OFFSETS if p.has_documents else None
         outputs, gradients = self.gradients(
-            lambda qkv: formula("attention").attention(qkv, p.heads, p.key_value_heads, p.program, OFFSETS if p.has_documents else None), [p.qkv], [p.grad_y])
-        return [relative(a, b) / TOLERANCES[p.dtype] / factor for a, b, factor in zip(p.forward_and_backward(), outputs + gradients, (1, 2))]
+            lambda qkv, sinks=None: formula("attention").attention(qkv, p.heads, p.key_value_heads, p.program, offsets, p.alibi, p.softcap, sinks),
+            [p.qkv] if p.sinks is None else [p.qkv, p.sinks], [p.grad_y])
+        return [relative(a, b) / TOLERANCES[p.dtype] / factor for a, b, factor in zip(p.forward_and_backward(), outputs + gradients, (1, 2, 2))]
 
     def check(self, pattern, **more):
         problem = Problem(pattern, **more)
@@ -159,6 +170,24 @@ class AttentionTest(KernelTest):
     def test_residues_of_a_dilated_pattern(self):
         words = {**NUMBERS, "words": 1, "lowest": 0, "highest": 6, "near_lowest": -FAR}
         self.check("causal & dilated(7, 3)", step=3, program=[2, 0, FAR, 3, 3, 21, 0, 0, 0], words=words)
+
+    def test_terms(self):
+        every = dict(alibi=True, softcap=2.0, sinks=True)
+        for terms in (dict(alibi=True), dict(softcap=2.0), dict(sinks=True), every):
+            self.assertEqual(self.check("causal", heads=3, **terms)["TERMS"], 7)
+            self.check("full", dtype=torch.float32, width=10, positions=70, heads=3, key_value_heads=3, **terms)
+        for pattern in ("causal & window(40)", "causal & documents", "causal | prefix(70)"):
+            self.check(pattern, heads=4, key_value_heads=2, **every)
+        for width, compiled in ((96, 0), (128, 128), (256, 256), (16, 0)):
+            self.assertEqual(self.check("causal", width=width, dtype=torch.float16, **every)["WIDTH"], compiled)
+        words = {**NUMBERS, "words": 1, "lowest": 0, "highest": 6, "near_lowest": -FAR}
+        self.check("causal & dilated(7, 3)", step=3, program=[2, 0, FAR, 3, 3, 21, 0, 0, 0], words=words, **every)
+
+    def test_queries_that_see_only_the_sink(self):
+        words = dict(words=1, lowest=100, near_lowest=-FAR)
+        p = Problem("key <= query - 100", dtype=torch.float32, heads=4, program=[2, 100, FAR], words={**NUMBERS, **words}, sinks=True)
+        self.assertTrue(all(error < 1 for error in self.errors(p)))
+        self.assertEqual(p.y[:, :100].abs().max().item(), 0)
 
     def test_lists_of_documents(self):
         # Lists of 138 tiles are read in two parts.

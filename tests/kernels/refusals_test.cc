@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -107,29 +108,37 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
       {[&] { rotary(qkv, table, table, 5, 5, A); },
        "rotary/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D] with an even D"},
-      {[&] { attention(qkv, 4, 3, {}, A); },
+      {[&] { attention(qkv, 4, 3, {}, {}, A); },
        "attention/aten: heads is 4 and key_value_heads is 3, expected the first to be a multiple of the second"},
-      {[&] { attention(qkv, 5, 5, {}, A); },
+      {[&] { attention(qkv, 5, 5, {}, {}, A); },
        "attention/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D]"},
-      {[&] { attention(qkv, 2, 2, {documents}, A); },
+      {[&] { attention(qkv, 2, 2, {documents}, {}, A); },
        "attention/aten: document_offsets are not given, and the pattern documents has documents"},
       {[&] {
-         attention(qkv, 2, 2, {{}, at::arange(2, at::kInt)}, A);
+         attention(qkv, 2, 2, {{}, at::arange(2, at::kInt)}, {}, A);
        },
        "attention/aten: document_offsets are given, and the pattern full has no documents"},
       {[&] {
-         attention(qkv, 2, 2, {documents, zeros({2})}, A);
+         attention(qkv, 2, 2, {documents, zeros({2})}, {}, A);
        },
        "attention/aten: document_offsets are Float [2] on cpu, expected contiguous Int [documents + 1] on cpu"},
       {[&] {
-         attention(zeros({2, 4, 24}), 2, 2, {documents, at::full({2}, 8, at::kInt).mul(at::arange(2, at::kInt))}, A);
+         attention(zeros({2, 4, 24}), 2, 2, {documents, at::full({2}, 8, at::kInt).mul(at::arange(2, at::kInt))}, {},
+                   A);
        },
        "attention/aten: document_offsets go from 0 to 8, expected ascending numbers that include the start of "
        "every row, each multiple of 4"},
       {[&] {
-         attention(qkv, 2, 2, {documents, at::arange(3, at::kInt)}, A);
+         attention(qkv, 2, 2, {documents, at::arange(3, at::kInt)}, {}, A);
        },
        "attention/aten: document_offsets go from 0 to 2, expected from 0 to B * T = 4"},
+      {[&] { attention(qkv, 2, 2, {}, {.softcap = -1}, A); },
+       "attention/aten: softcap is -1, expected 0 or a number from 0.001 to 1e+06"},
+      {[&] { attention(qkv, 2, 2, {}, {.softcap = NAN}, A); },
+       "attention/aten: softcap is nan, expected 0 or a number from 0.001 to 1e+06"},
+      {[&] { attention(qkv, 2, 2, {}, {.sinks = zeros({3})}, A); }, "attention/aten: sinks are [3], expected [2]"},
+      {[&] { attention(qkv, 2, 2, {}, {.sinks = zeros({2}, at::kHalf)}, A); },
+       "attention/aten: qkv is Float on cpu and sinks is Half on cpu, expected one floating point type on one device"},
       {[&] {
          embedding(x, zeros({5, 2}), A);
        },
@@ -232,7 +241,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "swiglu has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {
-         attention(elsewhere({1, 4, 24}), 4, 2, {}, A);
+         attention(elsewhere({1, 4, 24}), 4, 2, {}, {}, A);
        },
        "attention has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
   };
@@ -242,7 +251,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
 TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
   EXPECT_EQ(
       refusal([] {
-        attention(zeros({1, 4, 24}), 4, 2, {}, Level::aot_inductor);
+        attention(zeros({1, 4, 24}), 4, 2, {}, {}, Level::aot_inductor);
       }),
       "attention has no kernel at level aot_inductor on cpu (Inductor turns the formula into products that keep all "
       "T^2 scores in memory); levels there: aten, torchscript");

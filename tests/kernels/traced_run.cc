@@ -51,7 +51,7 @@ std::vector<OpCase> large_cases() {
          {at::randn({2, 800, (8 + 2 * key_value_heads) * 64})},
          0,
          [key_value_heads](const Leaves& leaves, Level level) -> Leaves {
-           return {attention(leaves[0], 8, key_value_heads, {{.kind = Pattern::Kind::causal}}, level)};
+           return {attention(leaves[0], 8, key_value_heads, {{.kind = Pattern::Kind::causal}}, {}, level)};
          }});
   }
   return cases;

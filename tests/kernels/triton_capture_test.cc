@@ -71,7 +71,7 @@ TEST_F(TritonCapture, AReplayHasItsOwnDocuments) {
   const auto on_gpu = [](const std::vector<int32_t>& numbers) { return at::tensor(numbers, at::kInt).to(at::kCUDA); };
   for (const char* text : {"causal & documents", "causal & documents | global(5)"}) {
     const AttentionMask mask = {parse_pattern(text), on_gpu({0, 300, 310, 590, 600})};
-    const auto call = [&] { return attention(qkv, 2, 1, mask, Level::triton); };
+    const auto call = [&] { return attention(qkv, 2, 1, mask, {}, Level::triton); };
     const Tensor first = call();
     c10::cuda::device_synchronize();  // the stream of the capture does not wait for this one
     at::cuda::CUDAGraph graph;
@@ -94,13 +94,13 @@ TEST_F(TritonCapture, ListsOfTilesMustBeThereBefore) {
   const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
   graph.capture_begin();
   try {
-    attention(qkv, 2, 1, mask, Level::triton);
+    attention(qkv, 2, 1, mask, {}, Level::triton);
   } catch (const c10::Error& error) {
     refusal = error.what_without_backtrace();
   }
   graph.capture_end();
   EXPECT_NE(refusal.find("run one step of these sizes before the capture"), std::string::npos) << refusal;
-  EXPECT_EQ(attention(qkv, 2, 1, mask, Level::triton).sizes(), at::IntArrayRef({1, 77, 2 * 64}));
+  EXPECT_EQ(attention(qkv, 2, 1, mask, {}, Level::triton).sizes(), at::IntArrayRef({1, 77, 2 * 64}));
 }
 
 // A thread that has not used the GPU has no current context.

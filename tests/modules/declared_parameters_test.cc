@@ -114,6 +114,28 @@ TEST(DeclaredParameters, CountsAreThePublishedOnes) {
   EXPECT_EQ(parameter_count(groups_of(quickstart())), 824'448);
 }
 
+TEST(DeclaredParameters, OfTermsOfAttention) {
+  TransformerConfig model = quickstart();
+  model.softcap = 50;
+  EXPECT_EQ(parameter_count(groups_of(model)), 824'448);
+  model.sinks = true;
+  const auto groups = groups_of(model);
+  EXPECT_EQ(parameter_count(groups), 824'448 + 4 * 4);
+  std::vector<int64_t> shape;
+  for (const Parameter& parameter : groups.back().parameters) {
+    if (parameter.name != "blocks.3.attention.sinks") continue;
+    shape = parameter.shape;
+    EXPECT_EQ(parameter.initialization, Initialization::zeros);
+    EXPECT_FALSE(parameter.decayed());
+  }
+  EXPECT_EQ(shape, std::vector<int64_t>{4});
+  // ALiBi takes the place of learned positions.
+  TransformerConfig gpt2 = gpt2_124m();
+  gpt2.alibi = true;
+  EXPECT_EQ(parameter_count(groups_of(gpt2)), 124'439'808 - 1024 * 768);
+  EXPECT_EQ(flops_of(model), flops_of(quickstart()));
+}
+
 TEST(DeclaredParameters, GroupsAreRootBlocksAndUntiedHead) {
   const auto tied = groups_of(quickstart());
   ASSERT_EQ(tied.size(), 5u);

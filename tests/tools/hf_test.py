@@ -133,17 +133,20 @@ class HuggingFaceTest(ImportedModels):
                 command(IMPORT, self.path("exported"), self.path("again"))
                 self.assert_same_bits("native", "again")
 
-    def test_patterns_that_no_exported_model_has_are_refused(self):
+    def test_attention_that_no_exported_model_has_is_refused(self):
         self.name = "llama"
         random_model("llama").save_pretrained(self.path("theirs"))
         command(IMPORT, self.path("theirs"), self.path("start"))
         config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
-        for override, where in (("model.attention=causal & window(4)", "layers 0-1 is causal & window(4)"),
-                                ("layers=[{only: 1, attention: causal | prefix(2)}]", "layer 1 is causal | prefix(2)")):
-            run = self.path(override[:6])
+        pattern = "attention in %s, expected causal: the exported models have no other"
+        terms = "the scores of attention have terms (%s), expected none: the exported models have no others"
+        for override, refusal in (("model.attention=causal & window(4)", pattern % "layers 0-1 is causal & window(4)"),
+                                  ("layers=[{only: 1, attention: causal | prefix(2)}]", pattern % "layer 1 is causal | prefix(2)"),
+                                  ("model.softcap=30", terms % "softcap 30")):
+            run = self.path(override[:8])
             command(TRAIN, config, override, "run.folder=" + run)
             text = command(EXPORT, run, self.path("exported"), "--format", "hf", expected=2)
-            self.assertIn("attention in %s, expected causal: the exported models have no other" % where, text)
+            self.assertIn(refusal, text)
             self.assertFalse(os.path.exists(self.path("exported/config.json")))
             command(EXPORT, run, run + "-native")
 

@@ -51,7 +51,7 @@ Results run(const modules::TransformerConfig& config, const trainer::TrainerConf
   modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
   const modules::Transformer model(config, modules::Scope(source, all.kernels));
   modules::StepContext context;
-  if (config.family == modules::Family::llama) {
+  if (config.has_rotary_positions()) {
     context.put(std::make_shared<const modules::RotaryTables>(modules::rotary_tables(config, config.sequence)));
   }
   const Tensor ids = read_rows(ids_path, config.sequence + 1, at::kLong);

@@ -16,6 +16,7 @@ NVTX_NAMES = os.environ.get("STRATA_TEST_NVTX") or os.path.abspath("tests/traine
 RANKS = MOST_RANKS
 BATCH = 8 * RANKS  # one micro-batch per rank
 BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
+TERMS = ["model.alibi=true", "model.softcap=5", "model.sinks=true"]
 ENDLESS = ["cuda_graph=on", "steps=100000", "schedule={type: constant}", "evaluation={every: 0}", BFLOAT16]
 
 
@@ -33,6 +34,8 @@ class GpuTrainingTest(TrainingRuns):
             "documents": [BFLOAT16, "data.documents=separate"],
             "documents in windows": [BFLOAT16, "data.documents=separate", "model.attention=causal & window(5)"],
             "documents at aten": [BFLOAT16, "data.documents=separate", "kernels.attention=aten"],
+            "terms": [BFLOAT16, "kernels.attention=triton", *TERMS],
+            "terms at aten": [BFLOAT16, "kernels.attention=aten", *TERMS],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):

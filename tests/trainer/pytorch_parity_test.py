@@ -28,14 +28,25 @@ def causal(query, key):
     return key <= query
 
 
-def attention(q, k, v, sees):
-    """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H."""
+# The slopes of 3 heads in the code of the ALiBi paper: those of 2 heads, then the first of 4.
+SLOPES = torch.tensor([1 / 16, 1 / 256, 1 / 4], dtype=torch.float64)
+
+
+def attention(q, k, v, sees, alibi=False, softcap=None, sinks=None):
+    """q [B, H, T, D], k and v [B, K, T, D]: head h reads the keys of group h * K / H. Softcap as in Gemma 2, and a sink of each head, which has no value,
+    as in gpt-oss."""
     repeat = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
     scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
     positions = torch.arange(scores.shape[2])
-    mask = sees(positions[:, None], positions)
-    return torch.where(mask, scores, -math.inf).softmax(-1) @ v
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if alibi:
+        scores = scores - SLOPES[:, None, None] * (positions[:, None] - positions).abs()
+    scores = torch.where(sees(positions[:, None], positions), scores, -math.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks[None, :, None, None].expand(*scores.shape[:3], 1)], -1)
+    return scores.softmax(-1)[..., : len(positions)] @ v
 
 
 def rotate(x, base):
@@ -50,9 +61,9 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, alibi=False, softcap=None):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
-    SwiGLU."""
+    SwiGLU. With ALiBi neither has other positions."""
     gpt2 = family == "gpt2"
 
     def linear(x, name):
@@ -64,7 +75,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         return rms_norm(x, weights[name + ".weight"])
 
     x = weights["embedding.weight"][tokens]
-    if gpt2:
+    if gpt2 and not alibi:
         x = x + weights["position.weight"][: tokens.shape[1]]
     head = WIDTH // HEADS
     for i in range(LAYERS):
@@ -72,9 +83,10 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
         qkv = qkv.view(*tokens.shape, HEADS + 2 * key_value_heads, head).transpose(1, 2)
         q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
-        if not gpt2:
+        if not gpt2 and not alibi:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
-        y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, WIDTH)
+        y = attention(q, k, v, patterns[i], alibi, softcap, weights.get(block + "attention.sinks"))
+        y = y.transpose(1, 2).reshape(*tokens.shape, WIDTH)
         x = x + linear(y, block + "attention.output")
         y = norm(x, block + "norm2")
         if gpt2:
@@ -87,7 +99,8 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
 
 
 class PytorchParityTest(unittest.TestCase):
-    def check(self, family, more, key_value_heads, patterns=(causal, causal), lines=""):
+    def check(self, family, more, key_value_heads, patterns=(causal, causal), lines="", **terms):
+        """Returns the weights."""
         tokens = [(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)]
         with tempfile.TemporaryDirectory() as folder:
             write_tokens(folder + "/tokens.bin", tokens)
@@ -96,11 +109,12 @@ class PytorchParityTest(unittest.TestCase):
 
         windows = torch.tensor(tokens)
         inputs, targets = windows[:-1].view(40, SEQUENCE), windows[1:].view(40, SEQUENCE)
-        logits = forward(weights, inputs, family, key_value_heads, patterns)
+        logits = forward(weights, inputs, family, key_value_heads, patterns, **terms)
         theirs = functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
         self.assertLess(abs(ours - theirs), 2e-6 * theirs)
         # The model is far from its start, so that a part without effect would be found.
         self.assertGreater(abs(theirs - math.log(VOCABULARY)), 0.05)
+        return weights
 
     def test_gpt2(self):
         self.check("gpt2", "", HEADS)
@@ -116,6 +130,18 @@ class PytorchParityTest(unittest.TestCase):
         for family, more in (("gpt2", ""), ("llama", ", key_value_heads: 1, feed_forward: 40")):
             self.check(family, more + ", attention: causal | prefix(3)", HEADS if family == "gpt2" else 1, patterns,
                        "layers: [{only: 0-1 step 2, attention: causal & window(2)}]\n")
+
+    def test_terms_of_scores(self):
+        llama = ", key_value_heads: 1, feed_forward: 40"
+        for family, more, key_value_heads in (("gpt2", "", HEADS), ("llama", llama, 1)):
+            weights = self.check(family, more + ", alibi: true", key_value_heads, alibi=True)
+            self.assertNotIn("position.weight", weights)
+            self.check(family, more + ", softcap: 0.05", key_value_heads, softcap=0.05)
+            weights = self.check(family, more + ", sinks: true", key_value_heads)
+            for name in ("blocks.0.attention.sinks", "blocks.1.attention.sinks"):
+                self.assertGreater(weights[name].abs().min().item(), 1e-3)
+        weights = self.check("llama", llama + ", alibi: true, softcap: 0.5, sinks: true", 1, alibi=True, softcap=0.5)
+        self.assertEqual(weights["blocks.1.attention.sinks"].shape, (HEADS,))
 
 
 if __name__ == "__main__":

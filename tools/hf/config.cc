@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "configs/value.h"
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/score_terms.h"
 #include "modules/config/layer_patterns.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/timm.h"
@@ -142,6 +143,10 @@ std::string write_config(const TransformerConfig& model) {
     if (pattern.kind == kernels::Pattern::Kind::causal) continue;
     throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
                                              ", expected causal: the exported models have no other");
+  }
+  if (const kernels::ScoreTerms terms = model.score_terms(); terms.any()) {
+    throw Error(ExitCode::configuration, "the scores of attention have terms (" + to_text(terms) +
+                                             "), expected none: the exported models have no others");
   }
   OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
   json["tie_word_embeddings"] = model.tied;

@@ -51,11 +51,15 @@ void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors
       lines.try_emplace(path, level, Layers()).first->second.second.push_back(layer);
     }
     for (const auto& [path, line] : lines) {
-      const std::string why = kernels::why_not_pattern(line.first, pattern);
+      std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
+      if (why.empty()) {
+        what = to_text(model->score_terms());
+        why = kernels::why_not_terms(line.first, model->score_terms());
+      }
       if (why.empty()) continue;
       errors.add(configs::place_of(loaded.places, path), /*path=*/"",
-                 path + ": attention at level " + std::string(name(line.first)) + " does not take " + to_text(pattern) +
-                     " of " + modules::layers_text(line.second) + ", " + why);
+                 path + ": attention at level " + std::string(name(line.first)) + " does not take " + what + " of " +
+                     modules::layers_text(line.second) + ", " + why);
     }
   }
 }

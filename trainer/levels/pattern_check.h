@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks that the levels of a run take the patterns of attention of its layers.
+// Checks that the levels of a run take the patterns and the terms of attention of its layers.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int
 // The pattern of a layer, within documents if the run keeps these apart.
 kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer);
 
-// Adds an error at each line of `kernels:` that sets a level which does not take the pattern of some of its layers.
+// Adds an error at each line of `kernels:` that sets a level which does not take pattern or terms of some of its
+// layers.
 void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors);
 
 }  // namespace strata::trainer

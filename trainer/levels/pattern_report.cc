@@ -43,9 +43,10 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
          std::to_string(size.keys);
 }
 
-std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, bool deterministic) {
+std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const kernels::ScoreTerms& terms,
+                       bool deterministic) {
   if (!level) return "level best: a plan chooses it";
-  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, deterministic);
+  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, deterministic);
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
@@ -56,7 +57,9 @@ std::string level_text(std::optional<Level> level, const kernels::Pattern& patte
 std::string pattern_report(const TrainerConfig& config) {
   const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (model == nullptr) return "";
-  std::string text = "attention of " + grouped_digits(model->sequence) + " positions:\n";
+  const kernels::ScoreTerms terms = model->score_terms();
+  std::string text = "attention of " + grouped_digits(model->sequence) + " positions" +
+                     (terms.any() ? ", with " + to_text(terms) : "") + ":\n";
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
     const kernels::Pattern computed = computed_pattern(config, pattern);
     text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
@@ -69,7 +72,7 @@ std::string pattern_report(const TrainerConfig& config) {
     }
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
-              level_text(level, computed, config.run.deterministic) + "\n";
+              level_text(level, computed, terms, config.run.deterministic) + "\n";
     }
   }
   return text;

@@ -30,7 +30,7 @@ LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, Docu
 void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.use.head_and_loss_are_one);
   loss_level_ = scope.level(settings_.use.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy");
-  if (model_config_.family == modules::Family::llama) {
+  if (model_config_.has_rotary_positions()) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
   }

@@ -66,14 +66,19 @@ TEST(TritonAttention, HasKernelsForEveryTypeWidthAndPattern) {
         AttentionMask mask = {parse_pattern(text)};
         if (has_word(mask.pattern, Pattern::Kind::documents))
           mask.document_offsets = at::empty({7}, meta.dtype(at::kInt));
-        const Tensor qkv = at::empty({2, 150, 8 * width}, meta.dtype(type)).requires_grad_();
-        try {
-          const Tensor y = attention(qkv, 4, 2, mask, Level::triton);
-          torch::autograd::backward({y}, {at::empty(y.sizes(), y.options())});
-        } catch (const c10::Error& error) {
-          ADD_FAILURE() << type << ", heads of " << width << ", " << text << ": " << error.what_without_backtrace();
+        const Tensor sinks = at::empty({4}, meta.dtype(type)).requires_grad_();
+        for (const AttentionTerms& terms : {AttentionTerms{}, AttentionTerms{.alibi = true, .sinks = sinks}}) {
+          const Tensor qkv = at::empty({2, 150, 8 * width}, meta.dtype(type)).requires_grad_();
+          try {
+            const Tensor y = attention(qkv, 4, 2, mask, terms, Level::triton);
+            torch::autograd::backward({y}, {at::empty(y.sizes(), y.options())});
+          } catch (const c10::Error& error) {
+            ADD_FAILURE() << type << ", heads of " << width << ", " << text << ", " << to_text(terms.kinds()) << ": "
+                          << error.what_without_backtrace();
+          }
+          EXPECT_EQ(qkv.grad().sizes(), qkv.sizes());
         }
-        EXPECT_EQ(qkv.grad().sizes(), qkv.sizes());
+        EXPECT_EQ(sinks.grad().sizes(), sinks.sizes());
       }
     }
   }

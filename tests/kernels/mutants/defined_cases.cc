@@ -64,6 +64,18 @@ std::vector<OpCase> attention_cases(const Definition& definition) {
           add("attention_documents_full_2x70x4x2x16", 4, 2, {7, 0, 0}, offsets)};
 }
 
+std::vector<OpCase> attention_cases_with_terms(const Definition& definition) {
+  const auto add = [&](const std::string& name, int64_t heads, int64_t shared, int32_t lowest, int32_t highest) {
+    return defined(name, definition, [=](const Formula& formula, const Leaves& leaves) -> Leaves {
+      return {formula(leaves[0], heads, shared, c10::List<int64_t>({2, lowest, highest}), Tensor(), /*alibi=*/true,
+                      /*softcap=*/2.0, leaves.size() > 1 ? leaves[1] : Tensor())};
+    });
+  };
+  return {add("attention_all_terms_causal_1x70x6x2x16", 6, 2, 0, kFarthest),
+          add("attention_all_terms_window_2x150x12x4x64", 12, 4, 0, 29),
+          add("attention_alibi_softcap_window_2x150x4x2x64", 4, 2, -29, 29)};
+}
+
 std::vector<OpCase> linear_cases(const Definition& definition) {
   std::vector<OpCase> cases;
   for (const std::string kind : {"none", "gelu", "gelu_tanh", "relu"}) {
@@ -217,6 +229,7 @@ std::vector<OpCase> neighbor_attention_cases(const Definition& definition) {
 
 std::vector<OpCase> defined_cases(std::string_view op_name, const std::string& text) {
   const std::string op(op_name);
+  if (op == kAttentionWithTerms) return attention_cases_with_terms(std::make_shared<Defined>(text, "attention"));
   const Definition definition = std::make_shared<Defined>(text, op);
   if (op == "attention") return attention_cases(definition);
   if (op == "linear") return linear_cases(definition);

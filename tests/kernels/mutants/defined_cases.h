@@ -10,6 +10,10 @@
 
 namespace strata::kernels {
 
+// Instead of `attention`: its cases with all terms of scores. Most mistakes in the text are meant for scores without a
+// sink.
+inline constexpr std::string_view kAttentionWithTerms = "attention_with_terms";
+
 // Returns cases of an op with the leaves and bounds of the op's own cases. They run `definition`, whatever the level.
 // `definition` is the whole text of the op's `.py` file.
 std::vector<OpCase> defined_cases(std::string_view op, const std::string& definition);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/kernels/mutants/local_mutants.h"
+#include "tests/kernels/mutants/term_mutants.h"
 
 namespace strata::kernels {
 namespace {
@@ -360,8 +361,8 @@ std::vector<Mutant> of_graphs() {
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some :
-         {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(), local_mutants()}) {
+    for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
+                             local_mutants(), term_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

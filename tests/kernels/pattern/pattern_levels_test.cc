@@ -39,18 +39,33 @@ TEST(PatternLevels, TakeWhatThePageSays) {
             "torchscript and triton take it");
 }
 
+TEST(PatternLevels, TakeTermsButForCuda) {
+  for (const ScoreTerms& terms : {ScoreTerms{.alibi = true}, ScoreTerms{.softcap = 50}, ScoreTerms{.sinks = true}}) {
+    for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
+      EXPECT_EQ(why_not_terms(level, terms), "");
+    }
+    EXPECT_EQ(why_not_terms(Level::cuda, terms),
+              "expected no terms of scores; levels aten, torchscript and triton take them");
+    const Pattern causal = parse_pattern("causal");
+    EXPECT_EQ(pattern_cost(Level::aten, causal, terms, false).stores, "the scores of all pairs");
+    EXPECT_TRUE(pattern_cost(Level::aten, causal, terms, false).all_pairs);
+    EXPECT_EQ(pattern_cost(Level::triton, causal, terms, false).stores, "");
+  }
+  EXPECT_EQ(why_not_terms(Level::cuda, {}), "");
+}
+
 TEST(PatternLevels, StoreAllPairsWithAMask) {
   const Pattern causal = parse_pattern("causal"), window = parse_pattern("causal & window(9)");
-  EXPECT_EQ(pattern_cost(Level::aten, causal, false).stores, "");
-  EXPECT_FALSE(pattern_cost(Level::aten, causal, false).all_pairs);
-  EXPECT_EQ(pattern_cost(Level::aten, window, false).stores, "T x T booleans");
-  EXPECT_TRUE(pattern_cost(Level::aten, window, false).all_pairs);
-  EXPECT_EQ(pattern_cost(Level::torchscript, causal, false).stores, "the scores of all pairs");
-  EXPECT_TRUE(pattern_cost(Level::torchscript, causal, false).all_pairs);
-  EXPECT_EQ(pattern_cost(Level::triton, causal, true).stores, "");
-  EXPECT_EQ(pattern_cost(Level::cuda, window, false).stores, "");
-  EXPECT_NE(pattern_cost(Level::cuda, window, true).stores, "");
-  EXPECT_FALSE(pattern_cost(Level::cuda, window, true).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::aten, causal, {}, false).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::aten, causal, {}, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::aten, window, {}, false).stores, "T x T booleans");
+  EXPECT_TRUE(pattern_cost(Level::aten, window, {}, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::torchscript, causal, {}, false).stores, "the scores of all pairs");
+  EXPECT_TRUE(pattern_cost(Level::torchscript, causal, {}, false).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::triton, causal, {}, true).stores, "");
+  EXPECT_EQ(pattern_cost(Level::cuda, window, {}, false).stores, "");
+  EXPECT_NE(pattern_cost(Level::cuda, window, {}, true).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::cuda, window, {}, true).all_pairs);
 }
 
 }  // namespace

@@ -37,6 +37,17 @@ const BadLine kBadLines[] = {
     {"attention_to_documents", 5, kModel + ", attention: causal & documents}",
      "run.yaml:5:125: model.attention: documents are kept apart by data.documents: separate, which adds & documents to "
      "the expression; expected an expression without them"},
+    {"negative_softcap", 5, kModel + ", softcap: -1}",
+     "run.yaml:5:125: model.softcap: expected a number, at least 0, at most 1000000, got -1"},
+    {"softcap_that_is_no_number", 5, kModel + ", softcap: .nan}",
+     "run.yaml:5:125: model.softcap: expected a number, at least 0, at most 1000000, got '.nan'"},
+    {"tiny_softcap", 5, kModel + ", softcap: 1e-5}",
+     "run.yaml:5:125: model.softcap: expected 0, which is none, or at least 0.001, because fp32 loses scores below"},
+    {"alibi_with_a_base_of_rotary_positions", 5, kModel + ", alibi: true, rotary_base: 500000}",
+     "run.yaml:5:138: model.rotary_base: expected none, because alibi takes the place of rotary positions"},
+    {"alibi_with_scaled_rotary_positions", 5, kModel + ", alibi: true, rotary_scaling: {type: llama3}}",
+     "run.yaml:5:155: model.rotary_scaling.type: expected none, because alibi takes the place of rotary positions, got "
+     "llama3"},
     {"unknown_word_of_a_layer", 14, "layers: [{only: 0-2 step 2, attention: causal & windw(3)}]",
      "run.yaml:14:29: layers.0.attention: attention pattern, column 10: found 'windw', expected full, causal, "
      "window(n), dilated(n, step), prefix(n), global(n), blocks(density, seed), documents, or '('; did you mean "
@@ -54,6 +65,18 @@ const BadLine kBadLines[] = {
     {"level_in_layers", 14, "layers: [{only: 1, attention: full, linear: aten}]",
      "run.yaml:14:37: layers.0.linear: unknown key; did you mean 'kernels.linear'?"},
 };
+
+// Such a query attends to the sink alone. Without sinks it is an error of the table.
+TEST(Sinks, AllowQueriesThatSeeNoKey) {
+  EXPECT_EQ(report_of(config_with(5, kModel + ", sinks: true, attention: window(4) & prefix(4)}")), "no error");
+}
+
+// 64 / 64 = 1 column cannot be turned in pairs.
+TEST(Alibi, AllowsHeadsOfOddWidths) {
+  const std::vector<std::string> heads = {"model.heads=64"};
+  EXPECT_NE(report_of(config_with(5, kModel + "}"), heads), "no error");
+  EXPECT_EQ(report_of(config_with(5, kModel + ", alibi: true}"), heads), "no error");
+}
 
 INSTANTIATE_TEST_SUITE_P(Table, BadPatternTest, testing::ValuesIn(kBadLines),
                          [](const auto& info) { return info.param.name; });

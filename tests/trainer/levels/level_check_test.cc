@@ -97,6 +97,20 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
                 expected);
 }
 
+TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
+  const std::vector<std::string> terms = {"model.alibi=true", "model.softcap=50", "model.sinks=true"};
+  for (const char* level : {"aten", "torchscript", "triton"}) {
+    EXPECT_EQ(refusal({}, std::string("{attention: ") + level + "}", c10::kCUDA, terms), "");
+  }
+  EXPECT_EQ(
+      first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA, terms)),
+      "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take alibi, softcap 50, sinks "
+      "of layers 1-2, expected no terms of scores; levels aten, torchscript and triton take them");
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.softcap=30"})),
+            "run.yaml:11:11: kernels.attention: attention at level cuda does not take softcap 30 of layers 0-3, "
+            "expected no terms of scores; levels aten, torchscript and triton take them");
+}
+
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
   const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: causal & dilated(4, 2)}]"}};
   const std::string documents = "data.documents=separate";

@@ -50,6 +50,14 @@ TEST(PatternReport, OfSeparateDocumentsHasTheMostShares) {
       "    level aten computes all pairs (100 % of tiles), and stores T x T booleans\n");
 }
 
+TEST(PatternReport, NamesTermsAndWhatTheyStore) {
+  EXPECT_EQ(pattern_report(config_of({"model.sequence=256", "kernels.default=aten", "layers=[]", "model.alibi=true",
+                                      "model.softcap=2.5", "model.sinks=true"})),
+            "attention of 256 positions, with alibi, softcap 2.5, sinks:\n"
+            "  causal in layers 0-3: 50.2 % of pairs are visible, in 62.5 % of tiles of 64 x 64\n"
+            "    level aten computes all pairs (100 % of tiles), and stores the scores of all pairs\n");
+}
+
 TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
   const std::string best = pattern_report(config_of({"kernels.default=best"}));
   EXPECT_NE(best.find("    level best: a plan chooses it\n"), std::string::npos) << best;

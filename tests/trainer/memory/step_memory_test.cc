@@ -106,6 +106,7 @@ std::vector<std::vector<std::string>> configurations() {
                                                {"precision.compute=bfloat16", "model.vocabulary=1000"},
                                                replicas,
                                                {"model.dropout=0.1"},
+                                               {"model.alibi=true", "model.softcap=30", "model.sinks=true"},
                                                {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
   // Types and levels of single groups and modules.
   const std::string wide = "model.vocabulary=1000", untied = "model.tied=false";

@@ -82,6 +82,14 @@ TEST(UsedShapes, HaveThePatternOfEachLayer) {
   EXPECT_EQ(patterns, (std::vector<std::string>{"3" + sizes + "window(2)", "2" + sizes + "causal"}));
 }
 
+TEST(UsedShapes, HaveTheTermsOfScores) {
+  std::vector<std::string> expected = kTwoBlocks;
+  expected.at(4) += ", softcap 30, sinks";
+  std::vector<std::string> blocks = texts(gpt2({"model.softcap=30", "model.sinks=true"}));
+  blocks.resize(expected.size());
+  EXPECT_EQ(blocks, expected);
+}
+
 // On GPUs the rows of many classes are filled up to a multiple of 64.
 TEST(UsedShapes, RowsOfLogitsAreWholeOnGpus) {
   std::set<std::string> on_gpu;
