@@ -9,12 +9,12 @@
 namespace strata::modules {
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
-    : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width(),
+    : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,
                            .inputs = config.width,
                            .has_bias = config.biases,
                            .initialization = config.inner_initialization}),
       output_(scope / "output", {.outputs = config.width,
-                                 .inputs = config.width,
+                                 .inputs = config.heads * config.head_width,
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
       heads_(config.heads),

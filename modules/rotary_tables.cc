@@ -23,12 +23,12 @@ double scaled(double frequency, const RotaryScaling& scaling) {
 }  // namespace
 
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
-  const int64_t half = config.head_width() / 2;
+  const int64_t half = config.width_of_head() / 2;
   RotaryTables tables{at::empty({length, half}, at::kFloat), at::empty({length, half}, at::kFloat)};
   auto cosine = tables.cosine.accessor<float, 2>();
   auto sine = tables.sine.accessor<float, 2>();
   for (int64_t i = 0; i < half; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_width());
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.width_of_head());
     const double frequency = scaled(std::pow(config.rotary_base, exponent), config.rotary_scaling);
     for (int64_t t = 0; t < length; ++t) {
       cosine[t][i] = static_cast<float>(std::cos(static_cast<double>(t) * frequency));

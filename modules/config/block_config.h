@@ -17,6 +17,7 @@ struct BlockConfig {
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
+  int64_t head_width = 0;
   int64_t feed_forward = 0;
   bool root_mean_square = false;  // true: RMSNorm without a bias; false: LayerNorm
   double norm_epsilon = 0;
@@ -31,8 +32,6 @@ struct BlockConfig {
   double dropout = 0;
   double stochastic_depth = 0;  // probability for the last block
   double layer_scale = 0;       // initial value; 0: no LayerScale
-
-  int64_t head_width() const { return width / heads; }
 };
 
 BlockConfig block_config(const TransformerConfig& model);

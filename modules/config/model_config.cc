@@ -15,12 +15,18 @@ namespace strata::modules {
 namespace {
 
 void check_attention(const TransformerConfig& model, configs::Checks& checks) {
-  if (checks.can_check({"width", "heads"})) {
-    if (model.width % model.heads != 0) {
-      checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
-    } else if (checks.can_check({"family"}) && model.family == Family::llama && model.head_width() % 2 != 0) {
+  if (checks.can_check({"width", "heads", "head_width"})) {
+    const bool is_odd = checks.can_check({"family"}) && model.family == Family::llama && model.width_of_head() % 2 != 0;
+    if (model.head_width != 0) {
+      if (is_odd) {
+        checks.fail("head_width",
+                    "rotary positions turn pairs: expected an even width, got " + std::to_string(model.head_width));
+      }
+    } else if (model.width % model.heads != 0) {
+      checks.fail("heads", not_divided("width", model.width, "heads", model.heads) + "; or set head_width");
+    } else if (is_odd) {
       checks.fail("heads", "rotary positions turn pairs: width " + std::to_string(model.width) + " / heads " +
-                               std::to_string(model.heads) + " = " + std::to_string(model.head_width()) +
+                               std::to_string(model.heads) + " = " + std::to_string(model.width_of_head()) +
                                " must be even");
     }
   }
@@ -97,8 +103,8 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
 }
 
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
-  const auto width = static_cast<double>(model.width);
-  const double matrices = elements_of_matrices(groups, Role::layer) + static_cast<double>(model.vocabulary) * width;
+  const double head = static_cast<double>(model.vocabulary) * static_cast<double>(model.width);
+  const double matrices = elements_of_matrices(groups, Role::layer) + head;
   const auto positions = static_cast<double>(model.sequence);
   double keys = 0;  // of all layers
   for (const auto& [pattern, layers] : layers_by_pattern(model)) {
@@ -106,7 +112,7 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
     const double seen = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
     keys += seen * static_cast<double>(layers.size());
   }
-  return 6 * matrices + 12 * width * keys;
+  return 6 * matrices + 12 * static_cast<double>(model.width_of_heads()) * keys;
 }
 
 }  // namespace strata::modules

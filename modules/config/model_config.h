@@ -71,6 +71,7 @@ struct TransformerConfig {
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
+  int64_t head_width = 0;
   int64_t feed_forward = 0;
   int64_t sequence = 0;
   std::string attention = "causal";
@@ -83,7 +84,8 @@ struct TransformerConfig {
   RotaryScaling rotary_scaling = {};
 
   int64_t items_per_sample() const { return sequence; }
-  int64_t head_width() const { return width / heads; }
+  int64_t width_of_head() const { return head_width == 0 ? width / heads : head_width; }
+  int64_t width_of_heads() const { return heads * width_of_head(); }  // of all queries of a token
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;
     for (const LayerConfig& line : differing_layers) {
@@ -100,10 +102,12 @@ struct TransformerConfig {
                    "gpt2: LayerNorm, learned positions, GELU; llama: RMSNorm, rotary positions, SwiGLU");
     fields.require("layers", layers, "number of transformer blocks", configs::between(1, 10000));
     fields.require("width", width, "width of the hidden states", configs::between(1, 1e6));
-    fields.require("heads", heads, "number of attention heads; it must divide width", configs::between(1, 1e5));
+    fields.require("heads", heads, "number of attention heads; it must divide width, unless head_width is set",
+                   configs::between(1, 1e5));
     fields.add("key_value_heads", key_value_heads,
                "number of key and value heads (grouped-query attention); it must divide heads; 0: as many as heads",
                configs::between(0, 1e5));
+    fields.add("head_width", head_width, "width of a head; 0: width / heads", configs::between(0, 1e5));
     fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",
@@ -138,8 +142,8 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 
 // FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
 // `groups` are the parameters that the model declares. For each item (kItem):
-//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x width x keys, with the sum over
-//          layers of the mean number of keys that a query sees; causal attention counts sequence / 2
+//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x heads x width of a head x keys,
+//          with the sum over layers of the mean number of keys that a query sees; causal attention counts sequence / 2
 //   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
 //          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
 //          patches multiply channels instead of tokens.

@@ -204,6 +204,13 @@ TEST(FlopsPerToken, FollowTheConvention) {
   EXPECT_EQ(flops_of(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
 }
 
+TEST(FlopsPerToken, CountTheWidthOfAllHeads) {
+  TransformerConfig model = quickstart();
+  model.head_width = 48;
+  // Four heads of 48 in place of 32: 64 more columns of queries, keys, values and of the output.
+  EXPECT_EQ(flops_of(model) - flops_of(quickstart()), 6.0 * 4 * (4 * 64 * 128) + 6 * 64 * 128 * 4);
+}
+
 TEST(FlopsPerToken, CountVisiblePairs) {
   TransformerConfig model = quickstart();
   model.attention = "full";

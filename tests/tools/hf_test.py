@@ -35,11 +35,13 @@ LLAMA = {
 LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 6}
+WIDE_HEADS = {**LLAMA, "head_dim": 6}
 MODELS = {
     "gpt2": lambda: transformers.GPT2LMHeadModel(GPT2),
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA, tie_word_embeddings=False)),
     "llama3_tied": lambda: transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True, rope_parameters=LLAMA3)),
+    "wide_heads": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**WIDE_HEADS)),
 }
 
 

@@ -50,7 +50,7 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -66,7 +66,6 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
     x = weights["embedding.weight"][tokens]
     if gpt2:
         x = x + weights["position.weight"][: tokens.shape[1]]
-    head = WIDTH // HEADS
     for i in range(LAYERS):
         block = "blocks.%d." % i
         qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
@@ -74,7 +73,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
         if not gpt2:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
-        y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, WIDTH)
+        y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, HEADS * head)
         x = x + linear(y, block + "attention.output")
         y = norm(x, block + "norm2")
         if gpt2:
@@ -87,7 +86,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
 
 
 class PytorchParityTest(unittest.TestCase):
-    def check(self, family, more, key_value_heads, patterns=(causal, causal), lines=""):
+    def check(self, family, more, key_value_heads, patterns=(causal, causal), lines="", **options):
         tokens = [(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)]
         with tempfile.TemporaryDirectory() as folder:
             write_tokens(folder + "/tokens.bin", tokens)
@@ -96,7 +95,7 @@ class PytorchParityTest(unittest.TestCase):
 
         windows = torch.tensor(tokens)
         inputs, targets = windows[:-1].view(40, SEQUENCE), windows[1:].view(40, SEQUENCE)
-        logits = forward(weights, inputs, family, key_value_heads, patterns)
+        logits = forward(weights, inputs, family, key_value_heads, patterns, **options)
         theirs = functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
         self.assertLess(abs(ours - theirs), 2e-6 * theirs)
         # The model is far from its start, so that a part without effect would be found.
@@ -110,6 +109,10 @@ class PytorchParityTest(unittest.TestCase):
 
     def test_llama_with_a_tied_head(self):
         self.check("llama", ", feed_forward: 40", HEADS)
+
+    def test_heads_whose_width_is_not_that_of_the_model_divided(self):
+        for head in (2, 10):
+            self.check("llama", ", key_value_heads: 1, feed_forward: 40, head_width: %d" % head, 1, head=head)
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

@@ -48,7 +48,7 @@ OrderedJson llama_config(const TransformerConfig& model) {
                       {"num_hidden_layers", model.layers},
                       {"num_attention_heads", model.heads},
                       {"num_key_value_heads", model.key_value_head_count()},
-                      {"head_dim", model.head_width()},
+                      {"head_dim", model.width_of_head()},
                       {"hidden_act", "silu"},
                       {"attention_bias", false},
                       {"mlp_bias", false},
@@ -102,6 +102,14 @@ void read_rotary(const JsonSection& json, TransformerConfig& model) {
   model.rotary_scaling.original_sequence = scaling.count("original_max_position_embeddings");
 }
 
+// The width of a head is a key of its own where it is not width / heads.
+void read_heads(const JsonSection& json, TransformerConfig& model) {
+  model.heads = json.count("num_attention_heads");
+  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
+  const int64_t width = json.has("head_dim") ? json.count("head_dim") : 0;
+  if (width * model.heads != model.width) model.head_width = width;
+}
+
 TransformerConfig read_llama(const JsonSection& json) {
   json.expect("hidden_act", "silu");
   json.expect("attention_bias", false);
@@ -110,12 +118,10 @@ TransformerConfig read_llama(const JsonSection& json) {
   model.family = Family::llama;
   model.layers = json.count("num_hidden_layers", kMostLayers);
   model.width = json.count("hidden_size");
-  model.heads = json.count("num_attention_heads");
-  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
   model.feed_forward = json.count("intermediate_size");
   model.sequence = json.count("max_position_embeddings");
   model.norm_epsilon = json.positive("rms_norm_eps");
-  json.expect("head_dim", model.head_width());
+  read_heads(json, model);
   read_rotary(json, model);
   return model;
 }
@@ -126,7 +132,7 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
   TransformerConfig model = type == "gpt2" ? read_gpt2(section) : read_llama(section);
   model.vocabulary = section.count("vocab_size");
   model.tied = section.flag("tie_word_embeddings", /*otherwise=*/type == "gpt2");
-  if (model.width % model.heads != 0 || model.heads % model.key_value_head_count() != 0) {
+  if ((model.head_width == 0 && model.width % model.heads != 0) || model.heads % model.key_value_head_count() != 0) {
     throw Error(ExitCode::storage, section.path() + ": " + std::to_string(model.heads) +
                                        " heads do not divide the width " + std::to_string(model.width) +
                                        ", or are no multiple of the " + std::to_string(model.key_value_head_count()) +
@@ -142,6 +148,10 @@ std::string write_config(const TransformerConfig& model) {
     if (pattern.kind == kernels::Pattern::Kind::causal) continue;
     throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
                                              ", expected causal: the exported models have no other");
+  }
+  if (model.family == Family::gpt2 && model.width_of_heads() != model.width) {
+    throw Error(ExitCode::configuration, "model.head_width is " + std::to_string(model.head_width) +
+                                             ", expected none: in GPT-2 heads are as wide as width / heads");
   }
   OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
   json["tie_word_embeddings"] = model.tied;
@@ -167,6 +177,7 @@ std::string model_section(const TransformerConfig& model) {
   text << "model: {type: transformer, family: " << names(model.family)[static_cast<size_t>(model.family)]
        << ", layers: " << model.layers << ", width: " << model.width << ", heads: " << model.heads;
   if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
+  if (model.head_width != 0) text << ", head_width: " << model.head_width;
   text << ", feed_forward: " << model.feed_forward << ", sequence: " << model.sequence
        << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false")
        << ", norm_epsilon: " << configs::text_of(model.norm_epsilon);

@@ -52,8 +52,8 @@ const std::vector<Rule>& rules(Family family) {
 std::vector<int64_t> rows_of_parts(const TransformerConfig& config, size_t parts, int64_t rows) {
   if (parts == 1) return {rows};
   if (parts == 2) return {rows / 2, rows / 2};
-  const int64_t queries = config.heads * config.head_width();
-  const int64_t keys = config.key_value_head_count() * config.head_width();
+  const int64_t queries = config.heads * config.width_of_head();
+  const int64_t keys = config.key_value_head_count() * config.width_of_head();
   return {queries, keys, keys};
 }
 

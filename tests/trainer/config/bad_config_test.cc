@@ -198,7 +198,8 @@ const BadLine kBadLines[] = {
     {"heads_do_not_divide", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 5, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",
-     "run.yaml:5:65: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8"},
+     "run.yaml:5:65: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8; or "
+     "set head_width"},
     {"odd_head_width", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 63, heads: 9, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",

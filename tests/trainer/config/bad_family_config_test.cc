@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Checks the messages for bad keys of the block of a language model, word for word.
+#include <gtest/gtest.h>
+
+#include "tests/trainer/config/config_texts.h"
+
+namespace strata::trainer {
+namespace {
+
+class BadFamilyTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadFamilyTest, IsReportedAlone) {
+  expect_reported_alone(report_of(config_with(GetParam().number, GetParam().line)), GetParam().message);
+}
+
+const std::string kModel =
+    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
+    "vocabulary: 256";
+
+const BadLine kBadLines[] = {
+    {"odd_width_of_heads", 5, kModel + ", head_width: 7}",
+     "run.yaml:5:125: model.head_width: rotary positions turn pairs: expected an even width, got 7"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, BadFamilyTest, testing::ValuesIn(kBadLines),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace strata::trainer
