@@ -11,7 +11,7 @@ namespace strata::modules {
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,
                            .inputs = config.width,
-                           .has_bias = config.biases,
+                           .has_bias = config.qkv_biases,
                            .initialization = config.inner_initialization}),
       output_(scope / "output", {.outputs = config.width,
                                  .inputs = config.heads * config.head_width,

@@ -27,6 +27,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .root_mean_square = llama,
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
+          .qkv_biases = !llama || model.qkv_biases,
           .rotary = llama,
           .attention = patterns_of(model),
           .gated = llama,
@@ -43,6 +44,7 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .feed_forward = model.feed_forward_width(),
           .norm_epsilon = model.norm_epsilon,
           .biases = true,
+          .qkv_biases = true,
           .attention = std::vector(static_cast<size_t>(model.layers), kernels::Pattern{}),
           .activation = kernels::Activation::gelu,
           // A deviation of 0.02 would be far too small for the narrow models of small images.

@@ -21,7 +21,8 @@ struct BlockConfig {
   int64_t feed_forward = 0;
   bool root_mean_square = false;  // true: RMSNorm without a bias; false: LayerNorm
   double norm_epsilon = 0;
-  bool biases = false;  // projections have a bias
+  bool biases = false;      // all projections have a bias, apart from the one below
+  bool qkv_biases = false;  // the projection of queries, keys and values has a bias
   bool rotary = false;
   std::vector<kernels::Pattern> attention = {};  // of each layer
   bool gated = false;                            // true: swiglu; false: `activation` between two projections

@@ -33,6 +33,9 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_head_count() != 0) {
     checks.fail("key_value_heads", not_divided("heads", model.heads, "key_value_heads", model.key_value_heads));
   }
+  if (checks.can_check({"family", "qkv_biases"}) && model.family == Family::gpt2 && model.qkv_biases) {
+    checks.fail("qkv_biases", "changes nothing in the gpt2 family, whose projections all have biases");
+  }
 }
 
 // Checks the expression at `key`. `where` ends each message.

@@ -72,6 +72,7 @@ struct TransformerConfig {
   int64_t heads = 0;
   int64_t key_value_heads = 0;
   int64_t head_width = 0;
+  bool qkv_biases = false;
   int64_t feed_forward = 0;
   int64_t sequence = 0;
   std::string attention = "causal";
@@ -108,6 +109,9 @@ struct TransformerConfig {
                "number of key and value heads (grouped-query attention); it must divide heads; 0: as many as heads",
                configs::between(0, 1e5));
     fields.add("head_width", head_width, "width of a head; 0: width / heads", configs::between(0, 1e5));
+    fields.add(
+        "qkv_biases", qkv_biases,
+        "the projections of queries, keys and values have biases, as in Qwen2 (llama; in gpt2 all projections have)");
     fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",

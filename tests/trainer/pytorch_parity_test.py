@@ -100,6 +100,7 @@ class PytorchParityTest(unittest.TestCase):
         self.assertLess(abs(ours - theirs), 2e-6 * theirs)
         # The model is far from its start, so that a part without effect would be found.
         self.assertGreater(abs(theirs - math.log(VOCABULARY)), 0.05)
+        return weights
 
     def test_gpt2(self):
         self.check("gpt2", "", HEADS)
@@ -113,6 +114,12 @@ class PytorchParityTest(unittest.TestCase):
     def test_heads_whose_width_is_not_that_of_the_model_divided(self):
         for head in (2, 10):
             self.check("llama", ", key_value_heads: 1, feed_forward: 40, head_width: %d" % head, 1, head=head)
+
+    def test_biases_of_queries_keys_and_values_alone(self):
+        weights = self.check("llama", ", key_value_heads: 1, feed_forward: 40, qkv_biases: true", 1)
+        self.assertEqual([name for name in weights if name.endswith("bias")], ["blocks.%d.attention.qkv.bias" % i for i in range(LAYERS)])
+        # They start at 0, so a bias that is not trained or not added would be found.
+        self.assertGreater(min(weights["blocks.%d.attention.qkv.bias" % i].abs().max().item() for i in range(LAYERS)), 0.05)
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

@@ -141,17 +141,24 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
   return model;
 }
 
+void refuse_what_no_export_has(const TransformerConfig& model) {
+  const auto refuse = [](const std::string& key, const std::string& value, const std::string& expected) {
+    throw Error(ExitCode::configuration, "model." + key + " is " + value + ", expected " + expected);
+  };
+  if (model.family == Family::gpt2 && model.width_of_heads() != model.width) {
+    refuse("head_width", std::to_string(model.head_width), "none: in GPT-2 heads are as wide as width / heads");
+  }
+  if (model.qkv_biases) refuse("qkv_biases", "true", "false: in Llama no projection has biases");
+}
+
 }  // namespace
 
 std::string write_config(const TransformerConfig& model) {
+  refuse_what_no_export_has(model);
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
     if (pattern.kind == kernels::Pattern::Kind::causal) continue;
     throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
                                              ", expected causal: the exported models have no other");
-  }
-  if (model.family == Family::gpt2 && model.width_of_heads() != model.width) {
-    throw Error(ExitCode::configuration, "model.head_width is " + std::to_string(model.head_width) +
-                                             ", expected none: in GPT-2 heads are as wide as width / heads");
   }
   OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
   json["tie_word_embeddings"] = model.tied;

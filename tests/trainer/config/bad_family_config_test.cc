@@ -20,6 +20,10 @@ const std::string kModel =
 const BadLine kBadLines[] = {
     {"odd_width_of_heads", 5, kModel + ", head_width: 7}",
      "run.yaml:5:125: model.head_width: rotary positions turn pairs: expected an even width, got 7"},
+    {"biases_of_gpt2", 5,
+     "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
+     "qkv_biases: true}",
+     "run.yaml:5:105: model.qkv_biases: changes nothing in the gpt2 family, whose projections all have biases"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, BadFamilyTest, testing::ValuesIn(kBadLines),
