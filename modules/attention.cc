@@ -7,6 +7,14 @@
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
+namespace {
+
+std::optional<NormOfQueriesAndKeys> query_key_norm(const Scope& scope, const BlockConfig& config) {
+  if (config.query_key_norm == QueryKeyNorm::none) return {};
+  return NormOfQueriesAndKeys(scope, config);
+}
+
+}  // namespace
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,
@@ -17,6 +25,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
                                  .inputs = config.heads * config.head_width,
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
+      query_key_norm_(query_key_norm(scope, config)),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary),
@@ -26,6 +35,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
+  if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
   if (rotary_) {
     const auto& [cosine, sine] = context.get<RotaryTables>();

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
+#include "modules/norm.h"
 #include "modules/scope.h"
 
 namespace strata::modules {
@@ -19,6 +21,7 @@ class Attention {
 
  private:
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
+  std::optional<NormOfQueriesAndKeys> query_key_norm_;
   int64_t heads_, key_value_heads_;
   bool rotary_;
   kernels::Pattern pattern_;

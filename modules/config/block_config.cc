@@ -28,6 +28,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
           .qkv_biases = !llama || model.qkv_biases,
+          .query_key_norm = model.query_key_norm,
           .rotary = llama,
           .attention = patterns_of(model),
           .gated = llama,

@@ -23,6 +23,7 @@ struct BlockConfig {
   double norm_epsilon = 0;
   bool biases = false;      // all projections have a bias, apart from the one below
   bool qkv_biases = false;  // the projection of queries, keys and values has a bias
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool rotary = false;
   std::vector<kernels::Pattern> attention = {};  // of each layer
   bool gated = false;                            // true: swiglu; false: `activation` between two projections

@@ -24,6 +24,10 @@ namespace strata::modules {
 enum class Family { gpt2, llama };
 constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
 
+// What RMSNorm of queries and keys goes over: each head, or all heads together.
+enum class QueryKeyNorm { none, head, whole };
+constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
+
 enum class RotaryScalingType { none, llama3 };
 constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
 
@@ -73,6 +77,7 @@ struct TransformerConfig {
   int64_t key_value_heads = 0;
   int64_t head_width = 0;
   bool qkv_biases = false;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   int64_t feed_forward = 0;
   int64_t sequence = 0;
   std::string attention = "causal";
@@ -112,6 +117,9 @@ struct TransformerConfig {
     fields.add(
         "qkv_biases", qkv_biases,
         "the projections of queries, keys and values have biases, as in Qwen2 (llama; in gpt2 all projections have)");
+    fields.add("query_key_norm", query_key_norm,
+               "RMSNorm of queries and keys before rotary positions; head: over each head, as in Qwen3 and Gemma 3; "
+               "whole: over all heads together, as in OLMo 2");
     fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",

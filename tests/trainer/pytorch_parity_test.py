@@ -50,7 +50,7 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none"):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -63,14 +63,22 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
             return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
         return rms_norm(x, weights[name + ".weight"])
 
+    def query_key_normed(layer, x, name):
+        weight = weights.get("blocks.%d.attention.%s_norm.weight" % (layer, name))
+        return x if weight is None else rms_norm(x, weight)
+
     x = weights["embedding.weight"][tokens]
     if gpt2:
         x = x + weights["position.weight"][: tokens.shape[1]]
     for i in range(LAYERS):
         block = "blocks.%d." % i
         qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
-        qkv = qkv.view(*tokens.shape, HEADS + 2 * key_value_heads, head).transpose(1, 2)
-        q, k, v = qkv.split([HEADS, key_value_heads, key_value_heads], 1)
+        parts = qkv.split([HEADS * head, key_value_heads * head, key_value_heads * head], -1)
+        if query_key_norm == "whole":
+            parts = [query_key_normed(i, part, name) for part, name in zip(parts, ("query", "key", ""))]
+        q, k, v = (part.unflatten(-1, (-1, head)).transpose(1, 2) for part in parts)
+        if query_key_norm == "head":
+            q, k = query_key_normed(i, q, "query"), query_key_normed(i, k, "key")
         if not gpt2:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
         y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, HEADS * head)
@@ -117,9 +125,18 @@ class PytorchParityTest(unittest.TestCase):
 
     def test_biases_of_queries_keys_and_values_alone(self):
         weights = self.check("llama", ", key_value_heads: 1, feed_forward: 40, qkv_biases: true", 1)
-        self.assertEqual([name for name in weights if name.endswith("bias")], ["blocks.%d.attention.qkv.bias" % i for i in range(LAYERS)])
+        self.assertEqual(sorted(name for name in weights if name.endswith("bias")), ["blocks.%d.attention.qkv.bias" % i for i in range(LAYERS)])
         # They start at 0, so a bias that is not trained or not added would be found.
         self.assertGreater(min(weights["blocks.%d.attention.qkv.bias" % i].abs().max().item() for i in range(LAYERS)), 0.05)
+
+    def test_norms_of_queries_and_keys(self):
+        for kind, widths in (("head", (8, 8)), ("whole", (HEADS * 8, 8))):
+            weights = self.check("llama", ", key_value_heads: 1, feed_forward: 40, query_key_norm: " + kind, 1, query_key_norm=kind)
+            for name, width in zip(("query", "key"), widths):
+                norms = [weights["blocks.%d.attention.%s_norm.weight" % (i, name)] for i in range(LAYERS)]
+                self.assertEqual([len(norm) for norm in norms], [width] * LAYERS)
+                # They start at 1.
+                self.assertGreater(min((norm - 1).abs().max().item() for norm in norms), 0.05)
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

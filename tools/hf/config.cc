@@ -149,6 +149,9 @@ void refuse_what_no_export_has(const TransformerConfig& model) {
     refuse("head_width", std::to_string(model.head_width), "none: in GPT-2 heads are as wide as width / heads");
   }
   if (model.qkv_biases) refuse("qkv_biases", "true", "false: in Llama no projection has biases");
+  if (model.query_key_norm != modules::QueryKeyNorm::none) {
+    refuse("query_key_norm", "set", "none: Llama and GPT-2 have no such norms");
+  }
 }
 
 }  // namespace
