@@ -37,7 +37,8 @@ class Norm {
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
   Tensor feed(const Output& output, const StepContext& context, const Function& branch,
               const Function& layout = {}) const;
-  // Computes y again from Output::residual. The bits are the same, because every level normalizes the rounded sum.
+  // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,
+  // because every level normalizes the rounded sum.
   Tensor of_sum(const Tensor& sum) const;
 
  private:

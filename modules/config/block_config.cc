@@ -25,6 +25,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .head_width = model.width_of_head(),
           .feed_forward = model.feed_forward_width(),
           .root_mean_square = llama,
+          .norm_placement = model.norm_placement,
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
           .qkv_biases = !llama || model.qkv_biases,

@@ -20,6 +20,7 @@ struct BlockConfig {
   int64_t head_width = 0;
   int64_t feed_forward = 0;
   bool root_mean_square = false;  // true: RMSNorm without a bias; false: LayerNorm
+  NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 0;
   bool biases = false;      // all projections have a bias, apart from the one below
   bool qkv_biases = false;  // the projection of queries, keys and values has a bias

@@ -28,6 +28,10 @@ constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama
 enum class QueryKeyNorm { none, head, whole };
 constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
 
+// Where the norms of a block stand: before each branch, at its end, or in both places.
+enum class NormPlacement { before, after, both };
+constexpr std::array<std::string_view, 3> names(NormPlacement) { return {"before", "after", "both"}; }
+
 enum class RotaryScalingType { none, llama3 };
 constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
 
@@ -85,6 +89,7 @@ struct TransformerConfig {
   int64_t vocabulary = 0;
   bool tied = true;
   double dropout = 0;
+  NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
   double rotary_base = 10000;
   RotaryScaling rotary_scaling = {};
@@ -132,6 +137,9 @@ struct TransformerConfig {
     fields.add("dropout", dropout,
                "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
                configs::kBelowOne);
+    fields.add("norm_placement", norm_placement,
+               "norms of attention and MLP; before: of their inputs; after: of their outputs, before these are added "
+               "to the residual, as in OLMo 2; both: as in Gemma 2 and 3");
     fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
     fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", configs::kPositive);
     fields.section("rotary_scaling", rotary_scaling, "scaling of rotary positions for longer contexts (llama)");

@@ -50,7 +50,7 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none"):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none", placement="before"):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -63,6 +63,12 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
             return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
         return rms_norm(x, weights[name + ".weight"])
 
+    def norm_before(x, name):
+        return x if placement == "after" else norm(x, name)
+
+    def norm_after(x, name):
+        return x if placement == "before" else norm(x, name)
+
     def query_key_normed(layer, x, name):
         weight = weights.get("blocks.%d.attention.%s_norm.weight" % (layer, name))
         return x if weight is None else rms_norm(x, weight)
@@ -72,7 +78,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         x = x + weights["position.weight"][: tokens.shape[1]]
     for i in range(LAYERS):
         block = "blocks.%d." % i
-        qkv = linear(norm(x, block + "norm1"), block + "attention.qkv")
+        qkv = linear(norm_before(x, block + "norm1"), block + "attention.qkv")
         parts = qkv.split([HEADS * head, key_value_heads * head, key_value_heads * head], -1)
         if query_key_norm == "whole":
             parts = [query_key_normed(i, part, name) for part, name in zip(parts, ("query", "key", ""))]
@@ -82,14 +88,14 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         if not gpt2:
             q, k = rotate(q, 1e4), rotate(k, 1e4)
         y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, HEADS * head)
-        x = x + linear(y, block + "attention.output")
-        y = norm(x, block + "norm2")
+        x = x + norm_after(linear(y, block + "attention.output"), block + "attention_norm")
+        y = norm_before(x, block + "norm2")
         if gpt2:
             y = functional.gelu(linear(y, block + "mlp.up"), approximate="tanh")
         else:
             gate, up = linear(y, block + "mlp.gate_up").chunk(2, -1)
             y = functional.silu(gate) * up
-        x = x + linear(y, block + "mlp.down")
+        x = x + norm_after(linear(y, block + "mlp.down"), block + "mlp_norm")
     return norm(x, "norm") @ weights.get("head.weight", weights["embedding.weight"]).T
 
 
@@ -137,6 +143,12 @@ class PytorchParityTest(unittest.TestCase):
                 self.assertEqual([len(norm) for norm in norms], [width] * LAYERS)
                 # They start at 1.
                 self.assertGreater(min((norm - 1).abs().max().item() for norm in norms), 0.05)
+
+    def test_norms_after_the_branches(self):
+        for family, more in (("gpt2", ""), ("llama", ", key_value_heads: 1, feed_forward: 40")):
+            for place, norms in (("after", {"attention_norm", "mlp_norm"}), ("both", {"attention_norm", "mlp_norm", "norm1", "norm2"})):
+                weights = self.check(family, more + ", norm_placement: " + place, HEADS if family == "gpt2" else 1, placement=place)
+                self.assertEqual({name.split(".")[2] for name in weights if name.startswith("blocks.") and "norm" in name}, norms)
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

@@ -152,6 +152,9 @@ void refuse_what_no_export_has(const TransformerConfig& model) {
   if (model.query_key_norm != modules::QueryKeyNorm::none) {
     refuse("query_key_norm", "set", "none: Llama and GPT-2 have no such norms");
   }
+  if (model.norm_placement != modules::NormPlacement::before) {
+    refuse("norm_placement", "after or both", "before: the exported models have norms there only");
+  }
 }
 
 }  // namespace
