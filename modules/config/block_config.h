@@ -27,7 +27,7 @@ struct BlockConfig {
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool rotary = false;
   std::vector<kernels::Pattern> attention = {};  // of each layer
-  bool gated = false;                            // true: swiglu; false: `activation` between two projections
+  bool gated = false;  // true: swiglu with a gate of `activation`; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
   // Initialization of the projections that start a residual branch, and of those that end it.
   Initialization inner_initialization = Initialization::normal;
