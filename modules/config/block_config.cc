@@ -33,7 +33,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .rotary = llama,
           .attention = patterns_of(model),
           .gated = llama,
-          .activation = llama ? kernels::Activation::silu : kernels::Activation::gelu_tanh,
+          .activation = llama && model.gate == Gate::silu ? kernels::Activation::silu : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};
 }
 

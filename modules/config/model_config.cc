@@ -98,6 +98,9 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
+  if (checks.can_check({"family", "gate"}) && model.family == Family::gpt2 && model.gate != Gate::silu) {
+    checks.fail("gate", "changes nothing in the gpt2 family, whose MLP has no gate");
+  }
   if (checks.can_check({"family", "rotary_base"}) && model.family == Family::gpt2 &&
       model.rotary_base != TransformerConfig{}.rotary_base) {
     checks.fail("rotary_base", "expected none, because the gpt2 family has learned positions");

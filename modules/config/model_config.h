@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -27,6 +29,10 @@ constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama
 // What RMSNorm of queries and keys goes over: each head, or all heads together.
 enum class QueryKeyNorm { none, head, whole };
 constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
+
+// The activation of the gate in the MLP of a llama.
+enum class Gate { silu, gelu_tanh };
+constexpr std::array<std::string_view, 2> names(Gate) { return {"silu", "gelu_tanh"}; }
 
 // Where the norms of a block stand: before each branch, at its end, or in both places.
 enum class NormPlacement { before, after, both };
@@ -83,11 +89,13 @@ struct TransformerConfig {
   bool qkv_biases = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   int64_t feed_forward = 0;
+  Gate gate = Gate::silu;
   int64_t sequence = 0;
   std::string attention = "causal";
   std::vector<LayerConfig> differing_layers = {};  // `layers:` of the run; later entries win
   int64_t vocabulary = 0;
   bool tied = true;
+  std::optional<double> embedding_scale = 1;  // absent: sqrt(width)
   double dropout = 0;
   NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
@@ -106,6 +114,7 @@ struct TransformerConfig {
   }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  double scale_of_embedding() const { return embedding_scale.value_or(std::sqrt(static_cast<double>(width))); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -127,6 +136,7 @@ struct TransformerConfig {
                "whole: over all heads together, as in OLMo 2");
     fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
+    fields.add("gate", gate, "activation of the gate of the MLP (llama); gelu_tanh: as in Gemma");
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",
                    configs::between(1, 1e8), "tokens");
     fields.add("attention", attention,
@@ -134,6 +144,10 @@ struct TransformerConfig {
                "docs/attention.md; without causal, tokens see the ones after them");
     fields.require("vocabulary", vocabulary, "number of tokens in the vocabulary", configs::between(2, 1e8));
     fields.add("tied", tied, "the output layer shares the weight of the token embedding");
+    fields.add_or_word("embedding_scale", embedding_scale, "sqrt_width",
+                       "factor of the token embeddings in the hidden states, not in the output layer, rounded to the "
+                       "type of the embedding; sqrt_width: as in Gemma",
+                       /*unit=*/"", configs::kPositive);
     fields.add("dropout", dropout,
                "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
                configs::kBelowOne);

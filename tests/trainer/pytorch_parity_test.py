@@ -50,7 +50,8 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none", placement="before"):
+def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none",
+            placement="before", gate=functional.silu, embedding_scale=1.0):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -73,7 +74,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         weight = weights.get("blocks.%d.attention.%s_norm.weight" % (layer, name))
         return x if weight is None else rms_norm(x, weight)
 
-    x = weights["embedding.weight"][tokens]
+    x = weights["embedding.weight"][tokens] * embedding_scale
     if gpt2:
         x = x + weights["position.weight"][: tokens.shape[1]]
     for i in range(LAYERS):
@@ -93,8 +94,8 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         if gpt2:
             y = functional.gelu(linear(y, block + "mlp.up"), approximate="tanh")
         else:
-            gate, up = linear(y, block + "mlp.gate_up").chunk(2, -1)
-            y = functional.silu(gate) * up
+            gate_values, up = linear(y, block + "mlp.gate_up").chunk(2, -1)
+            y = gate(gate_values) * up
         x = x + norm_after(linear(y, block + "mlp.down"), block + "mlp_norm")
     return norm(x, "norm") @ weights.get("head.weight", weights["embedding.weight"]).T
 
@@ -149,6 +150,15 @@ class PytorchParityTest(unittest.TestCase):
             for place, norms in (("after", {"attention_norm", "mlp_norm"}), ("both", {"attention_norm", "mlp_norm", "norm1", "norm2"})):
                 weights = self.check(family, more + ", norm_placement: " + place, HEADS if family == "gpt2" else 1, placement=place)
                 self.assertEqual({name.split(".")[2] for name in weights if name.startswith("blocks.") and "norm" in name}, norms)
+
+    def test_the_gate_of_gemma(self):
+        self.check("llama", ", key_value_heads: 1, feed_forward: 40, gate: gelu_tanh", 1,
+                   gate=lambda x: functional.gelu(x, approximate="tanh"))
+
+    def test_scaled_embeddings(self):
+        for family, more in (("gpt2", ""), ("llama", ", feed_forward: 40")):
+            for text, scale in (("sqrt_width", math.sqrt(WIDTH)), ("0.3", 0.3)):
+                self.check(family, more + ", embedding_scale: " + text, HEADS, embedding_scale=scale)
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

@@ -152,6 +152,8 @@ void refuse_what_no_export_has(const TransformerConfig& model) {
   if (model.query_key_norm != modules::QueryKeyNorm::none) {
     refuse("query_key_norm", "set", "none: Llama and GPT-2 have no such norms");
   }
+  if (model.gate != modules::Gate::silu) refuse("gate", "gelu_tanh", "silu: the exported models have no other");
+  if (model.embedding_scale != 1.0) refuse("embedding_scale", "not 1", "1: the exported models have no factor");
   if (model.norm_placement != modules::NormPlacement::before) {
     refuse("norm_placement", "after or both", "before: the exported models have norms there only");
   }

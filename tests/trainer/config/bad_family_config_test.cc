@@ -24,6 +24,15 @@ const BadLine kBadLines[] = {
      "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
      "qkv_biases: true}",
      "run.yaml:5:105: model.qkv_biases: changes nothing in the gpt2 family, whose projections all have biases"},
+    {"gate_of_gpt2", 5,
+     "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
+     "gate: gelu_tanh}",
+     "run.yaml:5:105: model.gate: changes nothing in the gpt2 family, whose MLP has no gate"},
+    {"no_embedding", 5, kModel + ", embedding_scale: 0}",
+     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got '0'"},
+    {"unknown_embedding_scale", 5, kModel + ", embedding_scale: sqrt_widht}",
+     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got 'sqrt_widht'; did you "
+     "mean 'sqrt_width'?"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, BadFamilyTest, testing::ValuesIn(kBadLines),
