@@ -28,9 +28,9 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       query_key_norm_(query_key_norm(scope, config)),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
-      rotary_(config.rotary),
+      rotary_(config.rotary.empty() ? std::nullopt : std::optional(config.rotary.at(static_cast<size_t>(layer)))),
       pattern_(config.attention.at(static_cast<size_t>(layer))),
-      rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
+      rotary_level_(rotary_ ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
@@ -38,7 +38,7 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
   if (rotary_) {
-    const auto& [cosine, sine] = context.get<RotaryTables>();
+    const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
     // Packed documents have a row of the tables for each token, so the batch is one long row.
     if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);

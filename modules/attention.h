@@ -23,7 +23,7 @@ class Attention {
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<NormOfQueriesAndKeys> query_key_norm_;
   int64_t heads_, key_value_heads_;
-  bool rotary_;
+  std::optional<int64_t> rotary_;  // number of the tables
   kernels::Pattern pattern_;
   kernels::Level rotary_level_, attention_level_;
 };

@@ -14,6 +14,17 @@ std::vector<kernels::Pattern> patterns_of(const TransformerConfig& model) {
   return patterns;
 }
 
+// The number of the rotary positions of each layer in layers_by_rotary().
+std::vector<int64_t> rotary_of(const TransformerConfig& model) {
+  if (model.family == Family::gpt2) return {};
+  std::vector<int64_t> numbers(static_cast<size_t>(model.layers));
+  const std::vector<LayersOfRotary> all = layers_by_rotary(model);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const int64_t layer : all[i].layers) numbers[static_cast<size_t>(layer)] = static_cast<int64_t>(i);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 BlockConfig block_config(const TransformerConfig& model) {
@@ -30,7 +41,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .biases = !llama,
           .qkv_biases = !llama || model.qkv_biases,
           .query_key_norm = model.query_key_norm,
-          .rotary = llama,
+          .rotary = rotary_of(model),
           .attention = patterns_of(model),
           .gated = llama,
           .activation = llama && model.gate == Gate::silu ? kernels::Activation::silu : kernels::Activation::gelu_tanh,

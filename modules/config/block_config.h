@@ -25,7 +25,7 @@ struct BlockConfig {
   bool biases = false;      // all projections have a bias, apart from the one below
   bool qkv_biases = false;  // the projection of queries, keys and values has a bias
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
-  bool rotary = false;
+  std::vector<int64_t> rotary = {};              // number of the RotaryTables of each layer; empty: none
   std::vector<kernels::Pattern> attention = {};  // of each layer
   bool gated = false;  // true: swiglu with a gate of `activation`; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;

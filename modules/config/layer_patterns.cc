@@ -23,6 +23,16 @@ std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
   return all;
 }
 
+std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model) {
+  std::vector<LayersOfRotary> all;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const Rotary rotary = model.rotary_of(layer);
+    const auto same = std::ranges::find(all, rotary, &LayersOfRotary::rotary);
+    (same != all.end() ? *same : all.emplace_back(LayersOfRotary{rotary, {}})).layers.push_back(layer);
+  }
+  return all;
+}
+
 std::string layers_text(std::span<const int64_t> ascending) {
   std::string text = ascending.size() == 1 ? "layer " : "layers ";
   for (size_t i = 0; i < ascending.size();) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The distinct patterns of attention in a language model, and the layers that have them.
+// The distinct patterns of attention and the distinct rotary positions in a language model, and the layers that have
+// them.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,14 @@ struct LayersOfPattern {
 
 // In the order of their first layers. Each layer is in one of them. Throws the Error of a wrong expression.
 std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model);
+
+struct LayersOfRotary {
+  Rotary rotary;
+  std::vector<int64_t> layers;  // ascending
+};
+
+// In the order of their first layers. Each layer is in one of them.
+std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model);
 
 // Writes layers as a configuration does: "layer 3", "layers 0-30 step 2, 31".
 std::string layers_text(std::span<const int64_t> ascending);

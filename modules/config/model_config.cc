@@ -60,33 +60,38 @@ void check_pattern(const TransformerConfig& model, const std::string& key, const
 void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
   check_pattern(model, "attention", model.attention, "", checks);
   for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const auto& [only, attention] = model.differing_layers[i];
+    const LayerConfig& entry = model.differing_layers[i];
+    const configs::Range& only = entry.only;
     const std::string line = "/layers." + std::to_string(i) + ".", range = line + "only";
     if (!checks.can_check({range})) continue;
     if (checks.can_check({"layers"}) && only.last >= model.layers) {
       checks.fail(range, "expected layers below model.layers " + std::to_string(model.layers) +
                              ", counted from 0, got " + text_of(only));
     }
+    if (!entry.attention && !entry.rotary_base && checks.can_check({line + "attention", line + "rotary_base"})) {
+      checks.fail(range, "changes nothing: expected attention or rotary_base in this entry");
+    }
     const std::string layers = (only.first == only.last ? "layer " : "layers ") + text_of(only);
-    check_pattern(model, line + "attention", attention, "; this is the pattern of " + layers, checks);
+    if (entry.attention) {
+      check_pattern(model, line + "attention", *entry.attention, "; this is the pattern of " + layers, checks);
+    }
   }
 }
 
-void check_rotary_scaling(const TransformerConfig& model, configs::Checks& checks) {
-  const RotaryScaling& scaling = model.rotary_scaling;
-  if (scaling.type == RotaryScalingType::none) {
-    const RotaryScaling unused;
-    for (const auto& [key, differs] : {std::pair{"factor", scaling.factor != unused.factor},
-                                       {"low_frequency", scaling.low_frequency != unused.low_frequency},
-                                       {"high_frequency", scaling.high_frequency != unused.high_frequency},
-                                       {"original_sequence", scaling.original_sequence != unused.original_sequence}}) {
-      if (!differs) continue;
-      checks.fail(std::string("rotary_scaling.") + key, "changes nothing without rotary_scaling.type: llama3");
+void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& checks) {
+  const bool learned = model.family == Family::gpt2;
+  check_rotary({model.rotary_base, model.rotary_scaling}, learned, "", checks);
+  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
+    const LayerConfig& layer = model.differing_layers[i];
+    const std::string line = "/layers." + std::to_string(i) + ".";
+    if (!checks.can_check({line + "rotary_base", line + "rotary_scaling"})) continue;
+    if (learned && layer.rotary_base) {
+      checks.fail(line + "rotary_base", "expected none, because the gpt2 family has learned positions");
+    } else if (!layer.rotary_base && layer.rotary_scaling != RotaryScaling{}) {
+      checks.fail(line + "rotary_scaling", "changes nothing without rotary_base in this entry");
+    } else if (layer.rotary_base) {
+      check_rotary({*layer.rotary_base, layer.rotary_scaling}, learned, line, checks);
     }
-  } else if (model.family == Family::gpt2) {
-    checks.fail("rotary_scaling.type", "expected none, because the gpt2 family has learned positions, got llama3");
-  } else if (scaling.low_frequency >= scaling.high_frequency) {
-    checks.fail("rotary_scaling.high_frequency", "expected a number above low_frequency");
   }
 }
 
@@ -105,7 +110,7 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
       model.rotary_base != TransformerConfig{}.rotary_base) {
     checks.fail("rotary_base", "expected none, because the gpt2 family has learned positions");
   }
-  if (checks.can_check({"family", "rotary_scaling"})) check_rotary_scaling(model, checks);
+  if (checks.can_check({"family"})) check_rotary_of_layers(model, checks);
 }
 
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {

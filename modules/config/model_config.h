@@ -18,6 +18,7 @@
 #include "modules/config/kernels_config.h"
 #include "modules/config/mixer_config.h"
 #include "modules/config/parameter_group.h"
+#include "modules/config/rotary_config.h"
 #include "modules/config/vision_transformer_config.h"
 
 namespace strata::modules {
@@ -38,42 +39,24 @@ constexpr std::array<std::string_view, 2> names(Gate) { return {"silu", "gelu_ta
 enum class NormPlacement { before, after, both };
 constexpr std::array<std::string_view, 3> names(NormPlacement) { return {"before", "after", "both"}; }
 
-enum class RotaryScalingType { none, llama3 };
-constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
-
-// How rotary frequencies are scaled for contexts longer than `original_sequence`, as in Llama 3.1.
-struct RotaryScaling {
-  RotaryScalingType type = RotaryScalingType::none;
-  double factor = 32;
-  double low_frequency = 1;
-  double high_frequency = 4;
-  int64_t original_sequence = 8192;
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("type", type, "none, or llama3: long wavelengths are scaled, as in Llama 3.1");
-    fields.add("factor", factor, "factor by which the longest wavelengths are scaled", configs::at_least(1));
-    fields.add("low_frequency", low_frequency,
-               "wavelengths longer than original_sequence / low_frequency are scaled by the whole factor",
-               configs::kPositive);
-    fields.add(
-        "high_frequency", high_frequency,
-        "wavelengths shorter than original_sequence / high_frequency are not scaled; those between are interpolated",
-        configs::kPositive);
-    fields.add("original_sequence", original_sequence,
-               "context length for which the model was trained before the scaling", configs::kPositive, "tokens");
-  }
-};
-
 // An entry of `layers:`: what is different in some layers of a language model.
 struct LayerConfig {
   configs::Range only = {};
-  std::string attention = {};
+  std::optional<std::string> attention = {};  // absent: that of the model
+  std::optional<double> rotary_base = {};     // absent: base and scaling of the model
+  RotaryScaling rotary_scaling = {};
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("only", only, kOnlyLayers);
-    fields.require("attention", attention, "which keys each query sees in these layers, instead of model.attention");
+    fields.add_optional("attention", attention,
+                        "which keys each query sees in these layers, instead of model.attention");
+    fields.add_optional(
+        "rotary_base", rotary_base,
+        "base of the rotary positions of these layers, instead of model.rotary_base; they then have the "
+        "rotary_scaling of this entry, and not that of the model",
+        configs::kPositive);
+    fields.section("rotary_scaling", rotary_scaling, "scaling of the rotary positions of these layers");
   }
 };
 
@@ -108,9 +91,16 @@ struct TransformerConfig {
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;
     for (const LayerConfig& line : differing_layers) {
-      if (line.only.contains(layer)) result = &line.attention;
+      if (line.only.contains(layer) && line.attention) result = &*line.attention;
     }
     return *result;
+  }
+  Rotary rotary_of(int64_t layer) const {
+    Rotary result{rotary_base, rotary_scaling};
+    for (const LayerConfig& line : differing_layers) {
+      if (line.only.contains(layer) && line.rotary_base) result = {*line.rotary_base, line.rotary_scaling};
+    }
+    return result;
   }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }

@@ -38,9 +38,9 @@ def attention(q, k, v, sees):
     return torch.where(mask, scores, -math.inf).softmax(-1) @ v
 
 
-def rotate(x, base):
+def rotate(x, base, factor=1):
     half = x.shape[3] // 2
-    frequency = base ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequency = base ** (-torch.arange(half, dtype=torch.float64) / half) / factor
     angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * frequency
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
@@ -51,7 +51,8 @@ def rms_norm(x, weight):
 
 
 def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none",
-            placement="before", gate=functional.silu, embedding_scale=1.0):
+            placement="before", gate=functional.silu, embedding_scale=1.0,
+            rotary=((1e4, 1),) * LAYERS):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU."""
     gpt2 = family == "gpt2"
@@ -87,7 +88,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
         if query_key_norm == "head":
             q, k = query_key_normed(i, q, "query"), query_key_normed(i, k, "key")
         if not gpt2:
-            q, k = rotate(q, 1e4), rotate(k, 1e4)
+            q, k = rotate(q, *rotary[i]), rotate(k, *rotary[i])
         y = attention(q, k, v, patterns[i]).transpose(1, 2).reshape(*tokens.shape, HEADS * head)
         x = x + norm_after(linear(y, block + "attention.output"), block + "attention_norm")
         y = norm_before(x, block + "norm2")
@@ -159,6 +160,13 @@ class PytorchParityTest(unittest.TestCase):
         for family, more in (("gpt2", ""), ("llama", ", feed_forward: 40")):
             for text, scale in (("sqrt_width", math.sqrt(WIDTH)), ("0.3", 0.3)):
                 self.check(family, more + ", embedding_scale: " + text, HEADS, embedding_scale=scale)
+
+    def test_rotary_positions_of_each_layer(self):
+        more = ", key_value_heads: 1, feed_forward: 40, rotary_base: 50, rotary_scaling: {type: linear, factor: 4}"
+        self.check("llama", more, 1, rotary=((50, 4), (50, 4)))
+        self.check("llama", more, 1, lines="layers: [{only: 1, rotary_base: 7}]\n", rotary=((50, 4), (7, 1)))
+        self.check("llama", more, 1, lines="layers: [{only: 0, rotary_base: 7, rotary_scaling: {type: linear, factor: 2}}]\n",
+                   rotary=((7, 2), (50, 4)))
 
     def test_a_pattern_for_each_layer(self):
         patterns = (lambda query, key: (key <= query) & (query - key < 2), lambda query, key: (key <= query) | (key < 3))

@@ -152,6 +152,10 @@ void refuse_what_no_export_has(const TransformerConfig& model) {
   if (model.query_key_norm != modules::QueryKeyNorm::none) {
     refuse("query_key_norm", "set", "none: Llama and GPT-2 have no such norms");
   }
+  if (modules::layers_by_rotary(model).size() > 1 || model.rotary_scaling.type == RotaryScalingType::linear ||
+      model.rotary_scaling.type == RotaryScalingType::yarn) {
+    refuse("rotary_scaling", "linear or yarn, or layers differ", "none or llama3 in all layers");
+  }
   if (model.gate != modules::Gate::silu) refuse("gate", "gelu_tanh", "silu: the exported models have no other");
   if (model.embedding_scale != 1.0) refuse("embedding_scale", "not 1", "1: the exported models have no factor");
   if (model.norm_placement != modules::NormPlacement::before) {
