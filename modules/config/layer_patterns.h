@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/range.h"
 #include "kernels/attention/pattern/pattern.h"
 #include "modules/config/model_config.h"
 
@@ -28,6 +29,10 @@ struct LayersOfRotary {
 
 // In the order of their first layers. Each layer is in one of them.
 std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model);
+
+// The longest runs of equal distances, as a configuration names layers. Two layers are a run only if they are
+// neighbors.
+std::vector<configs::Range> ranges_of(std::span<const int64_t> ascending);
 
 // Writes layers as a configuration does: "layer 3", "layers 0-30 step 2, 31".
 std::string layers_text(std::span<const int64_t> ascending);
