@@ -31,7 +31,7 @@ def sizes(draw, own_head_width):
         "num_hidden_layers": draw.randint(2, 5), "num_attention_heads": heads, "num_key_value_heads": shared,
         "hidden_size": heads * 2 * draw.randint(2, 6), "intermediate_size": draw.randint(9, 60),
         "max_position_embeddings": draw.randint(9, 16), "vocab_size": draw.randint(30, 60), "rms_norm_eps": draw.choice((1e-5, 1e-6)),
-        "tie_word_embeddings": draw.random() < 0.5, "pad_token_id": None}
+        "tie_word_embeddings": draw.random() < 0.5, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
     return {**result, "head_dim": 2 * draw.randint(1, 6)} if own_head_width else result
 
 
@@ -42,7 +42,7 @@ def rotary(draw, sequence):
     if parameters["rope_type"] == "llama3":
         parameters.update(low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=sequence // 2)
     if parameters["rope_type"] == "yarn":
-        parameters.update(original_max_position_embeddings=4 * sequence, beta_fast=draw.choice((8.0, 32.0)), beta_slow=draw.choice((0.5, 1.0)))
+        parameters.update(original_max_position_embeddings=40 * sequence, beta_fast=draw.choice((8.0, 32.0)), beta_slow=draw.choice((0.5, 1.0)))
         if draw.random() < 0.5:
             parameters["attention_factor"] = 1.3
     return parameters
