@@ -135,6 +135,7 @@ void add_windows(const TransformerConfig& model, const Decoder& decoder, Ordered
   const bool has_windows = first != windows.end();
   if (decoder.windows == Windows::none) return;
   json["sliding_window"] = has_windows ? OrderedJson(*first) : OrderedJson(nullptr);
+  if (decoder.is_gemma && !has_windows) json["sliding_window"] = model.sequence;  // Gemma needs a number
   if (decoder.windows == Windows::all_layers) return;
   OrderedJson types = OrderedJson::array();
   for (const int64_t window : windows) types.push_back(window == 0 ? "full_attention" : "sliding_attention");
@@ -199,6 +200,9 @@ OrderedJson decoder_config(const TransformerConfig& model) {
   } else {
     json["hidden_act"] = "silu";
   }
+  // Classes of transformers have ids of their own where a file has none. A token of such an id would have no gradient
+  // there, or end a text.
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   if (!decoder.qkv_biases) json["attention_bias"] = false;
   if (decoder.type == "llama") json["mlp_bias"] = false;
   add_windows(model, decoder, json);
