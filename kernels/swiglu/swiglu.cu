@@ -22,8 +22,8 @@ __device__ float forward_of(float gate, float up) {
   return activate<kKind, T>(gate) * up;
 }
 
-// silu'(g) = s + g s (1 - s) with s = sigmoid(g). Both gradients need s, of gelu_tanh too: the compiler sees that it is
-// computed twice.
+// silu'(g) = s + g s (1 - s) with s = sigmoid(g). Both gradients need s. gelu_tanh writes its sigmoid twice, and the
+// compiler merges the two.
 template <Activation kKind, class T>
 __device__ GateUp backward_of(float grad_y, float gate, float up) {
   if constexpr (kKind == Activation::silu) {
