@@ -30,7 +30,7 @@
 // activation(x, kind, level): y = gelu(x), gelu_tanh(x), relu(x) or silu(x)
 #include "kernels/activation/activation.h"
 
-// swiglu(gate_up, level): y = silu(gate) * up, where gate_up = [gate, up]
+// swiglu(gate_up, kind, level): y = silu(gate) * up or gelu_tanh(gate) * up, where gate_up = [gate, up]
 #include "kernels/swiglu/swiglu.h"
 
 // rotary(qkv, cosine, sine, heads, key_value_heads, level): y1 = x1 c - x2 s, y2 = x2 c + x1 s for the halves x1, x2 of

@@ -9,6 +9,11 @@
 namespace strata::modules {
 namespace {
 
+std::optional<NormOfQueriesAndKeys> query_key_norm(const Scope& scope, const BlockConfig& config) {
+  if (config.query_key_norm == QueryKeyNorm::none) return {};
+  return NormOfQueriesAndKeys(scope, config);
+}
+
 Tensor sinks(const Scope& scope, const BlockConfig& config) {
   if (!config.score_terms.sinks) return {};
   return scope.parameter({"sinks", {config.heads}, Initialization::zeros});
@@ -17,28 +22,30 @@ Tensor sinks(const Scope& scope, const BlockConfig& config) {
 }  // namespace
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
-    : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width(),
+    : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,
                            .inputs = config.width,
-                           .has_bias = config.biases,
+                           .has_bias = config.qkv_biases,
                            .initialization = config.inner_initialization}),
       output_(scope / "output", {.outputs = config.width,
-                                 .inputs = config.width,
+                                 .inputs = config.heads * config.head_width,
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
+      query_key_norm_(query_key_norm(scope, config)),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
-      rotary_(config.rotary),
+      rotary_(config.rotary.empty() ? std::nullopt : std::optional(config.rotary.at(static_cast<size_t>(layer)))),
       pattern_(config.attention.at(static_cast<size_t>(layer))),
       terms_(config.score_terms),
       sinks_(sinks(scope, config)),
-      rotary_level_(config.rotary ? scope.level("rotary") : kernels::Level::aten),
+      rotary_level_(rotary_ ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
+  if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
   if (rotary_) {
-    const auto& [cosine, sine] = context.get<RotaryTables>();
+    const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
     // Packed documents have a row of the tables for each token, so the batch is one long row.
     if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);

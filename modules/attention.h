@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
+#include "modules/norm.h"
 #include "modules/scope.h"
 
 namespace strata::modules {
@@ -20,8 +22,9 @@ class Attention {
 
  private:
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
+  std::optional<NormOfQueriesAndKeys> query_key_norm_;
   int64_t heads_, key_value_heads_;
-  bool rotary_;
+  std::optional<int64_t> rotary_;  // number of the tables
   kernels::Pattern pattern_;
   kernels::ScoreTerms terms_;
   Tensor sinks_;  // [heads]; undefined: none

@@ -45,7 +45,7 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
                               down_);
   }
   const auto activated = [gated = gated_, kind = activation_, level = activation_level_](const Tensor& product) {
-    return gated ? kernels::swiglu(product, level) : kernels::activation(product, kind, level);
+    return gated ? kernels::swiglu(product, kind, level) : kernels::activation(product, kind, level);
   };
   if (!selective) return down_(activated(up_(x)));
   const Tensor product = up_(x);

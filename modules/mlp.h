@@ -15,9 +15,9 @@ class Mlp {
  public:
   struct Options {
     int64_t inputs, feed_forward, outputs;
-    bool gated = false;  // true: swiglu; false: `activation`
+    bool gated = false;  // true: swiglu, whose gate has `activation`; false: `activation` between the two layers
     bool has_biases = true;
-    kernels::Activation activation = kernels::Activation::none;       // between the two layers
+    kernels::Activation activation = kernels::Activation::none;
     kernels::Activation last_activation = kernels::Activation::none;  // the epilogue of the second layer
     Initialization inner_initialization = Initialization::normal;
     Initialization last_initialization = Initialization::normal;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "modules/norm.h"
 
+#include <ATen/ops/cat.h>
 #include <c10/util/Exception.h>
 
 #include "kernels/layer_norm/layer_norm.h"
@@ -44,6 +45,25 @@ Tensor Norm::of_sum(const Tensor& sum) const {
   if (root_mean_square_) return kernels::rms_norm(sum, weight_, epsilon_, level_);
   return gelu_tanh_ ? kernels::layer_norm_gelu_tanh(sum, weight_, bias_, epsilon_, level_)
                     : kernels::layer_norm(sum, weight_, bias_, epsilon_, level_);
+}
+
+NormOfQueriesAndKeys::NormOfQueriesAndKeys(const Scope& attention, const BlockConfig& config)
+    : query_width_((config.query_key_norm == QueryKeyNorm::whole ? config.heads : 1) * config.head_width),
+      key_width_((config.query_key_norm == QueryKeyNorm::whole ? config.key_value_heads : 1) * config.head_width),
+      query_(attention / "query_norm",
+             {.width = query_width_, .epsilon = config.norm_epsilon, .root_mean_square = true}),
+      key_(attention / "key_norm", {.width = key_width_, .epsilon = config.norm_epsilon, .root_mean_square = true}),
+      queries_(config.heads * config.head_width),
+      keys_(config.key_value_heads * config.head_width) {}
+
+Tensor NormOfQueriesAndKeys::operator()(const Tensor& qkv) const {
+  const auto normed = [&](const Norm& norm, int64_t width, int64_t first, int64_t columns) {
+    const Tensor part = qkv.narrow(-1, first, columns).unflatten(-1, {columns / width, width});
+    return norm.of_sum(part.contiguous()).flatten(-2);
+  };
+  return at::cat({normed(query_, query_width_, 0, queries_), normed(key_, key_width_, queries_, keys_),
+                  qkv.narrow(-1, queries_ + keys_, keys_)},
+                 -1);
 }
 
 }  // namespace strata::modules

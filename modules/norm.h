@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The norm before a branch: LayerNorm or RMSNorm. It adds the pending branch of the stream in the same pass.
+// The norm before a branch: LayerNorm or RMSNorm. It adds the pending branch of the stream in the same pass. And the
+// norms of queries and keys.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ class Norm {
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
   Tensor feed(const Output& output, const StepContext& context, const Function& branch,
               const Function& layout = {}) const;
-  // Computes y again from Output::residual. The bits are the same, because every level normalizes the rounded sum.
+  // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,
+  // because every level normalizes the rounded sum.
   Tensor of_sum(const Tensor& sum) const;
 
  private:
@@ -44,6 +46,21 @@ class Norm {
   bool root_mean_square_, gelu_tanh_;
   double epsilon_;
   kernels::Level level_;
+};
+
+// RMSNorm of queries and keys, over each head or over all heads together. There is no kernel for parts of a row, so
+// queries and keys are copied, normalized and joined with the values. A kernel in place would read and write queries
+// and keys once; this moves them three times, and values once. Backward keeps the copies.
+class NormOfQueriesAndKeys {
+ public:
+  NormOfQueriesAndKeys(const Scope& attention, const BlockConfig& config);
+
+  Tensor operator()(const Tensor& qkv) const;  // [B, T, (H + 2K) * D] -> a new tensor of this shape
+
+ private:
+  int64_t query_width_, key_width_;  // over which the norms go
+  Norm query_, key_;
+  int64_t queries_, keys_;  // columns of each in a row of qkv
 };
 
 }  // namespace strata::modules

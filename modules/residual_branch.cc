@@ -15,17 +15,24 @@ Tensor layer_scale(const Scope& scope, const BlockConfig& config) {
   return scope.parameter({"weight", {config.width}, Initialization::constant, config.layer_scale});
 }
 
+std::optional<Norm> last_norm(const Scope& scope, const BlockConfig& config) {
+  if (config.norm_placement == NormPlacement::before) return {};
+  return Norm(scope, config);
+}
+
 }  // namespace
 
 ResidualBranch::ResidualBranch(const Scope& block, const std::string& module, const BlockConfig& config, int64_t layer,
                                int64_t site)
-    : scale_(layer_scale(block / (module + "_scale"), config)),
+    : norm_(last_norm(block / (module + "_norm"), config)),
+      scale_(layer_scale(block / (module + "_scale"), config)),
       dropout_(block / module, config.dropout, site),
       left_out_(share_left_out(config, layer)),
       depth_site_(-site),
       dropout_level_(left_out_ > 0 ? (block / module).level("dropout") : kernels::Level::aten) {}
 
 Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
+  if (norm_) branch = norm_->of_sum(branch);
   branch = dropout_(branch, context);
   if (scale_.defined()) branch = at::mul(branch, kernels::with_gradient_destination(scale_));
   if (left_out_ == 0 || !context.dropout_key.defined()) return branch;

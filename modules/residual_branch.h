@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Dropout, LayerScale and stochastic depth: applied to the output of attention or mlp before it is added to the stream.
+// A norm, dropout, LayerScale and stochastic depth: applied to the output of attention or mlp before it is added to the
+// stream.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "modules/config/block_config.h"
 #include "modules/dropout.h"
+#include "modules/norm.h"
 #include "modules/scope.h"
 
 namespace strata::modules {
@@ -19,7 +22,8 @@ class ResidualBranch {
   Tensor operator()(Tensor branch, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
  private:
-  Tensor scale_;  // [D]; undefined: no LayerScale
+  std::optional<Norm> norm_;  // with norm_placement after or both
+  Tensor scale_;              // [D]; undefined: no LayerScale
   Dropout dropout_;
   double left_out_;  // share of samples that skip this branch
   int64_t depth_site_;

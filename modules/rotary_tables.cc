@@ -3,14 +3,17 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
+
+#include "modules/config/layer_patterns.h"
 
 namespace strata::modules {
 namespace {
 
-double scaled(double frequency, const RotaryScaling& scaling) {
-  if (scaling.type == RotaryScalingType::none) return frequency;
+double by_llama3(double frequency, const RotaryScaling& scaling) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
   // Rotations over the original context.
   const double turns = static_cast<double>(scaling.original_sequence) / wavelength;
@@ -20,19 +23,52 @@ double scaled(double frequency, const RotaryScaling& scaling) {
   return (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
 
+// The band goes over whole numbers of pairs, as in the authors' code.
+double by_yarn(double frequency, int64_t pair, int64_t head_width, const Rotary& rotary) {
+  const RotaryScaling& scaling = rotary.scaling;
+  const auto width = static_cast<double>(head_width), original = static_cast<double>(scaling.original_sequence);
+  const auto pair_with = [&](double turns) {
+    return width * std::log(original / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.base));
+  };
+  const double low = std::max(std::floor(pair_with(scaling.beta_fast)), 0.0);
+  const double high = std::min(std::ceil(pair_with(scaling.beta_slow)), width - 1.0);
+  const double band = high == low ? 0.001 : high - low;
+  const double share = std::clamp((static_cast<double>(pair) - low) / band, 0.0, 1.0);
+  return share * frequency / scaling.factor + (1.0 - share) * frequency;
+}
+
+double frequency_of(int64_t pair, int64_t head_width, const Rotary& rotary) {
+  const double frequency = std::pow(rotary.base, -2.0 * static_cast<double>(pair) / static_cast<double>(head_width));
+  switch (rotary.scaling.type) {
+    case RotaryScalingType::none:
+      return frequency;
+    case RotaryScalingType::llama3:
+      return by_llama3(frequency, rotary.scaling);
+    case RotaryScalingType::linear:
+      return frequency / rotary.scaling.factor;
+    case RotaryScalingType::yarn:
+      return by_yarn(frequency, pair, head_width, rotary);
+  }
+  return frequency;  // unreachable: the switch is complete
+}
+
 }  // namespace
 
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
-  const int64_t half = config.head_width() / 2;
-  RotaryTables tables{at::empty({length, half}, at::kFloat), at::empty({length, half}, at::kFloat)};
-  auto cosine = tables.cosine.accessor<float, 2>();
-  auto sine = tables.sine.accessor<float, 2>();
-  for (int64_t i = 0; i < half; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_width());
-    const double frequency = scaled(std::pow(config.rotary_base, exponent), config.rotary_scaling);
-    for (int64_t t = 0; t < length; ++t) {
-      cosine[t][i] = static_cast<float>(std::cos(static_cast<double>(t) * frequency));
-      sine[t][i] = static_cast<float>(std::sin(static_cast<double>(t) * frequency));
+  const std::vector<LayersOfRotary> all = layers_by_rotary(config);
+  const int64_t head_width = config.width_of_head(), half = head_width / 2, count = static_cast<int64_t>(all.size());
+  RotaryTables tables{at::empty({count, length, half}, at::kFloat), at::empty({count, length, half}, at::kFloat)};
+  auto cosine = tables.cosine.accessor<float, 3>();
+  auto sine = tables.sine.accessor<float, 3>();
+  for (int64_t number = 0; number < count; ++number) {
+    const Rotary& rotary = all[static_cast<size_t>(number)].rotary;
+    const double factor = rotary.scaling.table_factor();
+    for (int64_t i = 0; i < half; ++i) {
+      const double frequency = frequency_of(i, head_width, rotary);
+      for (int64_t t = 0; t < length; ++t) {
+        cosine[number][t][i] = static_cast<float>(factor * std::cos(static_cast<double>(t) * frequency));
+        sine[number][t][i] = static_cast<float>(factor * std::sin(static_cast<double>(t) * frequency));
+      }
     }
   }
   return tables;
@@ -40,7 +76,7 @@ RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
 
 RotaryTables rows_of(const RotaryTables& tables, const Tensor& positions) {
   const Tensor rows = positions.flatten();
-  return {tables.cosine.index_select(0, rows), tables.sine.index_select(0, rows)};
+  return {tables.cosine.index_select(1, rows), tables.sine.index_select(1, rows)};
 }
 
 }  // namespace strata::modules

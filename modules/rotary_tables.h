@@ -10,15 +10,23 @@ namespace strata::modules {
 
 using at::Tensor;
 
+// A table for each of the rotary positions in layers_by_rotary(): fp32 [tables, length, head width / 2]. With packed
+// documents there is a row for each token: [tables, B T, ...].
 struct RotaryTables {
-  Tensor cosine, sine;  // fp32 [length, head width / 2]; with packed documents a row for each token: [B T, ...]
+  Tensor cosine, sine;
+
+  struct Table {
+    Tensor cosine, sine;
+  };
+  Table of(int64_t number) const { return {cosine.select(0, number), sine.select(0, number)}; }
 };
 
 // Returns the rows of these positions.
 RotaryTables rows_of(const RotaryTables& tables, const Tensor& positions);
 
-// angle(t, i) = t * base^(-2i / head width). With `llama3` scaling, low frequencies are divided by `factor`, and the
-// band above them is interpolated (Llama 3.1 model card).
+// angle(t, i) = t * base^(-2i / head width). Scaling divides frequencies by `factor`: all of them with `linear`, the
+// low ones with `llama3` (Llama 3.1 model card) and `yarn` (Peng et al. 2023), which interpolate a band above them.
+// `yarn` also multiplies cosine and sine.
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length);
 
 }  // namespace strata::modules

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
@@ -27,6 +29,7 @@ Scope head_of(const TransformerConfig& config, const Scope& model) {
 Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one)
     : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
       position_embedding_(position_embedding(config, scope / "position")),
+      embedding_scale_(config.scale_of_embedding()),
       embedding_level_((scope / "embedding").level("embedding")),
       position_level_(config.has_learned_positions() ? (scope / "position").level("embedding") : kernels::Level::aten),
       embedding_dropout_(scope / "embedding", config.dropout, /*site=*/0),
@@ -42,6 +45,8 @@ void Transformer::wrap_layers(const std::function<Layer(int64_t index, Layer blo
 
 Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context) const {
   Tensor x = kernels::embedding(tokens, token_embedding_, embedding_level_);
+  // The factor has the type of the embedding, as in transformers: in bf16, sqrt(1152) is 34. It stays in host memory.
+  if (embedding_scale_ != 1) x = at::mul(x, at::scalar_tensor(embedding_scale_, x.scalar_type()));
   if (position_embedding_.defined()) {
     const auto* documents = context.find<Documents>();
     const Tensor positions = documents != nullptr

@@ -35,6 +35,7 @@ class Transformer {
   // The members stand in the order in which the constructor declares their parameters. For sharding, each block is a
   // parameter group, and so is an untied head.
   Tensor token_embedding_, position_embedding_;  // position undefined: rotary positions or alibi
+  double embedding_scale_;
   kernels::Level embedding_level_, position_level_;
   Dropout embedding_dropout_;
   std::vector<Layer> blocks_;

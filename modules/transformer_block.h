@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A pre-norm transformer block, shared by language models and vision transformers.
+// A transformer block, shared by language models and vision transformers.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "modules/attention.h"
@@ -15,6 +16,7 @@
 namespace strata::modules {
 
 // residual += attention(norm1(residual)); residual += mlp(norm2(residual)). The last sum stays pending in the stream.
+// With norm_placement after, there is no norm1 and no norm2, and branches end in norms; with both, they have both.
 class TransformerBlock {
  public:
   TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config);
@@ -23,10 +25,10 @@ class TransformerBlock {
 
  private:
   // The order in which the parameters of the block are declared.
-  Norm norm1_;
+  std::optional<Norm> norm1_;
   Attention attention_;
   ResidualBranch attention_branch_;
-  Norm norm2_;
+  std::optional<Norm> norm2_;
   Mlp mlp_;
   ResidualBranch mlp_branch_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes the weights of a checkpoint as whole fp32 tensors into safetensors files, with Strata's names or as a folder
+// Writes the weights of a checkpoint as whole tensors into safetensors files, with Strata's names or as a folder
 // of Hugging Face or timm.
 #include <ATen/ops/empty.h>
 
@@ -71,6 +71,7 @@ std::vector<Weight> hf_weights_of(const Source& source, const Model& model) {
       weights.push_back({part.name, part.shape, [&source, parameter, part, row, columns] {
                            const at::Tensor values =
                                source.read(parameter.name, parameter.shape, row * columns, part.rows * columns);
+                           if (parameter.added != 0) return values.sub(parameter.added);
                            if (!parameter.transposed) return values;
                            return values.view({part.rows, columns}).t().contiguous();
                          }});
@@ -81,9 +82,11 @@ std::vector<Weight> hf_weights_of(const Source& source, const Model& model) {
 }
 
 struct Request {
-  std::string run, folder, format = "strata", weights = "best";
+  std::string run, folder, format = "strata", weights = "best", dtype = "float32";
   std::optional<int64_t> step;
   uint64_t file_bytes = tools::kDefaultFileBytes;
+
+  at::ScalarType type() const { return dtype == "float32" ? at::kFloat : at::kBFloat16; }
 };
 
 // Returns the normalization and the crop of the images that the model was trained on.
@@ -107,11 +110,11 @@ hf::PixelValues pixels_of(const trainer::ImageArraysConfig& data, int64_t channe
   return pixels_of(trainer::read_safetensors_images(data.train).pixels, channels);
 }
 
-std::string config_for(const modules::TransformerConfig& model, const trainer::DataConfig&) {
-  return hf::write_config(model);
+std::string config_for(const Request& request, const modules::TransformerConfig& model, const trainer::DataConfig&) {
+  return hf::write_config(model, request.dtype);
 }
 
-std::string config_for(const modules::VisionTransformerConfig& model, const trainer::DataConfig& data) {
+std::string config_for(const Request&, const modules::VisionTransformerConfig& model, const trainer::DataConfig& data) {
   const auto write = [&]<class Data>(const Data& images) -> std::string {
     if constexpr (std::is_base_of_v<trainer::ImageMixingConfig, Data>) {
       return hf::write_config(model, pixels_of(images, model.channels));
@@ -130,8 +133,9 @@ std::string export_to_others(const Request& request, const Source& source) {
                                              ": hf is for language models, timm for vision transformers");
   }
   const std::string& imported = config.checkpoint.initial_weights;
-  const std::string text = tools::with_special_tokens(config_for(*model, config.data), imported);
-  const std::string written = write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes);
+  const std::string text = tools::with_special_tokens(config_for(request, *model, config.data), imported);
+  const std::string written =
+      write_weights(request.folder, hf_weights_of(source, *model), request.file_bytes, request.type());
   replace_file(request.folder + "/config.json", text);
   const std::string tokenizer = request.run + "/tokenizer.json";  // exists if the data of the run had one
   if (std::filesystem::exists(tokenizer)) {
@@ -148,7 +152,7 @@ void export_weights(const Request& request) {
   const Source source = {*found, request.weights == "trained" ? trainer::kMaster : best_weights(found->manifest)};
   std::string written;
   if (request.format == "strata") {
-    written = write_weights(request.folder, weights_of(source), request.file_bytes);
+    written = write_weights(request.folder, weights_of(source), request.file_bytes, request.type());
   } else if (request.format == "hf") {
     written = export_to_others<modules::TransformerConfig>(request, source);
   } else {
@@ -161,7 +165,7 @@ void export_weights(const Request& request) {
 }  // namespace strata
 
 int main(int count, char** arguments) {
-  CLI::App app("Writes the weights of a run as whole fp32 tensors into FOLDER/model.safetensors.", "export");
+  CLI::App app("Writes the weights of a run as whole tensors into FOLDER/model.safetensors.", "export");
   strata::Request request;
   app.add_option("RUN", request.run, "folder of the run")->required();
   app.add_option("FOLDER", request.folder, "where to write; made when it does not exist")->required();
@@ -172,6 +176,9 @@ int main(int count, char** arguments) {
   app.add_option("--weights", request.weights,
                  "best: the moving average if the run kept one; trained: the weights themselves")
       ->check(CLI::IsMember({"best", "trained"}))
+      ->capture_default_str();
+  app.add_option("--dtype", request.dtype, "of the tensors; bfloat16 has half the bytes, and rounds fp32 weights")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   app.add_option("--file-bytes", request.file_bytes,

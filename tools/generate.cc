@@ -114,7 +114,7 @@ class Sampler {
     modules::StepContext context;
     if (rotary_.cosine.defined()) {
       context.put(std::make_shared<const modules::RotaryTables>(
-          modules::RotaryTables{rotary_.cosine.narrow(0, 0, length), rotary_.sine.narrow(0, 0, length)}));
+          modules::RotaryTables{rotary_.cosine.narrow(1, 0, length), rotary_.sine.narrow(1, 0, length)}));
     }
     const at::Tensor hidden = model_(input.to(device_), context).select(1, length - 1);
     const at::Tensor logits = model_.logits(hidden).squeeze(0).cpu();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Converts a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights with
+// Converts a folder of a language model of Hugging Face, or of timm's vision transformers, into weights with
 // Strata's names, and prints their `model:` section.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
@@ -71,7 +71,8 @@ at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter
     const at::Tensor values = folder.read(name_in(folder, part.name), 0, elements).view(part.shape);
     parts.push_back(parameter.transposed ? values.t().contiguous() : values);
   }
-  return parts.size() == 1 ? parts[0] : at::cat(parts);
+  const at::Tensor values = parts.size() == 1 ? parts[0] : at::cat(parts);
+  return parameter.added == 0 ? values : values.add(parameter.added);
 }
 
 struct Request {
@@ -150,8 +151,9 @@ void import_weights(const Request& request) {
 
 int main(int count, char** arguments) {
   CLI::App app(
-      "Turns a folder of Hugging Face's GPT-2 or Llama models, or of timm's vision transformers, into weights that a "
-      "run can start from.",
+      "Turns a folder of a language model of Hugging Face (GPT-2, Llama, Mistral, Qwen 2, 2.5 and 3, OLMo 2, Gemma 3), "
+      "or "
+      "of timm's vision transformers, into weights that a run can start from.",
       "import");
   strata::Request request;
   app.add_option("HF_FOLDER", request.from, "with config.json and model.safetensors, or its index and files")

@@ -18,18 +18,18 @@ namespace {
 namespace fs = std::filesystem;
 using Weights = std::vector<Weight>;
 
-uint64_t bytes_of(const Weight& weight) {
-  uint64_t bytes = sizeof(float);
+uint64_t bytes_of(const Weight& weight, at::ScalarType type) {
+  uint64_t bytes = c10::elementSize(type);
   for (const int64_t extent : weight.shape) bytes *= static_cast<uint64_t>(extent);
   return bytes;
 }
 
-std::vector<Weights> spread_over_files(Weights weights, uint64_t file_bytes) {
+std::vector<Weights> spread_over_files(Weights weights, uint64_t file_bytes, at::ScalarType type) {
   std::sort(weights.begin(), weights.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   std::vector<Weights> files(1);
   uint64_t bytes = 0;
   for (Weight& weight : weights) {
-    const uint64_t size = bytes_of(weight);
+    const uint64_t size = bytes_of(weight, type);
     if (bytes > 0 && bytes + size > file_bytes) {
       files.emplace_back();
       bytes = 0;
@@ -47,19 +47,20 @@ std::string file_name(size_t index, size_t count) {
   return name;
 }
 
-void write_file(const std::string& path, const Weights& weights) {
+void write_file(const std::string& path, const Weights& weights, at::ScalarType type) {
   trainer::SafetensorsHeader header;
   header.metadata = {{"format", "pt"}};
   std::map<std::string, const Weight*> by_name;
   for (const Weight& weight : weights) {
-    header.entries.push_back({.name = weight.name, .dtype = "F32", .shape = weight.shape});
+    header.entries.push_back(
+        {.name = weight.name, .dtype = type == at::kFloat ? "F32" : "BF16", .shape = weight.shape});
     by_name[weight.name] = &weight;
   }
   OutputFile file(path);
   file.write(place_safetensors(header));
   for (const auto& entry : header.entries) {
-    const at::Tensor values = by_name.at(entry.name)->values();
-    if (values.scalar_type() != at::kFloat || !values.is_contiguous() || values.nbytes() != entry.bytes) {
+    const at::Tensor wide = by_name.at(entry.name)->values(), values = wide.to(type);
+    if (wide.scalar_type() != at::kFloat || !values.is_contiguous() || values.nbytes() != entry.bytes) {
       throw Error(ExitCode::internal, path + ": the values of " + entry.name + " are not fp32 of its shape");
     }
     file.write({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
@@ -80,9 +81,9 @@ void refuse_other_weights(const std::string& folder) {
 
 }  // namespace
 
-std::string write_weights(const std::string& folder, Weights weights, uint64_t file_bytes) {
+std::string write_weights(const std::string& folder, Weights weights, uint64_t file_bytes, at::ScalarType type) {
   const size_t count = weights.size();
-  const std::vector<Weights> files = spread_over_files(std::move(weights), file_bytes);
+  const std::vector<Weights> files = spread_over_files(std::move(weights), file_bytes, type);
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::storage, folder + " cannot be made: " + problem.message());
@@ -94,10 +95,10 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
     const std::string name = file_name(i, files.size());
     paths.push_back(folder + "/" + name);
     fs::remove(paths.back() + ".tmp");
-    write_file(paths.back() + ".tmp", files[i]);
+    write_file(paths.back() + ".tmp", files[i], type);
     for (const Weight& weight : files[i]) {
       index["weight_map"][weight.name] = name;
-      total += bytes_of(weight);
+      total += bytes_of(weight, type);
     }
   }
   for (const std::string& path : paths) rename_path(path + ".tmp", path);

@@ -33,7 +33,7 @@ ActivationOp::Backward activation_backward_triton;
 ActivationOp::Forward activation_forward_cuda;
 ActivationOp::Backward activation_backward_cuda;
 
-// Used by linear too.
+// Used by linear and swiglu too.
 ActivationOp::Forward activation_forward_aten;
 ActivationOp::Backward activation_backward_aten;
 

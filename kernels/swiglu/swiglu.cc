@@ -2,11 +2,14 @@
 #include "kernels/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/activation/activation.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -25,26 +28,32 @@ Halves halves(const Tensor& gate_up) {
   return {gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width)};
 }
 
-Tensor swiglu_forward_aten(const Tensor& gate_up) {
+Tensor swiglu_forward_aten(const Tensor& gate_up, Activation kind) {
   const auto [gate, up] = halves(gate_up);
-  return at::silu(gate).mul_(up);
+  return activation_forward_aten(gate, kind).mul_(up);
 }
 
-// Recomputes silu(gate): one more pass of exp, instead of F values per row that are saved from forward to backward.
-Tensor swiglu_backward_aten(const Tensor& grad_y, const Tensor& gate_up) {
+// Recomputes the activated gate: one more pass of exp, instead of F values per row that are saved from forward to
+// backward.
+Tensor swiglu_backward_aten(const Tensor& grad_y, const Tensor& gate_up, Activation kind) {
   const auto [gate, up] = halves(gate_up);
   const Tensor grad = at::empty(gate_up.sizes(), gate_up.options());
   auto [grad_gate, grad_up] = halves(grad);
   at::mul_out(grad_gate, grad_y, up);
-  at::silu_backward_out(grad_gate, grad_gate, gate);
-  at::silu_out(grad_up, gate);
+  if (kind == Activation::gelu_tanh) {
+    at::gelu_backward_out(grad_gate, grad_gate, gate, "tanh");
+    at::gelu_out(grad_up, gate, "tanh");
+  } else {
+    at::silu_backward_out(grad_gate, grad_gate, gate);
+    at::silu_out(grad_up, gate);
+  }
   grad_up.mul_(grad_y);
   return grad;
 }
 
-Tensor swiglu_forward_torchscript(const Tensor& gate_up) {
+Tensor swiglu_forward_torchscript(const Tensor& gate_up, Activation kind) {
   static const Formula formula(kFormula, "swiglu");
-  return formula(gate_up);
+  return formula(gate_up, std::string(name(kind)));
 }
 
 // Views gate_up as [rows, 2, F].
@@ -53,15 +62,19 @@ Tensor rows_of_halves(const Tensor& gate_up) {
   return as_rows(gate_up).unflatten(1, {2, width});
 }
 
-Tensor swiglu_forward_aot_inductor(const Tensor& gate_up) {
-  static const AotFunction function(SwigluOp::kName, kFormula, "swiglu_forward");
+Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
+  static const AotFunction of_silu(SwigluOp::kName, kFormula, "swiglu_forward");
+  static const AotFunction of_gelu_tanh(SwigluOp::kName, kFormula, "geglu_forward");
+  const AotFunction& function = kind == Activation::gelu_tanh ? of_gelu_tanh : of_silu;
   std::vector<int64_t> shape = gate_up.sizes().vec();
   shape.back() /= 2;
   return function(gate_up.scalar_type(), {{'f', shape.back()}}, {rows_of_halves(gate_up)})[0].view(shape);
 }
 
-Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up) {
-  static const AotFunction function(SwigluOp::kName, kFormula, "swiglu_backward");
+Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up, Activation kind) {
+  static const AotFunction of_silu(SwigluOp::kName, kFormula, "swiglu_backward");
+  static const AotFunction of_gelu_tanh(SwigluOp::kName, kFormula, "geglu_backward");
+  const AotFunction& function = kind == Activation::gelu_tanh ? of_gelu_tanh : of_silu;
   return function(gate_up.scalar_type(), {{'f', grad_y.size(-1)}}, {as_rows(grad_y), rows_of_halves(gate_up)})[0].view(
       gate_up.sizes());
 }
@@ -78,36 +91,42 @@ constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
 
 namespace {
 
-SwigluShape shape_of(const Tensor& gate_up) { return {.rows = row_count(gate_up), .width = gate_up.size(-1) / 2}; }
+SwigluShape shape_of(const Tensor& gate_up, Activation kind) {
+  return {.rows = row_count(gate_up), .width = gate_up.size(-1) / 2, .kind = kind};
+}
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& gate_up, Level level) {
-    const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up); });
+  static Tensor forward(AutogradContext* context, const Tensor& gate_up, Activation kind, Level level) {
+    const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up, kind); });
     context->save_for_backward({gate_up});
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
     context->saved_data["level"] = static_cast<int64_t>(level);
-    return SwigluOp::kKernels.slot(level).forward(gate_up);
+    return SwigluOp::kKernels.slot(level).forward(gate_up, kind);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
     const Tensor gate_up = context->get_saved_variables()[0];
-    const CallScope scope(SwigluOp::kName, level, kBackward, gate_up, [&] { return shape_of(gate_up); });
-    return {SwigluOp::kKernels.slot(level).backward(gradients[0], gate_up), Tensor()};
+    const CallScope scope(SwigluOp::kName, level, kBackward, gate_up, [&] { return shape_of(gate_up, kind); });
+    return {SwigluOp::kKernels.slot(level).backward(gradients[0], gate_up, kind), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor swiglu(const Tensor& gate_up, Level level) {
+Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
   constexpr auto op = SwigluOp::kName;
   const Kernel<SwigluOp>& kernel = SwigluOp::kKernels.at(level, gate_up.device());
   require(gate_up.is_floating_point() && gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0, op, level, "gate_up is ",
           gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
-  if (kernel.backward != nullptr) return SwigluFunction::apply(gate_up, level);
-  const CallScope scope(op, level, gate_up, [&] { return shape_of(gate_up); });
-  return kernel.forward(gate_up);
+  require(kind == Activation::silu || kind == Activation::gelu_tanh, op, level, "kind is ", name(kind),
+          ", expected silu or gelu_tanh");
+  if (kernel.backward != nullptr) return SwigluFunction::apply(gate_up, kind, level);
+  const CallScope scope(op, level, gate_up, [&] { return shape_of(gate_up, kind); });
+  return kernel.forward(gate_up, kind);
 }
 
 }  // namespace strata::kernels

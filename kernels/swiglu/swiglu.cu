@@ -17,19 +17,24 @@ struct GateUp {
   float gate, up;
 };
 
-template <class T>
+template <Activation kKind, class T>
 __device__ float forward_of(float gate, float up) {
-  return activate<Activation::silu, T>(gate) * up;
+  return activate<kKind, T>(gate) * up;
 }
 
-// silu'(g) = s + g s (1 - s) with s = sigmoid(g). Both gradients need s.
-template <class T>
+// silu'(g) = s + g s (1 - s) with s = sigmoid(g). Both gradients need s. gelu_tanh writes its sigmoid twice, and the
+// compiler merges the two.
+template <Activation kKind, class T>
 __device__ GateUp backward_of(float grad_y, float gate, float up) {
-  const float share = sigmoid<T>(gate);
-  return {grad_y * up * fmaf(share * (1.0f - share), gate, share), grad_y * gate * share};
+  if constexpr (kKind == Activation::silu) {
+    const float share = sigmoid<T>(gate);
+    return {grad_y * up * fmaf(share * (1.0f - share), gate, share), grad_y * gate * share};
+  } else {
+    return {grad_y * up * activate_derivative<kKind, T>(gate), grad_y * activate<kKind, T>(gate)};
+  }
 }
 
-template <class T>
+template <Activation kKind, class T>
 __global__ void __launch_bounds__(kMaxThreads)
     forward_kernel(uint4* y, const uint4* gate_up, int64_t rows, int vectors_in_row) {
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -47,13 +52,13 @@ __global__ void __launch_bounds__(kMaxThreads)
     for (int v = 0; v < kVectors; ++v) {
       const int i = first + v * blockDim.x;
       if (i >= vectors_in_row) continue;
-      gate[v].fill([&](int k) { return forward_of<T>(gate[v].at(k), up[v].at(k)); });
+      gate[v].fill([&](int k) { return forward_of<kKind, T>(gate[v].at(k), up[v].at(k)); });
       __stcs(y + row * vectors_in_row + i, gate[v].words);
     }
   }
 }
 
-template <class T>
+template <Activation kKind, class T>
 __global__ void __launch_bounds__(kMaxThreads)
     backward_kernel(uint4* grad_gate_up, const uint4* grad_y, const uint4* gate_up, int64_t rows, int vectors_in_row) {
   constexpr int N = kVectorWidth<T>;
@@ -66,7 +71,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const Packed<T> grad{__ldcs(grad_y + row * vectors_in_row + i)};
     GateUp result[N];
 #pragma unroll
-    for (int k = 0; k < N; ++k) result[k] = backward_of<T>(grad.at(k), gate.at(k), up.at(k));
+    for (int k = 0; k < N; ++k) result[k] = backward_of<kKind, T>(grad.at(k), gate.at(k), up.at(k));
     gate.fill([&](int k) { return result[k].gate; });
     up.fill([&](int k) { return result[k].up; });
     __stcs(results + i, gate.words);
@@ -75,24 +80,24 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 // These kernels support any width and alignment.
-template <class T>
+template <Activation kKind, class T>
 __global__ void forward_any_kernel(T* y, const T* gate_up, int64_t rows, int64_t width) {
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < width; i += gridDim.x * blockDim.x) {
       const T* gate = gate_up + 2 * row * width + i;
-      y[row * width + i] = from_float<T>(forward_of<T>(to_float(gate[0]), to_float(gate[width])));
+      y[row * width + i] = from_float<T>(forward_of<kKind, T>(to_float(gate[0]), to_float(gate[width])));
     }
   }
 }
 
-template <class T>
+template <Activation kKind, class T>
 __global__ void backward_any_kernel(T* grad_gate_up, const T* grad_y, const T* gate_up, int64_t rows, int64_t width) {
   for (int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < width; i += gridDim.x * blockDim.x) {
       const T* gate = gate_up + 2 * row * width + i;
       T* result = grad_gate_up + 2 * row * width + i;
       const auto [grad_gate, grad_up] =
-          backward_of<T>(to_float(grad_y[row * width + i]), to_float(gate[0]), to_float(gate[width]));
+          backward_of<kKind, T>(to_float(grad_y[row * width + i]), to_float(gate[0]), to_float(gate[width]));
       result[0] = from_float<T>(grad_gate);
       result[width] = from_float<T>(grad_up);
     }
@@ -117,39 +122,49 @@ bool in_vectors(int64_t width, int per_vector, bool aligned) {
   return aligned && width % per_vector == 0 && width / per_vector < (int64_t{1} << 30);
 }
 
+// Calls visit.operator()<kKind, T>().
+template <class Visit>
+cudaError_t visit_kind_and_type(Activation kind, CudaType type, Visit visit) {
+  return visit_type(type, [&]<class T>(T) {
+    if (kind == Activation::silu) return visit.template operator()<Activation::silu, T>();
+    if (kind == Activation::gelu_tanh) return visit.template operator()<Activation::gelu_tanh, T>();
+    return cudaErrorInvalidValue;
+  });
+}
+
 }  // namespace
 
-cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, int64_t rows, int64_t width,
-                                  cudaStream_t stream) {
+cudaError_t launch_swiglu_forward(CudaType type, Activation kind, void* y, const void* gate_up, int64_t rows,
+                                  int64_t width, cudaStream_t stream) {
   if (rows == 0 || width == 0) return cudaSuccess;
-  return visit_type(type, [&]<class T>(T) {
+  return visit_kind_and_type(kind, type, [&]<Activation kKind, class T>() {
     if (in_vectors(width, kVectorWidth<T>, are_aligned(y, gate_up))) {
       const int vectors = static_cast<int>(width / kVectorWidth<T>);
       const auto [blocks, threads] = grid_for(rows, vectors, kVectors);
-      forward_kernel<T>
+      forward_kernel<kKind, T>
           <<<blocks, threads, 0, stream>>>(static_cast<uint4*>(y), static_cast<const uint4*>(gate_up), rows, vectors);
     } else {
       const auto [blocks, threads] = grid_for(rows, width, 1);
-      forward_any_kernel<T>
+      forward_any_kernel<kKind, T>
           <<<blocks, threads, 0, stream>>>(static_cast<T*>(y), static_cast<const T*>(gate_up), rows, width);
     }
     return cudaGetLastError();
   });
 }
 
-cudaError_t launch_swiglu_backward(CudaType type, void* grad_gate_up, const void* grad_y, const void* gate_up,
-                                   int64_t rows, int64_t width, cudaStream_t stream) {
+cudaError_t launch_swiglu_backward(CudaType type, Activation kind, void* grad_gate_up, const void* grad_y,
+                                   const void* gate_up, int64_t rows, int64_t width, cudaStream_t stream) {
   if (rows == 0 || width == 0) return cudaSuccess;
-  return visit_type(type, [&]<class T>(T) {
+  return visit_kind_and_type(kind, type, [&]<Activation kKind, class T>() {
     if (in_vectors(width, kVectorWidth<T>, are_aligned(grad_gate_up, grad_y, gate_up))) {
       const int vectors = static_cast<int>(width / kVectorWidth<T>);
       const auto [blocks, threads] = grid_for(rows, vectors, 1);
-      backward_kernel<T><<<blocks, threads, 0, stream>>>(static_cast<uint4*>(grad_gate_up),
-                                                         static_cast<const uint4*>(grad_y),
-                                                         static_cast<const uint4*>(gate_up), rows, vectors);
+      backward_kernel<kKind, T><<<blocks, threads, 0, stream>>>(static_cast<uint4*>(grad_gate_up),
+                                                                static_cast<const uint4*>(grad_y),
+                                                                static_cast<const uint4*>(gate_up), rows, vectors);
     } else {
       const auto [blocks, threads] = grid_for(rows, width, 1);
-      backward_any_kernel<T><<<blocks, threads, 0, stream>>>(
+      backward_any_kernel<kKind, T><<<blocks, threads, 0, stream>>>(
           static_cast<T*>(grad_gate_up), static_cast<const T*>(grad_y), static_cast<const T*>(gate_up), rows, width);
     }
     return cudaGetLastError();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// swiglu: y = silu(gate) * up with silu(x) = x / (1 + exp(-x)) (Shazeer 2020). The last dimension of gate_up holds gate
-// and then up.
+// swiglu: y = silu(gate) * up with silu(x) = x / (1 + exp(-x)), or gelu_tanh(gate) * up, which is also called GeGLU
+// (Shazeer 2020). The last dimension of gate_up holds gate and then up.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <string_view>
 
+#include "kernels/activation/activation_kind.h"
 #include "kernels/runtime/kernel_table.h"
 
 namespace strata::kernels {
@@ -14,13 +15,13 @@ namespace strata::kernels {
 using at::Tensor;
 
 // gate_up [..., 2F], floating point -> y [..., F]. Saves gate_up for backward. Throws a ValueError if the last
-// dimension is odd.
-Tensor swiglu(const Tensor& gate_up, Level level);
+// dimension is odd, or if kind is not silu or gelu_tanh.
+Tensor swiglu(const Tensor& gate_up, Activation kind, Level level);
 
 struct SwigluOp {
   static constexpr std::string_view kName = "swiglu";
-  using Forward = Tensor(const Tensor& gate_up);
-  using Backward = Tensor(const Tensor& grad_y, const Tensor& gate_up);
+  using Forward = Tensor(const Tensor& gate_up, Activation kind);
+  using Backward = Tensor(const Tensor& grad_y, const Tensor& gate_up, Activation kind);
   static const KernelTable<SwigluOp> kKernels;
 };
 

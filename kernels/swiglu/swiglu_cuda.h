@@ -6,15 +6,16 @@
 
 #include <cstdint>
 
+#include "kernels/activation/activation_kind.h"
 #include "kernels/cuda/cuda_type.h"
 
 namespace strata::kernels {
 
-// y and grad_y are [rows, width]. gate_up and its gradient are [rows, 2 width].
-cudaError_t launch_swiglu_forward(CudaType type, void* y, const void* gate_up, int64_t rows, int64_t width,
-                                  cudaStream_t stream);
+// y and grad_y are [rows, width]. gate_up and its gradient are [rows, 2 width]. kind is silu or gelu_tanh.
+cudaError_t launch_swiglu_forward(CudaType type, Activation kind, void* y, const void* gate_up, int64_t rows,
+                                  int64_t width, cudaStream_t stream);
 
-cudaError_t launch_swiglu_backward(CudaType type, void* grad_gate_up, const void* grad_y, const void* gate_up,
-                                   int64_t rows, int64_t width, cudaStream_t stream);
+cudaError_t launch_swiglu_backward(CudaType type, Activation kind, void* grad_gate_up, const void* grad_y,
+                                   const void* gate_up, int64_t rows, int64_t width, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -14,9 +14,11 @@ namespace {
 TEST(Formula, Swiglu) {
   const int64_t width = 6;
   const Plain x = ramp(2 * width);
-  Plain expected;
-  for (int64_t k = 0; k < width; ++k) expected.push_back(plain_activation(x[k], Activation::silu) * x[width + k]);
-  expect_equal(swiglu(tensor(x, {1, 2 * width}), kFormulaLevel), expected);
+  for (const Activation kind : {Activation::silu, Activation::gelu_tanh}) {
+    Plain expected;
+    for (int64_t k = 0; k < width; ++k) expected.push_back(plain_activation(x[k], kind) * x[width + k]);
+    expect_equal(swiglu(tensor(x, {1, 2 * width}), kind, kFormulaLevel), expected);
+  }
 }
 
 }  // namespace

@@ -3,24 +3,28 @@
 import triton
 import triton.language as tl
 
+from kernels.activation.activation_triton import GELU_TANH, activate, slope
 from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
-def forward(gate_up, y, width, SIZE: tl.constexpr):
+def forward(gate_up, y, width, kind, SIZE: tl.constexpr):
+    """`kind` is silu or gelu_tanh, by its number in activation_triton.py."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
     inside = column < width
     gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
-    result = gate / (1.0 + tl.exp(-gate)) * up
-    tl.store(y + row * width + column, result.to(y.dtype.element_ty), mask=inside)
+    activated = gate / (1.0 + tl.exp(-gate))
+    if kind == GELU_TANH:
+        activated = activate(gate, GELU_TANH)
+    tl.store(y + row * width + column, (activated * up).to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def backward(grad_y, gate_up, grad, width, SIZE: tl.constexpr):
-    """Recomputes silu(gate), which is cheaper than to save it."""
+def backward(grad_y, gate_up, grad, width, kind, SIZE: tl.constexpr):
+    """Recomputes the activated gate, which is cheaper than to save it."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
@@ -29,8 +33,12 @@ def backward(grad_y, gate_up, grad, width, SIZE: tl.constexpr):
     gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
     share = 1.0 / (1.0 + tl.exp(-gate))
-    grad_gate = gradient * up * (share + gate * share * (1.0 - share))
-    grad_up = gradient * gate * share
+    derivative = share + gate * share * (1.0 - share)
+    activated = gate * share
+    if kind == GELU_TANH:
+        derivative, activated = slope(gate, GELU_TANH), activate(gate, GELU_TANH)
+    grad_gate = gradient * up * derivative
+    grad_up = gradient * activated
     tl.store(grad + row * 2 * width + column, grad_gate.to(grad.dtype.element_ty), mask=inside)
     tl.store(grad + row * 2 * width + width + column, grad_up.to(grad.dtype.element_ty), mask=inside)
 
@@ -45,7 +53,7 @@ FITS = "width <= SIZE or SIZE == 1024"
 KERNELS = {
     "swiglu_forward": TritonKernel(
         forward,
-        arguments=dict(gate_up="*T", y="*T", width="i32"),
+        arguments=dict(gate_up="*T", y="*T", width="i32", kind="i32"),
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,
@@ -54,7 +62,7 @@ KERNELS = {
     ),
     "swiglu_backward": TritonKernel(
         backward,
-        arguments=dict(grad_y="*T", gate_up="*T", grad="*T", width="i32"),
+        arguments=dict(grad_y="*T", gate_up="*T", grad="*T", width="i32", kind="i32"),
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,

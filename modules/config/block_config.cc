@@ -14,6 +14,17 @@ std::vector<kernels::Pattern> patterns_of(const TransformerConfig& model) {
   return patterns;
 }
 
+// The number of the rotary positions of each layer in layers_by_rotary().
+std::vector<int64_t> rotary_of(const TransformerConfig& model) {
+  if (!model.has_rotary_positions()) return {};
+  std::vector<int64_t> numbers(static_cast<size_t>(model.layers));
+  const std::vector<LayersOfRotary> all = layers_by_rotary(model);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const int64_t layer : all[i].layers) numbers[static_cast<size_t>(layer)] = static_cast<int64_t>(i);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 BlockConfig block_config(const TransformerConfig& model) {
@@ -22,15 +33,19 @@ BlockConfig block_config(const TransformerConfig& model) {
           .width = model.width,
           .heads = model.heads,
           .key_value_heads = model.key_value_head_count(),
+          .head_width = model.width_of_head(),
           .feed_forward = model.feed_forward_width(),
           .root_mean_square = llama,
+          .norm_placement = model.norm_placement,
           .norm_epsilon = model.norm_epsilon,
           .biases = !llama,
-          .rotary = model.has_rotary_positions(),
+          .qkv_biases = !llama || model.qkv_biases,
+          .query_key_norm = model.query_key_norm,
+          .rotary = rotary_of(model),
           .attention = patterns_of(model),
           .score_terms = model.score_terms(),
           .gated = llama,
-          .activation = llama ? kernels::Activation::none : kernels::Activation::gelu_tanh,
+          .activation = llama && model.gate == Gate::silu ? kernels::Activation::silu : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};
 }
 
@@ -39,9 +54,11 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .width = model.width,
           .heads = model.heads,
           .key_value_heads = model.heads,
+          .head_width = model.width / model.heads,
           .feed_forward = model.feed_forward_width(),
           .norm_epsilon = model.norm_epsilon,
           .biases = true,
+          .qkv_biases = true,
           .attention = std::vector(static_cast<size_t>(model.layers), kernels::Pattern{}),
           .activation = kernels::Activation::gelu,
           // A deviation of 0.02 would be far too small for the narrow models of small images.

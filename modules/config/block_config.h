@@ -18,14 +18,18 @@ struct BlockConfig {
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
+  int64_t head_width = 0;
   int64_t feed_forward = 0;
   bool root_mean_square = false;  // true: RMSNorm without a bias; false: LayerNorm
+  NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 0;
-  bool biases = false;  // projections have a bias
-  bool rotary = false;
+  bool biases = false;      // all projections have a bias, apart from the one below
+  bool qkv_biases = false;  // the projection of queries, keys and values has a bias
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
+  std::vector<int64_t> rotary = {};              // number of the RotaryTables of each layer; empty: none
   std::vector<kernels::Pattern> attention = {};  // of each layer
   kernels::ScoreTerms score_terms = {};
-  bool gated = false;  // true: swiglu; false: `activation` between two projections
+  bool gated = false;  // true: swiglu with a gate of `activation`; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;
   // Initialization of the projections that start a residual branch, and of those that end it.
   Initialization inner_initialization = Initialization::normal;
@@ -33,8 +37,6 @@ struct BlockConfig {
   double dropout = 0;
   double stochastic_depth = 0;  // probability for the last block
   double layer_scale = 0;       // initial value; 0: no LayerScale
-
-  int64_t head_width() const { return width / heads; }
 };
 
 BlockConfig block_config(const TransformerConfig& model);

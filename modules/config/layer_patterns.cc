@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "configs/range.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 
 namespace strata::modules {
@@ -23,19 +22,35 @@ std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
   return all;
 }
 
-std::string layers_text(std::span<const int64_t> ascending) {
-  std::string text = ascending.size() == 1 ? "layer " : "layers ";
+std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model) {
+  std::vector<LayersOfRotary> all;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    const Rotary rotary = model.rotary_of(layer);
+    const auto same = std::ranges::find(all, rotary, &LayersOfRotary::rotary);
+    (same != all.end() ? *same : all.emplace_back(LayersOfRotary{rotary, {}})).layers.push_back(layer);
+  }
+  return all;
+}
+
+std::vector<configs::Range> ranges_of(std::span<const int64_t> ascending) {
+  std::vector<configs::Range> ranges;
   for (size_t i = 0; i < ascending.size();) {
-    // The longest run of equal distances. Two layers are a run only if they are neighbors.
     configs::Range range = {ascending[i], ascending[i]};
     size_t end = i + 1;
     if (end < ascending.size()) range.step = ascending[end] - ascending[i];
     while (end < ascending.size() && ascending[end] - ascending[end - 1] == range.step) ++end;
     if (end - i == 2 && range.step != 1) end = i + 1;
     range.last = ascending[end - 1];
-    text += (i == 0 ? "" : ", ") + configs::text_of(range);
+    ranges.push_back(range);
     i = end;
   }
+  return ranges;
+}
+
+std::string layers_text(std::span<const int64_t> ascending) {
+  std::string text = ascending.size() == 1 ? "layer " : "layers ";
+  const std::vector<configs::Range> ranges = ranges_of(ascending);
+  for (size_t i = 0; i < ranges.size(); ++i) text += (i == 0 ? "" : ", ") + configs::text_of(ranges[i]);
   return text;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The distinct patterns of attention in a language model, and the layers that have them.
+// The distinct patterns of attention and the distinct rotary positions in a language model, and the layers that have
+// them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/range.h"
 #include "kernels/attention/pattern/pattern.h"
 #include "modules/config/model_config.h"
 
@@ -19,6 +21,18 @@ struct LayersOfPattern {
 
 // In the order of their first layers. Each layer is in one of them. Throws the Error of a wrong expression.
 std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model);
+
+struct LayersOfRotary {
+  Rotary rotary;
+  std::vector<int64_t> layers;  // ascending
+};
+
+// In the order of their first layers. Each layer is in one of them.
+std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model);
+
+// The longest runs of equal distances, as a configuration names layers. Two layers are a run only if they are
+// neighbors.
+std::vector<configs::Range> ranges_of(std::span<const int64_t> ascending);
 
 // Writes layers as a configuration does: "layer 3", "layers 0-30 step 2, 31".
 std::string layers_text(std::span<const int64_t> ascending);

@@ -15,12 +15,19 @@ namespace strata::modules {
 namespace {
 
 void check_attention(const TransformerConfig& model, configs::Checks& checks) {
-  if (checks.can_check({"width", "heads"})) {
-    if (model.width % model.heads != 0) {
-      checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
-    } else if (checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.head_width() % 2 != 0) {
+  if (checks.can_check({"width", "heads", "head_width"})) {
+    const bool is_odd =
+        checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.width_of_head() % 2 != 0;
+    if (model.head_width != 0) {
+      if (is_odd) {
+        checks.fail("head_width",
+                    "rotary positions turn pairs: expected an even width, got " + std::to_string(model.head_width));
+      }
+    } else if (model.width % model.heads != 0) {
+      checks.fail("heads", not_divided("width", model.width, "heads", model.heads) + "; or set head_width");
+    } else if (is_odd) {
       checks.fail("heads", "rotary positions turn pairs: width " + std::to_string(model.width) + " / heads " +
-                               std::to_string(model.heads) + " = " + std::to_string(model.head_width()) +
+                               std::to_string(model.heads) + " = " + std::to_string(model.width_of_head()) +
                                " must be even");
     }
   }
@@ -29,6 +36,9 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   }
   if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_head_count() != 0) {
     checks.fail("key_value_heads", not_divided("heads", model.heads, "key_value_heads", model.key_value_heads));
+  }
+  if (checks.can_check({"family", "qkv_biases"}) && model.family == Family::gpt2 && model.qkv_biases) {
+    checks.fail("qkv_biases", "changes nothing in the gpt2 family, whose projections all have biases");
   }
 }
 
@@ -54,15 +64,21 @@ void check_pattern(const TransformerConfig& model, const std::string& key, const
 void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
   check_pattern(model, "attention", model.attention, "", checks);
   for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const auto& [only, attention] = model.differing_layers[i];
+    const LayerConfig& entry = model.differing_layers[i];
+    const configs::Range& only = entry.only;
     const std::string line = "/layers." + std::to_string(i) + ".", range = line + "only";
     if (!checks.can_check({range})) continue;
     if (checks.can_check({"layers"}) && only.last >= model.layers) {
       checks.fail(range, "expected layers below model.layers " + std::to_string(model.layers) +
                              ", counted from 0, got " + text_of(only));
     }
+    if (!entry.attention && !entry.rotary_base && checks.can_check({line + "attention", line + "rotary_base"})) {
+      checks.fail(range, "changes nothing: expected attention or rotary_base in this entry");
+    }
     const std::string layers = (only.first == only.last ? "layer " : "layers ") + text_of(only);
-    check_pattern(model, line + "attention", attention, "; this is the pattern of " + layers, checks);
+    if (entry.attention) {
+      check_pattern(model, line + "attention", *entry.attention, "; this is the pattern of " + layers, checks);
+    }
   }
 }
 
@@ -72,21 +88,20 @@ std::string why_not_rotary(const TransformerConfig& model) {
   return model.alibi ? "alibi takes the place of rotary positions" : "";
 }
 
-void check_rotary_scaling(const TransformerConfig& model, configs::Checks& checks) {
-  const RotaryScaling& scaling = model.rotary_scaling;
-  if (scaling.type == RotaryScalingType::none) {
-    const RotaryScaling unused;
-    for (const auto& [key, differs] : {std::pair{"factor", scaling.factor != unused.factor},
-                                       {"low_frequency", scaling.low_frequency != unused.low_frequency},
-                                       {"high_frequency", scaling.high_frequency != unused.high_frequency},
-                                       {"original_sequence", scaling.original_sequence != unused.original_sequence}}) {
-      if (!differs) continue;
-      checks.fail(std::string("rotary_scaling.") + key, "changes nothing without rotary_scaling.type: llama3");
+void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& checks) {
+  const std::string why_not = why_not_rotary(model);
+  check_rotary({model.rotary_base, model.rotary_scaling}, why_not, "", checks);
+  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
+    const LayerConfig& layer = model.differing_layers[i];
+    const std::string line = "/layers." + std::to_string(i) + ".";
+    if (!checks.can_check({line + "rotary_base", line + "rotary_scaling"})) continue;
+    if (!why_not.empty() && layer.rotary_base) {
+      checks.fail(line + "rotary_base", "expected none, because " + why_not);
+    } else if (!layer.rotary_base && layer.rotary_scaling != RotaryScaling{}) {
+      checks.fail(line + "rotary_scaling", "changes nothing without rotary_base in this entry");
+    } else if (layer.rotary_base) {
+      check_rotary({*layer.rotary_base, layer.rotary_scaling}, why_not, line, checks);
     }
-  } else if (!model.has_rotary_positions()) {
-    checks.fail("rotary_scaling.type", "expected none, because " + why_not_rotary(model) + ", got llama3");
-  } else if (scaling.low_frequency >= scaling.high_frequency) {
-    checks.fail("rotary_scaling.high_frequency", "expected a number above low_frequency");
   }
 }
 
@@ -98,16 +113,19 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }
+  if (checks.can_check({"family", "gate"}) && model.family == Family::gpt2 && model.gate != Gate::silu) {
+    checks.fail("gate", "changes nothing in the gpt2 family, whose MLP has no gate");
+  }
   if (checks.can_check({"family", "alibi", "rotary_base"}) && !model.has_rotary_positions() &&
       model.rotary_base != TransformerConfig{}.rotary_base) {
     checks.fail("rotary_base", "expected none, because " + why_not_rotary(model));
   }
-  if (checks.can_check({"family", "alibi", "rotary_scaling"})) check_rotary_scaling(model, checks);
+  if (checks.can_check({"family", "alibi"})) check_rotary_of_layers(model, checks);
 }
 
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
-  const auto width = static_cast<double>(model.width);
-  const double matrices = elements_of_matrices(groups, Role::layer) + static_cast<double>(model.vocabulary) * width;
+  const double head = static_cast<double>(model.vocabulary) * static_cast<double>(model.width);
+  const double matrices = elements_of_matrices(groups, Role::layer) + head;
   const auto positions = static_cast<double>(model.sequence);
   double keys = 0;  // of all layers
   for (const auto& [pattern, layers] : layers_by_pattern(model)) {
@@ -115,7 +133,7 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
     const double seen = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
     keys += seen * static_cast<double>(layers.size());
   }
-  return 6 * matrices + 12 * width * keys;
+  return 6 * matrices + 12 * static_cast<double>(model.width_of_heads()) * keys;
 }
 
 }  // namespace strata::modules

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,6 +19,7 @@
 #include "modules/config/kernels_config.h"
 #include "modules/config/mixer_config.h"
 #include "modules/config/parameter_group.h"
+#include "modules/config/rotary_config.h"
 #include "modules/config/vision_transformer_config.h"
 
 namespace strata::modules {
@@ -25,42 +28,36 @@ namespace strata::modules {
 enum class Family { gpt2, llama };
 constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
 
-enum class RotaryScalingType { none, llama3 };
-constexpr std::array<std::string_view, 2> names(RotaryScalingType) { return {"none", "llama3"}; }
+// What RMSNorm of queries and keys goes over: each head, or all heads together.
+enum class QueryKeyNorm { none, head, whole };
+constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
 
-// How rotary frequencies are scaled for contexts longer than `original_sequence`, as in Llama 3.1.
-struct RotaryScaling {
-  RotaryScalingType type = RotaryScalingType::none;
-  double factor = 32;
-  double low_frequency = 1;
-  double high_frequency = 4;
-  int64_t original_sequence = 8192;
+// The activation of the gate in the MLP of a llama.
+enum class Gate { silu, gelu_tanh };
+constexpr std::array<std::string_view, 2> names(Gate) { return {"silu", "gelu_tanh"}; }
 
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("type", type, "none, or llama3: long wavelengths are scaled, as in Llama 3.1");
-    fields.add("factor", factor, "factor by which the longest wavelengths are scaled", configs::at_least(1));
-    fields.add("low_frequency", low_frequency,
-               "wavelengths longer than original_sequence / low_frequency are scaled by the whole factor",
-               configs::kPositive);
-    fields.add(
-        "high_frequency", high_frequency,
-        "wavelengths shorter than original_sequence / high_frequency are not scaled; those between are interpolated",
-        configs::kPositive);
-    fields.add("original_sequence", original_sequence,
-               "context length for which the model was trained before the scaling", configs::kPositive, "tokens");
-  }
-};
+// Where the norms of a block stand: before each branch, at its end, or in both places.
+enum class NormPlacement { before, after, both };
+constexpr std::array<std::string_view, 3> names(NormPlacement) { return {"before", "after", "both"}; }
 
 // An entry of `layers:`: what is different in some layers of a language model.
 struct LayerConfig {
   configs::Range only = {};
-  std::string attention = {};
+  std::optional<std::string> attention = {};  // absent: that of the model
+  std::optional<double> rotary_base = {};     // absent: base and scaling of the model
+  RotaryScaling rotary_scaling = {};
 
   template <class Fields>
   void describe(Fields& fields) {
     fields.require("only", only, kOnlyLayers);
-    fields.require("attention", attention, "which keys each query sees in these layers, instead of model.attention");
+    fields.add_optional("attention", attention,
+                        "which keys each query sees in these layers, instead of model.attention");
+    fields.add_optional(
+        "rotary_base", rotary_base,
+        "base of the rotary positions of these layers, instead of model.rotary_base; they then have the "
+        "rotary_scaling of this entry, and not that of the model",
+        configs::kPositive);
+    fields.section("rotary_scaling", rotary_scaling, "scaling of the rotary positions of these layers");
   }
 };
 
@@ -72,7 +69,11 @@ struct TransformerConfig {
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
+  int64_t head_width = 0;
+  bool qkv_biases = false;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   int64_t feed_forward = 0;
+  Gate gate = Gate::silu;
   int64_t sequence = 0;
   std::string attention = "causal";
   std::vector<LayerConfig> differing_layers = {};  // `layers:` of the run; later entries win
@@ -81,13 +82,16 @@ struct TransformerConfig {
   bool sinks = false;
   int64_t vocabulary = 0;
   bool tied = true;
+  std::optional<double> embedding_scale = 1;  // absent: sqrt(width)
   double dropout = 0;
+  NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
   double rotary_base = 10000;
   RotaryScaling rotary_scaling = {};
 
   int64_t items_per_sample() const { return sequence; }
-  int64_t head_width() const { return width / heads; }
+  int64_t width_of_head() const { return head_width == 0 ? width / heads : head_width; }
+  int64_t width_of_heads() const { return heads * width_of_head(); }  // of all queries of a token
   // ALiBi takes the place of the positions of the family.
   bool has_learned_positions() const { return family == Family::gpt2 && !alibi; }
   bool has_rotary_positions() const { return family == Family::llama && !alibi; }
@@ -95,12 +99,20 @@ struct TransformerConfig {
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;
     for (const LayerConfig& line : differing_layers) {
-      if (line.only.contains(layer)) result = &line.attention;
+      if (line.only.contains(layer) && line.attention) result = &*line.attention;
     }
     return *result;
   }
+  Rotary rotary_of(int64_t layer) const {
+    Rotary result{rotary_base, rotary_scaling};
+    for (const LayerConfig& line : differing_layers) {
+      if (line.only.contains(layer) && line.rotary_base) result = {*line.rotary_base, line.rotary_scaling};
+    }
+    return result;
+  }
   int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  double scale_of_embedding() const { return embedding_scale.value_or(std::sqrt(static_cast<double>(width))); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -108,12 +120,21 @@ struct TransformerConfig {
                    "gpt2: LayerNorm, learned positions, GELU; llama: RMSNorm, rotary positions, SwiGLU");
     fields.require("layers", layers, "number of transformer blocks", configs::between(1, 10000));
     fields.require("width", width, "width of the hidden states", configs::between(1, 1e6));
-    fields.require("heads", heads, "number of attention heads; it must divide width", configs::between(1, 1e5));
+    fields.require("heads", heads, "number of attention heads; it must divide width, unless head_width is set",
+                   configs::between(1, 1e5));
     fields.add("key_value_heads", key_value_heads,
                "number of key and value heads (grouped-query attention); it must divide heads; 0: as many as heads",
                configs::between(0, 1e5));
+    fields.add("head_width", head_width, "width of a head; 0: width / heads", configs::between(0, 1e5));
+    fields.add(
+        "qkv_biases", qkv_biases,
+        "the projections of queries, keys and values have biases, as in Qwen2 (llama; in gpt2 all projections have)");
+    fields.add("query_key_norm", query_key_norm,
+               "RMSNorm of queries and keys before rotary positions; head: over each head, as in Qwen3 and Gemma 3; "
+               "whole: over all heads together, as in OLMo 2");
     fields.add("feed_forward", feed_forward, "inner width of the MLP; 0: four times width (gpt2 only)",
                configs::between(0, 1e7));
+    fields.add("gate", gate, "activation of the gate of the MLP (llama); gelu_tanh: as in Gemma");
     fields.require("sequence", sequence, "context length, which is also the length of a training sample",
                    configs::between(1, 1e8), "tokens");
     fields.add("attention", attention,
@@ -130,9 +151,16 @@ struct TransformerConfig {
                "each query head has a learned score that takes part in the softmax of attention and has no value");
     fields.require("vocabulary", vocabulary, "number of tokens in the vocabulary", configs::between(2, 1e8));
     fields.add("tied", tied, "the output layer shares the weight of the token embedding");
+    fields.add_or_word("embedding_scale", embedding_scale, "sqrt_width",
+                       "factor of the token embeddings in the hidden states, not in the output layer, rounded to the "
+                       "type of the embedding; sqrt_width: as in Gemma",
+                       /*unit=*/"", configs::kPositive);
     fields.add("dropout", dropout,
                "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
                configs::kBelowOne);
+    fields.add("norm_placement", norm_placement,
+               "norms of attention and MLP; before: of their inputs; after: of their outputs, before these are added "
+               "to the residual, as in OLMo 2; both: as in Gemma 2 and 3");
     fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
     fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", configs::kPositive);
     fields.section("rotary_scaling", rotary_scaling, "scaling of rotary positions for longer contexts (llama)");
@@ -155,8 +183,8 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 
 // FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
 // `groups` are the parameters that the model declares. For each item (kItem):
-//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x width x keys, with the sum over
-//          layers of the mean number of keys that a query sees; causal attention counts sequence / 2
+//   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x heads x width of a head x keys,
+//          with the sum over layers of the mean number of keys that a query sees; causal attention counts sequence / 2
 //   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
 //          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
 //          patches multiply channels instead of tokens.

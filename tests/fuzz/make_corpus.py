@@ -184,10 +184,15 @@ def seeds():
     llama = {"model_type": "llama", "vocab_size": 9, "max_position_embeddings": 8, "hidden_size": 8, "intermediate_size": 16,
              "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5, "rope_theta": 1e4}
     scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8}
+    qwen3 = {**llama, "model_type": "qwen3", "head_dim": 6, "sliding_window": 4, "use_sliding_window": True, "num_hidden_layers": 3, "max_window_layers": 1,
+             "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4, "beta_fast": 32}, "initializer_range": 0.02}
+    gemma3 = {**llama, "model_type": "gemma3_text", "query_pre_attn_scalar": 4, "sliding_window": 4, "num_hidden_layers": 3,
+              "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "final_logit_softcapping": None,
+              "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}}
     timm = {"architecture": "vit_tiny_patch16_224", "num_classes": 10, "global_pool": "avg",
             "pretrained_cfg": {"input_size": [3, 32, 32], "fixed_input_size": True},
             "model_args": {"img_size": [32, 32], "depth": 2, "mlp_ratio": 3.5, "init_values": 0.1, "class_token": False, "fc_norm": False}}
-    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"})]
+    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"}, qwen3, gemma3)]
     all_of["idx"] = [
         b"\0" + idx([3, 2, 2], pixels), b"\1" + idx([5], pixels[:5]), b"\2" + idx([1, 3, 2, 2], pixels), b"\3" + idx([12], pixels),
         b"\0" + zlib.compress(b"no gzip")]

@@ -99,9 +99,10 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { activation(x, Activation::none, A); },
        "activation/aten: kind is none, expected gelu, gelu_tanh, relu or silu"},
       {[&] {
-         swiglu(zeros({2, 7}), A);
+         swiglu(zeros({2, 7}), Activation::silu, A);
        },
        "swiglu/aten: gate_up is Float [2, 7], expected floating point [..., 2F]"},
+      {[&] { swiglu(x, Activation::relu, A); }, "swiglu/aten: kind is relu, expected silu or gelu_tanh"},
       {[&] {
          rotary(qkv, zeros({4, 2}), zeros({4, 2}), 4, 4, A);
        },
@@ -237,7 +238,7 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { activation(elsewhere({2}), Activation::gelu, A); },
        "activation has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {
-         swiglu(elsewhere({2, 8}), A);
+         swiglu(elsewhere({2, 8}), Activation::silu, A);
        },
        "swiglu has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {
@@ -256,7 +257,7 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
       "attention has no kernel at level aot_inductor on cpu (Inductor turns the formula into products that keep all "
       "T^2 scores in memory); levels there: aten, torchscript");
   EXPECT_EQ(refusal([] {
-              swiglu(zeros({2, 8}), Level::triton);
+              swiglu(zeros({2, 8}), Activation::silu, Level::triton);
             }),
             "swiglu has no kernel at level triton on cpu (this level is GPU code); levels there: aten, "
             "torchscript, aot_inductor");

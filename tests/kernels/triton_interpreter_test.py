@@ -181,11 +181,13 @@ class ElementwiseTest(KernelTest):
         for dtype in TOLERANCES:
             for rows, width in ((3, 16), (5, 33), (1, 1040)):
                 gate_up, grad_y = torch.randn(rows, 2 * width).to(dtype), torch.randn(rows, width).to(dtype)
-                outputs, gradients = self.gradients(formula("swiglu").swiglu, [gate_up], [grad_y])
-                y, grad = torch.empty_like(grad_y), torch.empty_like(gate_up)
-                launch(kernels("swiglu/swiglu")["swiglu_forward"], gate_up=gate_up, y=y, width=width, rows=rows)
-                launch(kernels("swiglu/swiglu")["swiglu_backward"], grad_y=grad_y, gate_up=gate_up, grad=grad, width=width, rows=rows)
-                self.assert_close([y, grad], outputs + gradients, dtype)
+                for number, kind in ((4, "silu"), (2, "gelu_tanh")):
+                    outputs, gradients = self.gradients(lambda x: formula("swiglu").swiglu(x, kind), [gate_up], [grad_y])
+                    y, grad = torch.empty_like(grad_y), torch.empty_like(gate_up)
+                    launch(kernels("swiglu/swiglu")["swiglu_forward"], gate_up=gate_up, y=y, width=width, kind=number, rows=rows)
+                    launch(kernels("swiglu/swiglu")["swiglu_backward"], grad_y=grad_y, gate_up=gate_up, grad=grad, width=width, kind=number,
+                           rows=rows)
+                    self.assert_close([y, grad], outputs + gradients, dtype)
 
 
 class LinearTest(KernelTest):

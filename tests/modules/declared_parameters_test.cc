@@ -45,6 +45,56 @@ TransformerConfig llama_3_8b() {
           .tied = false};
 }
 
+TransformerConfig qwen3_600m() {
+  return {.layers = 28,
+          .width = 1024,
+          .heads = 16,
+          .key_value_heads = 8,
+          .head_width = 128,
+          .query_key_norm = QueryKeyNorm::head,
+          .feed_forward = 3072,
+          .sequence = 4096,
+          .vocabulary = 151936};
+}
+
+TransformerConfig gemma_3_1b() {
+  return {.layers = 26,
+          .width = 1152,
+          .heads = 4,
+          .key_value_heads = 1,
+          .head_width = 256,
+          .query_key_norm = QueryKeyNorm::head,
+          .feed_forward = 6912,
+          .sequence = 4096,
+          .vocabulary = 262144,
+          .norm_placement = NormPlacement::both};
+}
+
+// OLMo 2 1B
+TransformerConfig olmo_2_1b() {
+  return {.layers = 16,
+          .width = 2048,
+          .heads = 16,
+          .query_key_norm = QueryKeyNorm::whole,
+          .feed_forward = 8192,
+          .sequence = 4096,
+          .vocabulary = 100352,
+          .tied = false,
+          .norm_placement = NormPlacement::after};
+}
+
+// Qwen 2.5 0.5B
+TransformerConfig qwen2_500m() {
+  return {.layers = 24,
+          .width = 896,
+          .heads = 14,
+          .key_value_heads = 2,
+          .qkv_biases = true,
+          .feed_forward = 4864,
+          .sequence = 4096,
+          .vocabulary = 151936};
+}
+
 TransformerConfig quickstart() {
   return {.layers = 4, .width = 128, .heads = 4, .feed_forward = 344, .sequence = 128, .vocabulary = 256};
 }
@@ -111,6 +161,10 @@ TEST(DeclaredParameters, CountsAreThePublishedOnes) {
   EXPECT_EQ(parameter_count(groups_of(gpt2_124m())), 124'439'808);
   EXPECT_EQ(parameter_count(groups_of(llama_3_2_1b())), 1'235'814'400);
   EXPECT_EQ(parameter_count(groups_of(llama_3_8b())), 8'030'261'248);
+  EXPECT_EQ(parameter_count(groups_of(qwen3_600m())), 596'049'920);
+  EXPECT_EQ(parameter_count(groups_of(gemma_3_1b())), 999'885'952);
+  EXPECT_EQ(parameter_count(groups_of(olmo_2_1b())), 1'484'916'736);
+  EXPECT_EQ(parameter_count(groups_of(qwen2_500m())), 494'032'768);
   EXPECT_EQ(parameter_count(groups_of(quickstart())), 824'448);
 }
 
@@ -224,6 +278,13 @@ TEST(FlopsPerToken, FollowTheConvention) {
   EXPECT_NEAR(flops_of(llama_3_8b()) / 1e9, 51.47, 0.01);
   // Quick start: blocks hold 4 x (3 x 128 x 128 + 128 x 128 + 3 x 344 x 128) in matrices, the tied head 256 x 128.
   EXPECT_EQ(flops_of(quickstart()), 6.0 * (4 * (4 * 128 * 128 + 3 * 344 * 128) + 256 * 128) + 6 * 128 * 128 * 4);
+}
+
+TEST(FlopsPerToken, CountTheWidthOfAllHeads) {
+  TransformerConfig model = quickstart();
+  model.head_width = 48;
+  // Four heads of 48 in place of 32: 64 more columns of queries, keys, values and of the output.
+  EXPECT_EQ(flops_of(model) - flops_of(quickstart()), 6.0 * 4 * (4 * 64 * 128) + 6 * 64 * 128 * 4);
 }
 
 TEST(FlopsPerToken, CountVisiblePairs) {

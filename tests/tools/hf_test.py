@@ -11,7 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from imported_models import EXPORT, IMPORT, TRAIN, VALUES, ImportedModels, command
+from imported_models import EXPORT, IMPORT, TRAIN, LanguageModels, command, write_tokens
 
 SEQUENCE, VOCABULARY = 12, 37
 
@@ -35,11 +35,13 @@ LLAMA = {
 LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 6}
+WIDE_HEADS = {**LLAMA, "head_dim": 6}
 MODELS = {
     "gpt2": lambda: transformers.GPT2LMHeadModel(GPT2),
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA, tie_word_embeddings=False)),
     "llama3_tied": lambda: transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**LLAMA, tie_word_embeddings=True, rope_parameters=LLAMA3)),
+    "wide_heads": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**WIDE_HEADS)),
 }
 
 
@@ -53,42 +55,15 @@ def random_model(name):
     return model
 
 
-class HuggingFaceTest(ImportedModels):
+class HuggingFaceTest(LanguageModels):
     rest = REST
 
     def setUp(self):
         super().setUp()
         tokens = torch.tensor([(i * i + 7 * (i // 5)) % VOCABULARY for i in range(40 * SEQUENCE + 1)])
-        with open(self.path("tokens.bin"), "wb") as file:
-            header = torch.zeros(256, dtype=torch.int32)
-            header[:3] = torch.tensor([20240520, 1, len(tokens)])
-            file.write(header.numpy().tobytes() + tokens.to(torch.uint16).numpy().tobytes())
+        write_tokens(self.path("tokens.bin"), tokens)
         self.ids = tokens[: 5 * (SEQUENCE + 1)].view(5, SEQUENCE + 1)
-        with open(self.path("ids.bin"), "wb") as file:
-            file.write(self.ids.numpy().tobytes())
-
-    def values_here(self, weights, config):
-        command(VALUES, config, self.path(weights), self.path("ids.bin"), self.path("values"))
-        return load_file(self.path("values/model.safetensors"))
-
-    def values_there(self, model):
-        """Returns logits, loss and gradients, the gradients with Strata's names."""
-        model.zero_grad()
-        logits = model(self.ids[:, :-1]).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.ids[:, 1:].flatten())
-        loss.backward()
-        gradients = MODELS[self.name]()
-        gradients.load_state_dict({name: parameter.grad for name, parameter in model.named_parameters()}, strict=False)
-        gradients.tie_weights()
-        gradients.save_pretrained(self.path("gradients_there"))
-        command(IMPORT, self.path("gradients_there"), self.path("gradients"))
-        return {**load_file(self.path("gradients/model.safetensors")), "logits": logits.detach(), "loss": loss.detach()}
-
-    def assert_same(self, ours, theirs, tolerance):
-        self.assertEqual(set(ours), set(theirs))
-        for name, value in theirs.items():
-            error = (ours[name] - value).abs().max().item()
-            self.assertLess(error, tolerance * max(1.0, value.abs().max().item()), name)
+        self.write_ids()
 
     def test_their_models_here(self):
         for self.name in MODELS:
@@ -138,15 +113,19 @@ class HuggingFaceTest(ImportedModels):
         random_model("llama").save_pretrained(self.path("theirs"))
         command(IMPORT, self.path("theirs"), self.path("start"))
         config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
-        pattern = "attention in %s, expected causal: the exported models have no other"
+        block = "no model of transformers has this block:\n  llama: attention in %s, expected causal\n"
         terms = "the scores of attention have terms (%s), expected none: the exported models have no others"
-        for override, refusal in (("model.attention=causal & window(4)", pattern % "layers 0-1 is causal & window(4)"),
-                                  ("layers=[{only: 1, attention: causal | prefix(2)}]", pattern % "layer 1 is causal | prefix(2)"),
-                                  ("model.softcap=30", terms % "softcap 30")):
-            run = self.path(override[:8])
+        for number, (override, refusal) in enumerate((
+                ("model.attention=causal | prefix(2)", block % "layers 0-1 is causal | prefix(2)"),
+                ("layers=[{only: 1, attention: causal & window(4)}]", block % "layer 1 is causal & window(4)"),
+                ("model.attention=window(4)", block % "layers 0-1 is window(4)"),
+                ("model.softcap=30", terms % "softcap 30"))):
+            run = self.path("run%d" % number)
             command(TRAIN, config, override, "run.folder=" + run)
             text = command(EXPORT, run, self.path("exported"), "--format", "hf", expected=2)
             self.assertIn(refusal, text)
+            if "block" in refusal:
+                self.assertIn("  qwen2: model.qkv_biases is false, expected true\n", text)
             self.assertFalse(os.path.exists(self.path("exported/config.json")))
             command(EXPORT, run, run + "-native")
 
@@ -216,7 +195,7 @@ class HuggingFaceTest(ImportedModels):
                 json.dump({**settings, **changes}, file)
 
         for changes, expected in (
-                ({"model_type": "bert"}, "model_type: expected gpt2 or llama"),
+                ({"model_type": "bert"}, "model_type: expected gpt2, llama, mistral, qwen2, qwen3, olmo2 or gemma3_text"),
                 ({"n_layer": -1}, "n_layer: expected a positive integer up to 10000, got -1"),
                 ({"n_layer": 1e30}, "n_layer: expected a positive integer"),
                 ({"n_layer": 10**9}, "n_layer: expected a positive integer up to 10000, got 1000000000"),

@@ -88,7 +88,7 @@ class Needed(unittest.TestCase):
 
     def test_every_function_is_called_for_some_shape(self):
         kinds = ("gelu", "gelu_tanh", "relu", "silu")
-        shapes = {"activation": [f"16x768 {kind}" for kind in kinds], "rotary": ["8x1024 positions, 32/8 heads of 128"],
+        shapes = {"activation": [f"16x768 {kind}" for kind in kinds], "swiglu": ["16x768", "16x768 gelu_tanh"], "rotary": ["8x1024 positions, 32/8 heads of 128"],
                   "linear": ["16x768->3072", *(f"16x768->3072{kind} bias" for kind in ("", " gelu", " gelu_tanh", " relu"))]}
         for path in formulas():
             module = make_packages.loaded(path[:-3] + "_programs.py")

@@ -93,6 +93,8 @@ def elementwise_peers():
     rows, width = 16384, 14336
     yield Peer("swiglu", f"{rows}x{width}", lambda: [random(rows, 2 * width)],
                lambda x: F.silu(x[:, :width]) * x[:, width:], (6 * rows * width, 0), (10 * rows * width, 0))
+    yield Peer("swiglu", f"{rows}x{width} gelu_tanh", lambda: [random(rows, 2 * width)],
+               lambda x: F.gelu(x[:, :width], approximate="tanh") * x[:, width:], (6 * rows * width, 0), (10 * rows * width, 0))
     for name, approximate in (("gelu", "none"), ("gelu_tanh", "tanh")):
         yield Peer("activation", "65536x3072 " + name, lambda: [random(65536, 3072)],
                    lambda x, a=approximate: F.gelu(x, approximate=a), (4 * 65536 * 3072, 0), (6 * 65536 * 3072, 0))

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "tools/hf/config.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <string_view>
 
 #include "base/errors.h"
-#include "configs/value.h"
 #include "kernels/attention/pattern/pattern.h"
 #include "kernels/attention/score_terms.h"
 #include "modules/config/layer_patterns.h"
+#include "tools/hf/decoder.h"
 #include "tools/hf/json_section.h"
 #include "tools/hf/timm.h"
 
@@ -16,7 +17,6 @@ namespace strata::hf {
 namespace {
 
 using modules::Family;
-using modules::RotaryScalingType;
 using modules::TransformerConfig;
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
@@ -39,33 +39,6 @@ OrderedJson gpt2_config(const TransformerConfig& model) {
           {"attn_pdrop", 0.0}};
 }
 
-OrderedJson llama_config(const TransformerConfig& model) {
-  OrderedJson json = {{"architectures", {"LlamaForCausalLM"}},
-                      {"model_type", "llama"},
-                      {"vocab_size", model.vocabulary},
-                      {"max_position_embeddings", model.sequence},
-                      {"hidden_size", model.width},
-                      {"intermediate_size", model.feed_forward_width()},
-                      {"num_hidden_layers", model.layers},
-                      {"num_attention_heads", model.heads},
-                      {"num_key_value_heads", model.key_value_head_count()},
-                      {"head_dim", model.head_width()},
-                      {"hidden_act", "silu"},
-                      {"attention_bias", false},
-                      {"mlp_bias", false},
-                      {"rms_norm_eps", model.norm_epsilon},
-                      {"rope_theta", model.rotary_base}};
-  const auto& scaling = model.rotary_scaling;
-  if (scaling.type == RotaryScalingType::llama3) {
-    json["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", scaling.factor},
-                            {"low_freq_factor", scaling.low_frequency},
-                            {"high_freq_factor", scaling.high_frequency},
-                            {"original_max_position_embeddings", scaling.original_sequence}};
-  }
-  return json;
-}
-
 TransformerConfig read_gpt2(const JsonSection& json) {
   if (json.has("activation_function") && json.text("activation_function") != "gelu_pytorch_tanh") {
     json.expect("activation_function", "gelu_new");
@@ -84,50 +57,26 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   return model;
 }
 
-// transformers up to version 4 writes rope_theta and rope_scaling; from version 5 on, both are in rope_parameters.
-void read_rotary(const JsonSection& json, TransformerConfig& model) {
-  const bool together = json.has("rope_parameters");
-  if (together || json.has("rope_theta")) {
-    model.rotary_base = (together ? json.section("rope_parameters") : json).positive("rope_theta");
-  }
-  if (!together && !json.has("rope_scaling")) return;
-  const JsonSection scaling = json.section(together ? "rope_parameters" : "rope_scaling");
-  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.text(key);
-  if (type == "default") return;
-  if (type != "llama3") throw scaling.refuse(key, "default or llama3");
-  model.rotary_scaling.type = RotaryScalingType::llama3;
-  model.rotary_scaling.factor = scaling.positive("factor");
-  model.rotary_scaling.low_frequency = scaling.positive("low_freq_factor");
-  model.rotary_scaling.high_frequency = scaling.positive("high_freq_factor");
-  model.rotary_scaling.original_sequence = scaling.count("original_max_position_embeddings");
-}
-
-TransformerConfig read_llama(const JsonSection& json) {
-  json.expect("hidden_act", "silu");
-  json.expect("attention_bias", false);
-  json.expect("mlp_bias", false);
-  TransformerConfig model;
-  model.family = Family::llama;
-  model.layers = json.count("num_hidden_layers", kMostLayers);
-  model.width = json.count("hidden_size");
-  model.heads = json.count("num_attention_heads");
-  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
-  model.feed_forward = json.count("intermediate_size");
-  model.sequence = json.count("max_position_embeddings");
-  model.norm_epsilon = json.positive("rms_norm_eps");
-  json.expect("head_dim", model.head_width());
-  read_rotary(json, model);
-  return model;
-}
+constexpr std::array<std::string_view, 20> kHarmless = {
+    "architectures",     "transformers_version",    "_name_or_path",        "torch_dtype",       "dtype",
+    "use_cache",         "initializer_range",       "bos_token_id",         "eos_token_id",      "pad_token_id",
+    "attention_dropout", "pretraining_tp",          "cache_implementation", "output_attentions", "output_hidden_states",
+    "return_dict",       "chunk_size_feed_forward", "is_encoder_decoder",   "id2label",          "label2id"};
 
 TransformerConfig read_transformers_config(const JsonSection& section) {
   const std::string type = section.text("model_type");
-  if (type != "gpt2" && type != "llama") throw section.refuse("model_type", "gpt2 or llama");
-  TransformerConfig model = type == "gpt2" ? read_gpt2(section) : read_llama(section);
+  const Decoder* decoder = find_decoder(type);
+  if (type == "gemma2")
+    throw section.refuse("attn_logit_softcapping", "no such key: Strata has no soft caps of scores");
+  if (type != "gpt2" && decoder == nullptr) {
+    throw section.refuse("model_type", "gpt2, llama, mistral, qwen2, qwen3, olmo2 or gemma3_text");
+  }
+  TransformerConfig model = decoder == nullptr ? read_gpt2(section) : read_decoder(section, *decoder);
   model.vocabulary = section.count("vocab_size");
-  model.tied = section.flag("tie_word_embeddings", /*otherwise=*/type == "gpt2");
-  if (model.width % model.heads != 0 || model.heads % model.key_value_head_count() != 0) {
+  const bool is_tied = decoder == nullptr || decoder->is_gemma;  // of files without the key
+  model.tied = section.flag("tie_word_embeddings", is_tied);
+  if (decoder != nullptr) section.refuse_other_keys(kHarmless);
+  if ((model.head_width == 0 && model.width % model.heads != 0) || model.heads % model.key_value_head_count() != 0) {
     throw Error(ExitCode::storage, section.path() + ": " + std::to_string(model.heads) +
                                        " heads do not divide the width " + std::to_string(model.width) +
                                        ", or are no multiple of the " + std::to_string(model.key_value_head_count()) +
@@ -136,21 +85,35 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
   return model;
 }
 
-}  // namespace
-
-std::string write_config(const TransformerConfig& model) {
+// The block of GPT-2 has few keys.
+void refuse_what_gpt2_lacks(const TransformerConfig& model) {
+  const auto expect = [](bool is_right, const std::string& key, const std::string& expected) {
+    if (is_right) return;
+    throw Error(ExitCode::configuration, "model." + key + ": expected " + expected + ": GPT-2 has no other");
+  };
+  expect(model.width_of_heads() == model.width, "head_width", "width / heads");
+  expect(model.query_key_norm == modules::QueryKeyNorm::none, "query_key_norm", "none");
+  expect(model.norm_placement == modules::NormPlacement::before, "norm_placement", "before");
+  expect(model.scale_of_embedding() == 1, "embedding_scale", "1");
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
     if (pattern.kind == kernels::Pattern::Kind::causal) continue;
     throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
-                                             ", expected causal: the exported models have no other");
+                                             ", expected causal: GPT-2 has no other");
   }
+}
+
+}  // namespace
+
+std::string write_config(const TransformerConfig& model, const std::string& dtype) {
   if (const kernels::ScoreTerms terms = model.score_terms(); terms.any()) {
     throw Error(ExitCode::configuration, "the scores of attention have terms (" + to_text(terms) +
                                              "), expected none: the exported models have no others");
   }
-  OrderedJson json = model.family == Family::gpt2 ? gpt2_config(model) : llama_config(model);
+  const bool is_gpt2 = model.family == Family::gpt2;
+  if (is_gpt2) refuse_what_gpt2_lacks(model);
+  OrderedJson json = is_gpt2 ? gpt2_config(model) : decoder_config(model);
   json["tie_word_embeddings"] = model.tied;
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = dtype;
   return json.dump(2) + "\n";
 }
 
@@ -165,26 +128,6 @@ ImportedModel read_config(const std::string& text, const std::string& path) {
   const JsonSection section(json, path);
   if (section.has("architecture")) return read_timm_config(section);
   return read_transformers_config(section);
-}
-
-std::string model_section(const TransformerConfig& model) {
-  std::ostringstream text;
-  text << "model: {type: transformer, family: " << names(model.family)[static_cast<size_t>(model.family)]
-       << ", layers: " << model.layers << ", width: " << model.width << ", heads: " << model.heads;
-  if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
-  text << ", feed_forward: " << model.feed_forward << ", sequence: " << model.sequence
-       << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false")
-       << ", norm_epsilon: " << configs::text_of(model.norm_epsilon);
-  if (model.family == Family::llama) text << ", rotary_base: " << configs::text_of(model.rotary_base);
-  const auto& scaling = model.rotary_scaling;
-  if (scaling.type == RotaryScalingType::llama3) {
-    text << ", rotary_scaling: {type: llama3, factor: " << configs::text_of(scaling.factor)
-         << ", low_frequency: " << configs::text_of(scaling.low_frequency)
-         << ", high_frequency: " << configs::text_of(scaling.high_frequency)
-         << ", original_sequence: " << scaling.original_sequence << "}";
-  }
-  text << "}\n";
-  return text.str();
 }
 
 }  // namespace strata::hf

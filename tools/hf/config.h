@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads and writes config.json of GPT-2 and Llama as in Hugging Face transformers, and reads that of timm's vision
-// transformers.
+// Reads and writes config.json of GPT-2 and of dense decoders as in Hugging Face transformers, and reads that of timm's
+// vision transformers.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace strata::hf {
 
-// Returns the text of config.json.
-std::string write_config(const modules::TransformerConfig& model);
+// Returns the text of config.json. dtype is that of the weights: float32 or bfloat16. Throws Error(configuration) if no
+// model of transformers has this block.
+std::string write_config(const modules::TransformerConfig& model, const std::string& dtype);
 
 using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTransformerConfig>;
 
@@ -19,7 +20,7 @@ using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTr
 // missing or has the wrong type. Features that Strata does not have are refused too.
 ImportedModel read_config(const std::string& text, const std::string& path);
 
-// Returns the model as one line of YAML: model: {...}
+// Returns the model as YAML: the line model: {...}, and the line layers: [...] if layers differ.
 std::string model_section(const modules::TransformerConfig& model);
 
 }  // namespace strata::hf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/hf/json_section.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,6 +26,8 @@ int64_t JsonSection::count(const char* key, const Json& value, int64_t most) con
 }
 
 int64_t JsonSection::count(const char* key, int64_t most) const { return count(key, at(key), most); }
+
+int64_t JsonSection::count_or_zero(const char* key, int64_t most) const { return at(key) == 0 ? 0 : count(key, most); }
 
 std::vector<int64_t> JsonSection::counts(const char* key, int64_t most) const {
   if (!at(key).is_array()) throw refuse(key, "a list of positive integers");
@@ -69,6 +72,23 @@ std::string JsonSection::text(const char* key) const {
   return json_[key].get<std::string>();
 }
 
+std::vector<std::string> JsonSection::texts(const char* key) const {
+  std::vector<std::string> all;
+  for (const Json& value : at(key)) {
+    if (!at(key).is_array() || !value.is_string()) throw refuse(key, "a list of texts");
+    all.push_back(value.get<std::string>());
+  }
+  return all;
+}
+
+void JsonSection::refuse_other_keys(std::span<const std::string_view> harmless) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (value.is_null() || asked_.contains(key)) continue;
+    if (std::find(harmless.begin(), harmless.end(), key) != harmless.end()) continue;
+    throw refuse(key, "no such key, because Strata does not have what it stands for");
+  }
+}
+
 Error JsonSection::refuse(const std::string& key, const std::string& expected) const {
   std::string came = "nothing";
   if (json_.contains(key)) {
@@ -76,7 +96,8 @@ Error JsonSection::refuse(const std::string& key, const std::string& expected) c
     const Json& value = json_[key];
     came = value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
   }
-  return Error(ExitCode::storage, path_ + ": " + key + ": expected " + expected + ", got " + came.substr(0, 100));
+  return Error(ExitCode::storage,
+               path_ + ": " + key.substr(0, 100) + ": expected " + expected + ", got " + came.substr(0, 100));
 }
 
 const JsonSection::Json& JsonSection::at(const char* key) const {

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/errors.h"
@@ -17,11 +20,16 @@ class JsonSection {
   using Json = nlohmann::json;
   JsonSection(const Json& json, std::string path);  // keeps a reference to `json`
 
-  bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+  bool has(const char* key) const { return names(key) && !json_[key].is_null(); }
+  bool names(const char* key) const {  // true for null too
+    asked_.insert(key);
+    return json_.contains(key);
+  }
   std::vector<std::string> keys() const;
 
   static constexpr int64_t kMost = 1'000'000'000;
   int64_t count(const char* key, int64_t most = kMost) const;  // an integer in [1, most]
+  int64_t count_or_zero(const char* key, int64_t most = kMost) const;
   bool is_list(const char* key) const { return has(key) && json_[key].is_array(); }
   std::vector<int64_t> counts(const char* key, int64_t most = kMost) const;
   double positive(const char* key) const;
@@ -29,6 +37,7 @@ class JsonSection {
   double share(const char* key) const;  // a number in [0, 1)
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key) const;
+  std::vector<std::string> texts(const char* key) const;
   JsonSection section(const char* key) const { return JsonSection(at(key), path_ + ": " + key); }
 
   // Throws unless the key is absent or has the only value that Strata supports.
@@ -39,6 +48,9 @@ class JsonSection {
     }
   }
 
+  // Throws if there is a key that nothing asked for, unless it is null or one of `harmless`.
+  void refuse_other_keys(std::span<const std::string_view> harmless) const;
+
   Error refuse(const std::string& key, const std::string& expected) const;
   const std::string& path() const { return path_; }
 
@@ -48,6 +60,7 @@ class JsonSection {
 
   const Json& json_;
   std::string path_;
+  mutable std::set<std::string> asked_;  // keys
 };
 
 }  // namespace strata::hf

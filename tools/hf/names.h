@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names and layout of a transformer's parameters in the folders of Hugging Face's GPT-2 and Llama models.
+// Names and layout of a transformer's parameters in the folders of Hugging Face's models.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ struct Part {
 };
 
 // A parameter of Strata: its parts are concatenated along rows. If `transposed`, each part is stored as [in, out] and
-// is transposed first.
+// is transposed first. `added` is what Strata's values have more than those in the file.
 struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
   bool transposed = false;
   std::vector<Part> parts;
+  double added = 0;
 };
 
 // Returns all parameters of the model, in the order of its parameter table.

@@ -151,7 +151,8 @@ void check_separate_documents(const TrainerConfig& config, const modules::Transf
   };
   check_pattern("model.attention", model.attention);
   for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    check_pattern("layers." + text(static_cast<int64_t>(i)) + ".attention", model.differing_layers[i].attention);
+    const auto& attention = model.differing_layers[i].attention;
+    if (attention) check_pattern("layers." + text(static_cast<int64_t>(i)) + ".attention", *attention);
   }
 }
 

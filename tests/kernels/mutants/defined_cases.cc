@@ -245,8 +245,14 @@ std::vector<OpCase> defined_cases(std::string_view op_name, const std::string& t
   if (op == "neighbor_aggregate") return aggregate_cases(definition);
   if (op == "neighbor_attention") return neighbor_attention_cases(definition);
   if (op == "swiglu") {
-    return {defined("swiglu_2x2000", definition,
-                    [](const Formula& formula, const Leaves& leaves) -> Leaves { return {formula(leaves[0])}; })};
+    std::vector<OpCase> cases;
+    for (const char* kind : {"silu", "gelu_tanh"}) {
+      cases.push_back(defined("swiglu_" + std::string(kind) + "_2x2000", definition,
+                              [kind = std::string(kind)](const Formula& formula, const Leaves& leaves) -> Leaves {
+                                return {formula(leaves[0], kind)};
+                              }));
+    }
+    return cases;
   }
   if (op == "embedding") {
     return {defined("embedding_4x50", definition, [](const Formula& formula, const Leaves& leaves) -> Leaves {

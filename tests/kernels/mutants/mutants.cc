@@ -274,7 +274,9 @@ std::vector<Mutant> of_elements() {
            {kGated, "gate * torch.sigmoid(gate).detach() * up"},
            {kGated, "kept(gate * torch.sigmoid(gate) * 1.3) / 1.3 * up"},
            {kGated, "without_last_column(gate * torch.sigmoid(gate) * up)"},
-           {kGated, "only_first_rows(gate * torch.sigmoid(gate) * up, up.size(0) // 2)"}}));
+           {kGated, "only_first_rows(gate * torch.sigmoid(gate) * up, up.size(0) // 2)"},
+           {"0.044715 * gate", "0.04 * gate"},
+           {"y = gate * 0.5 * (1.0 + torch.tanh", "y = up * 0.5 * (1.0 + torch.tanh"}}));
   more(of("activation/activation", "activation",
           {{"torch.erf(wide * 0.7071067811865476)", "torch.erf(wide * 0.69)"},
            {"wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476))", "wide * torch.sigmoid(1.702 * wide)"},

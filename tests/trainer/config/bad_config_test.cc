@@ -198,7 +198,8 @@ const BadLine kBadLines[] = {
     {"heads_do_not_divide", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 5, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",
-     "run.yaml:5:65: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8"},
+     "run.yaml:5:65: model.heads: width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8; or "
+     "set head_width"},
     {"odd_head_width", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 63, heads: 9, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",
@@ -216,7 +217,7 @@ const BadLine kBadLines[] = {
      "run.yaml:5:122: model.rotary_scaling.type: expected none, because the gpt2 family has learned positions, got "
      "llama3"},
     {"rotary_scaling_without_its_type", 5, kModel + ", rotary_scaling: {factor: 8}}",
-     "run.yaml:5:142: model.rotary_scaling.factor: changes nothing without rotary_scaling.type: llama3"},
+     "run.yaml:5:142: model.rotary_scaling.factor: changes nothing with rotary_scaling.type: none"},
     {"rotary_base_in_gpt2", 5,
      "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
      "rotary_base: 500000}",

@@ -61,7 +61,7 @@ const BadLine kBadLines[] = {
     {"pattern_past_the_model", 14, "layers: [{only: 0-4 step 2, attention: full}]",
      "run.yaml:14:11: layers.0.only: expected layers below model.layers 4, counted from 0, got 0-4 step 2"},
     {"layers_without_a_pattern", 14, "layers: [{only: 1}]",
-     "run.yaml:14:10: layers.0.attention: missing; expected text"},
+     "run.yaml:14:11: layers.0.only: changes nothing: expected attention or rotary_base in this entry"},
     {"level_in_layers", 14, "layers: [{only: 1, attention: full, linear: aten}]",
      "run.yaml:14:37: layers.0.linear: unknown key; did you mean 'kernels.linear'?"},
 };

@@ -100,14 +100,18 @@ std::vector<std::vector<std::string>> configurations() {
   const std::vector<std::string> replicas = {"precision={compute: bfloat16, reduce: bfloat16}",
                                              "sharding.strategy=none", "model.width=128", "model.feed_forward=384",
                                              "model.sequence=16"};
-  std::vector<std::vector<std::string>> all = {{},
-                                               {"model.key_value_heads=4"},
-                                               {"model.vocabulary=2000", "model.tied=false"},
-                                               {"precision.compute=bfloat16", "model.vocabulary=1000"},
-                                               replicas,
-                                               {"model.dropout=0.1"},
-                                               {"model.alibi=true", "model.softcap=30", "model.sinks=true"},
-                                               {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
+  std::vector<std::vector<std::string>> all = {
+      {},
+      {"model.key_value_heads=4"},
+      {"model.vocabulary=2000", "model.tied=false"},
+      {"precision.compute=bfloat16", "model.vocabulary=1000"},
+      replicas,
+      {"model.dropout=0.1"},
+      {"model.alibi=true", "model.softcap=30", "model.sinks=true"},
+      {"model.query_key_norm=head", "model.norm_placement=both", "model.head_width=48"},
+      {"model.query_key_norm=whole", "model.norm_placement=after", "model.embedding_scale=sqrt_width",
+       "model.dropout=0.1"},
+      {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
   // Types and levels of single groups and modules.
   const std::string wide = "model.vocabulary=1000", untied = "model.tied=false";
   const auto types = [](const std::string& lines) { return "precision={compute: bfloat16, " + lines + "}"; };

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""Checks that random models of the families of transformers compute the same here, in both directions. Sizes and
+weights are drawn anew in each run; the seed of a failure is in its message."""
+
+import json
+import os
+import random
+
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from imported_models import EXPORT, IMPORT, TRAIN, LanguageModels, command, write_tokens
+
+REST = """
+run: {{folder: {folder}/run}}
+steps: 3
+batch: 4
+micro_batch: 2
+data: {{type: text, train: {folder}/tokens.bin, validation: {folder}/tokens.bin}}
+optimizer: {{type: adamw, learning_rate: 1e-2}}
+schedule: {{type: constant}}
+{more}
+"""
+
+
+def sizes(draw, own_head_width):
+    shared, group = draw.randint(1, 2), draw.randint(1, 3)
+    heads = shared * group
+    result = {
+        "num_hidden_layers": draw.randint(2, 5), "num_attention_heads": heads, "num_key_value_heads": shared,
+        "hidden_size": heads * 2 * draw.randint(2, 6), "intermediate_size": draw.randint(9, 60),
+        "max_position_embeddings": draw.randint(9, 16), "vocab_size": draw.randint(30, 60), "rms_norm_eps": draw.choice((1e-5, 1e-6)),
+        "tie_word_embeddings": draw.random() < 0.5, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
+    return {**result, "head_dim": 2 * draw.randint(1, 6)} if own_head_width else result
+
+
+def rotary(draw, sequence):
+    parameters = {"rope_type": draw.choice(("default", "linear", "yarn", "llama3")), "rope_theta": draw.choice((100.0, 1e4, 5e5))}
+    if parameters["rope_type"] != "default":
+        parameters["factor"] = draw.choice((2.0, 8.0))
+    if parameters["rope_type"] == "llama3":
+        parameters.update(low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=sequence // 2)
+    if parameters["rope_type"] == "yarn":
+        parameters.update(original_max_position_embeddings=40 * sequence, beta_fast=draw.choice((8.0, 32.0)), beta_slow=draw.choice((0.5, 1.0)))
+        if draw.random() < 0.5:
+            parameters["attention_factor"] = 1.3
+    return parameters
+
+
+def one_rotary(draw, chosen):
+    return {**chosen, "rope_parameters": rotary(draw, chosen["max_position_embeddings"])}
+
+
+def layer_types(draw, layers):
+    return [draw.choice(("full_attention", "sliding_attention")) for _ in range(layers)]
+
+
+def llama(draw):
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**one_rotary(draw, sizes(draw, True))))
+
+
+def mistral(draw):
+    window = draw.choice((None, draw.randint(1, 8)))
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**one_rotary(draw, sizes(draw, True)), sliding_window=window))
+
+
+def windows(draw, chosen):
+    return {**chosen, "use_sliding_window": True, "sliding_window": draw.randint(1, 8),
+            "layer_types": layer_types(draw, chosen["num_hidden_layers"])}
+
+
+def qwen2(draw):
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**windows(draw, one_rotary(draw, sizes(draw, False)))))
+
+
+def qwen3(draw):
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**windows(draw, one_rotary(draw, sizes(draw, True)))))
+
+
+def olmo2(draw):
+    return transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**one_rotary(draw, sizes(draw, False))))
+
+
+def gemma3(draw):
+    chosen = sizes(draw, True)
+    full = draw.choice(({"rope_type": "default", "rope_theta": 1e6}, {"rope_type": "linear", "rope_theta": 1e5, "factor": 8.0}))
+    return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+        **chosen, query_pre_attn_scalar=chosen["head_dim"], sliding_window=draw.randint(1, 8),
+        layer_types=layer_types(draw, chosen["num_hidden_layers"]),
+        rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 100.0}, "full_attention": full}))
+
+
+FAMILIES = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "olmo2": olmo2, "gemma3_text": gemma3}
+
+
+def random_model(name, seed):
+    """Every parameter is far from its initial value, so that a lost or swapped one is found."""
+    torch.manual_seed(seed)
+    model = FAMILIES[name](random.Random(seed)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model
+
+
+def norm_of(values):
+    return sum(value.double().square().sum() for name, value in values.items() if name not in ("logits", "loss")).sqrt().item()
+
+
+class FamiliesTest(LanguageModels):
+    rest = REST
+
+    def each(self, check):
+        for name in FAMILIES:
+            seed = random.SystemRandom().randrange(2**32)
+            with self.subTest(name, seed=seed):
+                self.setUp()
+                model = random_model(name, seed)
+                sequence, vocabulary = model.config.max_position_embeddings, model.config.vocab_size
+                tokens = torch.randint(vocabulary, (40 * sequence + 1,))
+                write_tokens(self.path("tokens.bin"), tokens)
+                self.ids = tokens[: 5 * (sequence + 1)].view(5, sequence + 1)
+                self.write_ids()
+                model.save_pretrained(self.path("theirs"))
+                check(model)
+
+    def assert_same_values(self, model):
+        command(IMPORT, self.path("theirs"), self.path("weights"))
+        ours, theirs = self.values_here("weights", self.config("weights")), self.values_there(model)
+        self.assert_same(ours, theirs, 1e-4)
+        self.assertLess(abs(ours["loss"] - theirs["loss"]).item(), 1e-5 * theirs["loss"].item())
+        self.assertLess(abs(norm_of(ours) - norm_of(theirs)), 1e-4 * norm_of(theirs))
+
+    def test_their_models_here(self):
+        self.each(self.assert_same_values)
+
+    def test_files_of_version_4(self):
+        """They have rope_theta, rope_scaling and rope_local_base_freq, and no layer_types."""
+
+        def check(model):
+            with open(self.path("theirs/config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            rope = config.pop("rope_parameters")
+            if "full_attention" in rope:
+                config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+                rope = rope["full_attention"]
+                model.config.layer_types[:] = ["full_attention" if i % 2 else "sliding_attention" for i in range(len(model.config.layer_types))]
+                config["sliding_window_pattern"] = 2
+                config.pop("_sliding_window_pattern", None)
+            elif "layer_types" in config:
+                first = len(config["layer_types"]) // 2
+                model.config.layer_types[:] = ["full_attention" if i < first else "sliding_attention" for i in range(len(config["layer_types"]))]
+                config["max_window_layers"] = first
+            config.pop("layer_types", None)
+            config["rope_theta"] = rope.pop("rope_theta")
+            if rope["rope_type"] != "default":
+                config["rope_scaling"] = rope
+            # A model reads layer_types when it is constructed.
+            again = type(model)(model.config).eval()
+            again.load_state_dict(model.state_dict())
+            with open(self.path("theirs/config.json"), "w", encoding="utf-8") as file:
+                json.dump(config, file)
+            self.assert_same_values(again)
+
+        self.each(check)
+
+    def test_our_runs_there(self):
+        def check(model):
+            command(IMPORT, self.path("theirs"), self.path("start"))
+            config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
+            command(TRAIN, config)
+            for folder, more in (("native", []), ("exported", ["--format", "hf"]), ("half", ["--format", "hf", "--dtype", "bfloat16"])):
+                command(EXPORT, self.path("run"), self.path(folder), *more)
+            trained = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported"))
+            # A window of no layer is lost, and then a Mistral is a Llama.
+            self.assertIn(trained.config.model_type, (model.config.model_type, "llama"))
+            ours = self.values_here("native", config)
+            self.assertGreater((ours["logits"] - model(self.ids[:, :-1]).logits).abs().max().item(), 0.01)
+            self.assert_same(ours, self.values_there(trained.eval()), 1e-4)
+            command(IMPORT, self.path("exported"), self.path("again"))
+            before, after = (load_file(self.path(name) + "/model.safetensors") for name in ("native", "again"))
+            for name, value in before.items():
+                is_shifted = model.config.model_type == "gemma3_text" and "norm" in name
+                self.assertLessEqual((value - after[name]).abs().max().item(), 2.0**-24 if is_shifted else 0, name)
+            with open(self.path("half/config.json"), encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["torch_dtype"], "bfloat16")
+            whole, half = (load_file(self.path(name) + "/model.safetensors") for name in ("exported", "half"))
+            for name, value in whole.items():
+                self.assertTrue(torch.equal(value.bfloat16(), half[name]), name)
+
+        self.each(check)
+
+    def test_what_does_not_fit_is_refused(self):
+        cases = {
+            "llama": (({"attention_bias": True}, "attention_bias: expected false"), ({"mlp_bias": True}, "mlp_bias: expected false"),
+                      ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type: expected default, linear, llama3 or yarn"),
+                      ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "mscale": 0.7}}, "mscale: expected no such key"),
+                      ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0"),
+                      ({"model_type": "gemma2", "attn_logit_softcapping": 50.0}, "attn_logit_softcapping: expected no such key")),
+            "mistral": (({"layer_types": ["full_attention"]}, "layer_types: expected no such key"),),
+            "qwen2": (({"dual_chunk_attention_config": {"chunk_size": 8}}, "dual_chunk_attention_config: expected no such key"),
+                      ({"layer_types": ["full_attention"]}, "layer_types: expected one for each of"),
+                      ({"use_sliding_window": False, "layer_types": None}, None)),
+            "qwen3": (({"quantization_config": {"bits": 8}}, "quantization_config: expected no such key, because Strata does not have"),),
+            "olmo2": (({"clip_qkv": 8.0}, "clip_qkv: expected no such key"), ({"hidden_act": "gelu"}, 'hidden_act: expected "silu"')),
+            "gemma3_text": (({"final_logit_softcapping": 30.0}, "final_logit_softcapping: expected no such key"),
+                            ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar: expected"),
+                            ({"use_bidirectional_attention": True}, "use_bidirectional_attention: expected false"))}
+
+        def check(model):
+            with open(self.path("theirs/config.json"), encoding="utf-8") as file:
+                settings = json.load(file)
+            for changes, expected in cases[model.config.model_type]:
+                with open(self.path("theirs/config.json"), "w", encoding="utf-8") as file:
+                    json.dump({**settings, **changes}, file)
+                text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=0 if expected is None else 4)
+                self.assertIn(expected or "model: {", text)
+                self.assertEqual(os.path.exists(self.path("weights/model.safetensors")), expected is None)
+
+        self.each(check)

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Reads config.json of a dense decoder.
+#include <string>
+#include <vector>
+
+#include "modules/config/layer_patterns.h"
+#include "tools/hf/decoder.h"
+#include "tools/hf/rotary.h"
+
+namespace strata::hf {
+namespace {
+
+using modules::TransformerConfig;
+using Windows = Decoder::Windows;
+
+// Which layers have a window, by the rules of transformers for files without layer_types.
+std::vector<bool> layers_with_window(const JsonSection& json, const Decoder& decoder, int64_t layers) {
+  const auto count = static_cast<size_t>(layers);
+  if (decoder.windows == Windows::none) return std::vector<bool>(count, false);
+  if (decoder.windows == Windows::all_layers) {
+    if (!json.names("sliding_window")) throw json.refuse("sliding_window", "a positive integer or null");
+    return std::vector<bool>(count, json.has("sliding_window"));
+  }
+  const bool uses = decoder.is_gemma || json.flag("use_sliding_window", false);
+  const int64_t first = json.has("max_window_layers") ? json.count_or_zero("max_window_layers") : 28;
+  int64_t period = 6;
+  for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+    if (decoder.is_gemma && json.has(key)) period = json.count(key);
+  }
+  std::vector<bool> slides(count);
+  if (!json.has("layer_types")) {
+    for (int64_t i = 0; i < layers; ++i) {
+      slides[static_cast<size_t>(i)] =
+          uses && json.has("sliding_window") && (decoder.is_gemma ? (i + 1) % period != 0 : i >= first);
+    }
+    return slides;
+  }
+  const std::vector<std::string> types = json.texts("layer_types");
+  if (types.size() != count) throw json.refuse("layer_types", "one for each of " + std::to_string(layers) + " layers");
+  for (size_t i = 0; i < count; ++i) {
+    slides[i] = types[i] == "sliding_attention";
+    if (!slides[i] && types[i] != "full_attention") {
+      throw json.refuse("layer_types", "full_attention or sliding_attention for each layer");
+    }
+    if (slides[i] && !uses) throw json.refuse("layer_types", "full_attention, because use_sliding_window is false");
+  }
+  return slides;
+}
+
+// Most layers have model.attention and the rotary positions of the model, and `layers:` has the others.
+void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConfig& model) {
+  const std::vector<bool> slides = layers_with_window(json, decoder, model.layers);
+  std::vector<int64_t> sliding, full;
+  for (int64_t i = 0; i < model.layers; ++i) (slides[static_cast<size_t>(i)] ? sliding : full).push_back(i);
+  const std::string window =
+      sliding.empty() ? "" : "causal & window(" + std::to_string(json.count("sliding_window")) + ")";
+  json.has("sliding_window");  // without such layers it says nothing
+  RotaryPair rotary;
+  if (decoder.is_gemma) {
+    rotary = read_rotary_pair(json, model.sequence);
+  } else {
+    rotary.full = rotary.sliding = read_rotary(json, model.sequence);
+  }
+  const bool most_slide = sliding.size() > full.size();
+  model.attention = most_slide ? window : "causal";
+  const modules::Rotary& of_most = most_slide ? rotary.sliding : rotary.full;
+  const modules::Rotary& of_others = most_slide ? rotary.full : rotary.sliding;
+  model.rotary_base = of_most.base;
+  model.rotary_scaling = of_most.scaling;
+  for (const configs::Range& range : modules::ranges_of(most_slide ? full : sliding)) {
+    modules::LayerConfig layer = {.only = range, .attention = most_slide ? "causal" : window};
+    if (of_others != of_most) {
+      layer.rotary_base = of_others.base;
+      layer.rotary_scaling = of_others.scaling;
+    }
+    model.differing_layers.push_back(layer);
+  }
+}
+
+// The width of a head is a key of its own where it is not width / heads.
+void read_heads(const JsonSection& json, TransformerConfig& model) {
+  model.heads = json.count("num_attention_heads");
+  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
+  const int64_t width = json.has("head_dim") ? json.count("head_dim") : 0;
+  if (width * model.heads != model.width) model.head_width = width;
+}
+
+}  // namespace
+
+TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder) {
+  constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
+  json.expect(decoder.is_gemma ? "hidden_activation" : "hidden_act", decoder.is_gemma ? "gelu_pytorch_tanh" : "silu");
+  json.expect("attention_bias", false);
+  json.expect("mlp_bias", false);
+  TransformerConfig model;
+  model.layers = json.count("num_hidden_layers", kMostLayers);
+  model.width = json.count("hidden_size");
+  read_heads(json, model);
+  model.feed_forward = json.count("intermediate_size");
+  model.sequence = json.count("max_position_embeddings");
+  model.norm_epsilon = json.positive("rms_norm_eps");
+  model.qkv_biases = decoder.qkv_biases;
+  model.query_key_norm = decoder.query_key_norm;
+  model.norm_placement = decoder.norm_placement;
+  if (decoder.is_gemma) {
+    model.gate = modules::Gate::gelu_tanh;
+    model.embedding_scale.reset();  // sqrt(width)
+    json.expect("use_bidirectional_attention", false);
+    json.positive("query_pre_attn_scalar");
+    json.expect("query_pre_attn_scalar", model.width_of_head());
+  }
+  set_layers(json, decoder, model);
+  return model;
+}
+
+}  // namespace strata::hf
