@@ -112,7 +112,7 @@ TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
 }
 
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
-  const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: causal & dilated(4, 2)}]"}};
+  const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: 'causal & dilated(4, 2)'}]"}};
   const std::string documents = "data.documents=separate";
   for (const char* level : {"aten", "torchscript", "triton"}) {
     EXPECT_EQ(refusal(windows, std::string("{attention: ") + level + "}", c10::kCUDA, {documents}), "");
