@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "kernels/attention/pattern/blind_query.h"
 #include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/program.h"
 #include "modules/config/kernels_check.h"
 #include "trainer/config/graph_data.h"
 
@@ -120,10 +121,10 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
   return {{{"evaluation.tokens", evaluation.tokens}, {"evaluation.final_tokens", evaluation.final_tokens}}};
 }
 
-// A query sees only keys of its own document, and where documents begin is counted in int32.
+// A query sees only keys of its own document, or the sink alone. Where documents begin is counted in int32.
 void check_separate_documents(const TrainerConfig& config, const modules::TransformerConfig& model,
                               configs::Checks& checks) {
-  if (!checks.can_check({"data.documents", "data.type", "model.sequence"}) ||
+  if (!checks.can_check({"data.documents", "data.type", "model.sequence", "model.sinks"}) ||
       documents_of(config.data) != Documents::separate) {
     return;
   }
@@ -137,7 +138,9 @@ void check_separate_documents(const TrainerConfig& config, const modules::Transf
   const auto check_pattern = [&](const std::string& key, const std::string& pattern) {
     if (!checks.can_check({key})) return;
     try {
-      kernels::check_every_query_sees_a_key(within_documents(kernels::parse_pattern(pattern)), model.sequence);
+      const kernels::Pattern computed = within_documents(kernels::parse_pattern(pattern));
+      kernels::compile_program(computed);  // checks the number of words
+      if (!model.sinks) kernels::check_every_query_sees_a_key(computed, model.sequence);
     } catch (const Error& error) {
       checks.fail(key, std::string("data.documents is separate; ") + error.what());
     }

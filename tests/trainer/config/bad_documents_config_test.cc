@@ -25,6 +25,7 @@ TEST(BadDocumentsConfig, EveryQuerySeesAKeyOfItsDocument) {
             "override '" + prefix +
                 "': model.attention: data.documents is separate; attention pattern: in `prefix(4) & documents` the "
                 "query at row 4 of 32 sees no key; add `| window(1)`, so that each query sees itself");
+  EXPECT_EQ(report_with({prefix, "model.sinks=true"}), "no error");
 }
 
 TEST(BadDocumentsConfig, EveryQueryOfADifferingLayerSeesAKeyOfItsDocument) {
@@ -40,6 +41,7 @@ TEST(BadDocumentsConfig, ThePatternHasRoomForAnotherWord) {
   std::string pattern = "model.attention=causal";
   for (int i = 0; i < 15; ++i) pattern += " & full";
   EXPECT_EQ(report_of(config_with(0, ""), {pattern}), "no error");
+  EXPECT_NE(report_with({pattern, "model.sinks=true"}), "no error");
   EXPECT_EQ(report_with({pattern}), "override '" + pattern +
                                         "': model.attention: data.documents is separate; attention pattern: it has 17 "
                                         "words, expected at most 16");
