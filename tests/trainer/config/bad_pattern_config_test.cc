@@ -38,9 +38,9 @@ const BadLine kBadLines[] = {
      "run.yaml:5:125: model.attention: documents are kept apart by data.documents: separate, which adds & documents to "
      "the expression; expected an expression without them"},
     {"negative_softcap", 5, kModel + ", softcap: -1}",
-     "run.yaml:5:125: model.softcap: expected a number, at least 0, at most 1000000, got -1"},
+     "run.yaml:5:134: model.softcap: expected a number, at least 0, at most 1000000, got '-1'"},
     {"softcap_that_is_no_number", 5, kModel + ", softcap: .nan}",
-     "run.yaml:5:125: model.softcap: expected a number, at least 0, at most 1000000, got '.nan'"},
+     "run.yaml:5:134: model.softcap: expected a number, at least 0, at most 1000000, got '.nan'"},
     {"tiny_softcap", 5, kModel + ", softcap: 1e-5}",
      "run.yaml:5:125: model.softcap: expected 0, which is none, or at least 0.001, because fp32 loses scores below"},
     {"alibi_with_a_base_of_rotary_positions", 5, kModel + ", alibi: true, rotary_base: 500000}",
