@@ -11,6 +11,7 @@ namespace {
 
 TEST(RotaryTables, HaveARowForEachPositionOfPackedDocuments) {
   TransformerConfig config;
+  config.layers = 1;
   config.width = 32;
   config.heads = 4;
   const RotaryTables tables = rotary_tables(config, /*length=*/4);

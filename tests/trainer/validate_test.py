@@ -54,6 +54,12 @@ class ValidateTest(unittest.TestCase):
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
         self.assertRegex(output, rf"most at once .*\n  also, in memory of the host, for saves +{824448 * 12:,} ")
 
+    def test_rotary_positions_of_layers(self):
+        output = validate("configs/gemma3_1b.yaml", "layers.0.rotary_scaling={type: linear, factor: 8}").stdout
+        self.assertIn("rotary positions:\n  base 10000 in layers 0-4, 6-10, 12-16, 18-22, 24-25\n"
+                      "  base 1000000, scaling linear by 8 in layers 5-23 step 6\n", output)
+        self.assertNotIn("rotary positions:", validate(QUICKSTART).stdout)
+
     def test_patterns_of_layers_as_text_and_as_pictures(self):
         layers = "layers=[{only: 0-2 step 2, attention: causal & window(64)}]"
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@
 #include "base/checked_file.h"
 #include "base/errors.h"
 #include "base/grouped_digits.h"
+#include "configs/value.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/picture.h"
 #include "kernels/attention/pattern/tiles.h"
@@ -52,6 +53,23 @@ std::string level_text(std::optional<Level> level, const kernels::Pattern& patte
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
 }
 
+// Empty if all layers have the same rotary positions, or none.
+std::string rotary_text(const modules::TransformerConfig& model) {
+  const std::vector<modules::LayersOfRotary> all = modules::layers_by_rotary(model);
+  if (all.size() == 1) return "";
+  std::string text = "rotary positions:\n";
+  for (const auto& [rotary, layers] : all) {
+    const modules::RotaryScaling& scaling = rotary.scaling;
+    const bool is_scaled = scaling.type != modules::RotaryScalingType::none;
+    text += "  base " + configs::text_of(rotary.base) +
+            (is_scaled ? ", scaling " + std::string(names(scaling.type)[static_cast<size_t>(scaling.type)]) + " by " +
+                             configs::text_of(scaling.factor)
+                       : "") +
+            " in " + modules::layers_text(layers) + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string pattern_report(const TrainerConfig& config) {
@@ -75,7 +93,7 @@ std::string pattern_report(const TrainerConfig& config) {
               level_text(level, computed, terms, config.run.deterministic) + "\n";
     }
   }
-  return text;
+  return text + rotary_text(*model);
 }
 
 std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, const std::string& folder) {
