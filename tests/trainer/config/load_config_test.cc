@@ -206,6 +206,14 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
   EXPECT_EQ(differences({"layers=[{only: 0-2 step 2, attention: full}]"}),
             (std::vector<std::string>{"layers.0.only: was absent, now 0-2 step 2",
                                       "layers.0.attention: was absent, now full", "layers: was [], now absent"}));
+  const std::string of_layers =
+      parse_trainer_config("run.yaml", config_with(14, "layers: [{only: 1, rotary_base: 100}]"), {}).resolved();
+  const auto differences_of_layers = [&](const std::string& entry) {
+    return differences_that_forbid_resuming(of_layers, parsed(config_with(14, "layers: [" + entry + "]")), 5);
+  };
+  EXPECT_EQ(differences_of_layers("{only: 1, rotary_base: 100}"), std::vector<std::string>{});
+  EXPECT_EQ(differences_of_layers("{only: 1, rotary_base: 50}"),
+            std::vector<std::string>{"layers.0.rotary_base: was 100, now 50"});
   EXPECT_EQ(
       differences({"schedule={type: constant, warmup: 10}"}),
       (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));
