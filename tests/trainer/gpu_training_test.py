@@ -33,6 +33,8 @@ class GpuTrainingTest(TrainingRuns):
             "documents": [BFLOAT16, "data.documents=separate"],
             "documents in windows": [BFLOAT16, "data.documents=separate", "model.attention=causal & window(5)"],
             "documents at aten": [BFLOAT16, "data.documents=separate", "kernels.attention=aten"],
+            "norms, gate and tables": [BFLOAT16, "data.documents=separate", "model.query_key_norm=head", "model.norm_placement=both", "model.gate=gelu_tanh",
+                                       "model.embedding_scale=sqrt_width", "layers=[{only: 1, rotary_base: 100}]"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
             with self.subTest(name):
