@@ -13,15 +13,16 @@ std::optional<Norm> first_norm(const Scope& scope, const BlockConfig& config) {
   return Norm(scope, config);
 }
 
-// Returns the sum of the stream, and branch(norm(sum)) beside it. Without a norm the branch reads the sum.
-Stream with_branch(const Stream& stream, const std::optional<Norm>& norm, const StepContext& context,
-                   const Norm::Function& branch) {
-  if (!norm) {
-    const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
-    return {sum, branch(sum)};
-  }
-  const Norm::Output output = (*norm)(stream);
-  return {output.residual, norm->feed(output, context, branch)};
+// Without a norm, branches read the sum itself.
+Norm::Output normed(const std::optional<Norm>& norm, const Stream& stream) {
+  if (norm) return (*norm)(stream);
+  const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+  return {sum, sum};
+}
+
+Tensor feed(const std::optional<Norm>& norm, const Norm::Output& output, const StepContext& context,
+            const Norm::Function& branch) {
+  return norm ? norm->feed(output, context, branch) : branch(output.y);
 }
 
 }  // namespace
@@ -37,9 +38,11 @@ TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const Bloc
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   const auto attention = [&](const Tensor& x) { return attention_(x, context); };
   const auto mlp = [&](const Tensor& x) { return mlp_(x, context); };
-  const Stream first = with_branch(stream, norm1_, context, attention);
-  const Stream second = with_branch({first.residual, attention_branch_(first.branch, context)}, norm2_, context, mlp);
-  return {second.residual, mlp_branch_(second.branch, context)};
+  const Norm::Output first = normed(norm1_, stream);
+  // Nothing keeps the output of attention after this sum, so that its memory is free in the MLP.
+  const Norm::Output second =
+      normed(norm2_, {first.residual, attention_branch_(feed(norm1_, first, context, attention), context)});
+  return {second.residual, mlp_branch_(feed(norm2_, second, context, mlp), context)};
 }
 
 std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config) {

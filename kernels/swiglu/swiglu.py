@@ -26,10 +26,10 @@ def swiglu_backward(grad_y: torch.Tensor, gate_up: torch.Tensor, kind: str) -> t
         t = torch.tanh(0.7978845608028654 * (gate + 0.044715 * gate * gate * gate))
         inner = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * gate * gate)
         share = 0.5 * (1.0 + t)
-        slope = share + 0.5 * gate * (1.0 - t * t) * inner
+        grad_gate = grad * up * (share + 0.5 * gate * (1.0 - t * t) * inner)
     else:
         # The derivative of gate * sigmoid(gate) is sigmoid(gate) * (1 + gate * (1 - sigmoid(gate))).
         assert kind == "silu"
         share = torch.sigmoid(gate)
-        slope = share * (1.0 + gate * (1.0 - share))
-    return torch.cat([grad * up * slope, grad * gate * share], dim=-1).to(gate_up.dtype)
+        grad_gate = grad * up * share * (1.0 + gate * (1.0 - share))
+    return torch.cat([grad_gate, grad * gate * share], dim=-1).to(gate_up.dtype)

@@ -33,12 +33,11 @@ def backward(grad_y, gate_up, grad, width, kind, SIZE: tl.constexpr):
     gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0).to(tl.float32)
     share = 1.0 / (1.0 + tl.exp(-gate))
-    derivative = share + gate * share * (1.0 - share)
-    activated = gate * share
+    grad_gate = gradient * up * (share + gate * share * (1.0 - share))
+    grad_up = gradient * gate * share
     if kind == GELU_TANH:
-        derivative, activated = slope(gate, GELU_TANH), activate(gate, GELU_TANH)
-    grad_gate = gradient * up * derivative
-    grad_up = gradient * activated
+        grad_gate = gradient * up * slope(gate, GELU_TANH)
+        grad_up = gradient * activate(gate, GELU_TANH)
     tl.store(grad + row * 2 * width + column, grad_gate.to(grad.dtype.element_ty), mask=inside)
     tl.store(grad + row * 2 * width + width + column, grad_up.to(grad.dtype.element_ty), mask=inside)
 

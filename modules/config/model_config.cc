@@ -14,12 +14,18 @@
 namespace strata::modules {
 namespace {
 
+// As wide as a stream may be, so that numbers of parameters and of their bytes fit in 64 bits.
+constexpr int64_t kMostOfAllHeads = 1'000'000;
+
 void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"width", "heads", "head_width"})) {
     const bool is_odd =
         checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.width_of_head() % 2 != 0;
     if (model.head_width != 0) {
-      if (is_odd) {
+      if (model.width_of_heads() > kMostOfAllHeads) {
+        checks.fail("head_width", "expected heads * head_width of at most " + std::to_string(kMostOfAllHeads) +
+                                      ", got " + std::to_string(model.width_of_heads()));
+      } else if (is_odd) {
         checks.fail("head_width",
                     "rotary positions turn pairs: expected an even width, got " + std::to_string(model.head_width));
       }
@@ -72,7 +78,8 @@ void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
       checks.fail(range, "expected layers below model.layers " + std::to_string(model.layers) +
                              ", counted from 0, got " + text_of(only));
     }
-    if (!entry.attention && !entry.rotary_base && checks.can_check({line + "attention", line + "rotary_base"})) {
+    const bool changes_nothing = !entry.attention && !entry.rotary_base && entry.rotary_scaling == RotaryScaling{};
+    if (changes_nothing && checks.can_check({line + "attention", line + "rotary_base", line + "rotary_scaling"})) {
       checks.fail(range, "changes nothing: expected attention or rotary_base in this entry");
     }
     const std::string layers = (only.first == only.last ? "layer " : "layers ") + text_of(only);

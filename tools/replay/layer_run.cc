@@ -174,7 +174,6 @@ class LayerAlone {
     if (const Tensor* const key = saved_.find("context.dropout_key")) context.dropout_key = key->to(device_);
     const Tensor *const cosine = saved_.find("context.cosine"), *const sine = saved_.find("context.sine");
     if (cosine != nullptr && sine != nullptr) {
-      if (cosine->dim() != 3 || sine->sizes() != cosine->sizes()) refuse("its context.cosine is no list of tables");
       context.put(
           std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine->to(device_), sine->to(device_)}));
     }

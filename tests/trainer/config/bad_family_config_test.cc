@@ -20,6 +20,10 @@ const std::string kModel =
 const BadLine kBadLines[] = {
     {"odd_width_of_heads", 5, kModel + ", head_width: 7}",
      "run.yaml:5:125: model.head_width: rotary positions turn pairs: expected an even width, got 7"},
+    {"width_of_all_heads", 5,
+     "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 50000, head_width: 22, feed_forward: 128, "
+     "sequence: 32, vocabulary: 256}",
+     "run.yaml:5:79: model.head_width: expected heads * head_width of at most 1000000, got 1100000"},
     {"biases_of_gpt2", 5,
      "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
      "qkv_biases: true}",
@@ -41,6 +45,8 @@ const BadLine kBadLines[] = {
      "run.yaml:5:125: model.rotary_base: expected a number above 1, because rotary_scaling.type is yarn"},
     {"scaling_of_layers_without_a_base", 14, "layers: [{only: 1, attention: full, rotary_scaling: {type: linear}}]",
      "run.yaml:14:37: layers.0.rotary_scaling: changes nothing without rotary_base in this entry"},
+    {"scaling_of_layers_alone", 14, "layers: [{only: 1, rotary_scaling: {type: linear}}]",
+     "run.yaml:14:20: layers.0.rotary_scaling: changes nothing without rotary_base in this entry"},
     {"scaling_of_layers", 14, "layers: [{only: 1, rotary_base: 100, rotary_scaling: {factor: 8}}]",
      "run.yaml:14:55: layers.0.rotary_scaling.factor: changes nothing with rotary_scaling.type: none"},
 };

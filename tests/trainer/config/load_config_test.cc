@@ -203,9 +203,25 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
                                       "kernels.layers.0.linear: was absent, now torchscript",
                                       "kernels.layers: was [], now absent"}));
-  EXPECT_EQ(differences({"layers=[{only: 0-2 step 2, attention: full}]"}),
-            (std::vector<std::string>{"layers.0.only: was absent, now 0-2 step 2",
-                                      "layers.0.attention: was absent, now full", "layers: was [], now absent"}));
+  EXPECT_EQ(
+      differences({"layers=[{only: 0-2 step 2, attention: full}]"}),
+      (std::vector<std::string>{
+          "layers.0.only: was absent, now 0-2 step 2", "layers.0.attention: was absent, now full",
+          "layers.0.rotary_scaling.type: was absent, now none", "layers.0.rotary_scaling.factor: was absent, now 32",
+          "layers.0.rotary_scaling.low_frequency: was absent, now 1",
+          "layers.0.rotary_scaling.high_frequency: was absent, now 4",
+          "layers.0.rotary_scaling.original_sequence: was absent, now 8192",
+          "layers.0.rotary_scaling.beta_fast: was absent, now 32",
+          "layers.0.rotary_scaling.beta_slow: was absent, now 1",
+          "layers.0.rotary_scaling.attention_factor: was absent, now 0", "layers: was [], now absent"}));
+  const std::string of_layers =
+      parse_trainer_config("run.yaml", config_with(14, "layers: [{only: 1, rotary_base: 100}]"), {}).resolved();
+  const auto differences_of_layers = [&](const std::string& entry) {
+    return differences_that_forbid_resuming(of_layers, parsed(config_with(14, "layers: [" + entry + "]")), 5);
+  };
+  EXPECT_EQ(differences_of_layers("{only: 1, rotary_base: 100}"), std::vector<std::string>{});
+  EXPECT_EQ(differences_of_layers("{only: 1, rotary_base: 50}"),
+            std::vector<std::string>{"layers.0.rotary_base: was 100, now 50"});
   EXPECT_EQ(
       differences({"schedule={type: constant, warmup: 10}"}),
       (std::vector<std::string>{"schedule.type: was cosine, now constant", "schedule.final: was 0.1, now absent"}));

@@ -19,13 +19,16 @@ SEQUENCE, VOCABULARY, STEPS = parity.SEQUENCE, parity.VOCABULARY, 8
 PACKINGS = [[12, 1], [13], [1] * 13, [5, 7, 1], [1, 11, 1], [1, 12], [3, 4, 6], [6, 1, 1, 5]]
 LLAMA = ", key_value_heads: 1, feed_forward: 40, tied: false"
 CAUSAL = (parity.causal, parity.causal)
-# Family, more of its configuration, heads of keys and values, the patterns of its layers, and the key `layers`.
+# Family, more of its configuration, heads of keys and values, the patterns of its layers, and the key `layers`. If layers
+# have rotary positions of their own, also base and factor of each.
 MODELS = {
     "gpt2": ("gpt2", "", parity.HEADS, CAUSAL, ""),
     "llama": ("llama", LLAMA, 1, CAUSAL, ""),
     "patterns": ("llama", LLAMA + ", attention: causal & window(3)", 1,
                  (lambda query, key: (key <= query) & (query - key < 3), lambda query, key: key <= query + 1),
                  "layers: [{only: 1, attention: causal | window(2)}]"),
+    "rotary": ("llama", LLAMA + ", rotary_base: 50, rotary_scaling: {type: linear, factor: 4}", 1, CAUSAL, "layers: [{only: 1, rotary_base: 7}]",
+               ((50, 4), (7, 1))),
 }
 
 CONFIG = """
@@ -59,13 +62,15 @@ def write_windows(folder):
 
 
 def text(folder, model, rate, steps=STEPS):
-    family, more, _, _, layers = MODELS[model]
+    family, more, _, _, layers = MODELS[model][:5]
     return CONFIG.format(folder=folder, family=family, more=more, layers=layers, rate=rate, steps=steps)
 
 
-def one_by_one(weights, documents, family, key_value_heads, patterns):
+def one_by_one(weights, documents, model):
     """Returns the mean loss over the predicted tokens of all documents."""
-    total = sum(functional.cross_entropy(parity.forward(weights, inputs, family, key_value_heads, patterns)[0], targets, reduction="sum")
+    family, _, key_value_heads, patterns, _, *rotary = MODELS[model]
+    options = {"rotary": rotary[0]} if rotary else {}
+    total = sum(functional.cross_entropy(parity.forward(weights, inputs, family, key_value_heads, patterns, **options)[0], targets, reduction="sum")
                 for inputs, targets in documents)
     return total / sum(len(targets) for _, targets in documents)
 
@@ -86,18 +91,17 @@ class PackedDocumentsTest(TrainingRuns):
         return trained(folder, text(folder, model, "1e-30", 1), "run.ranks=1", "run.device=cpu")[0]
 
     def check(self, model):
-        family, _, key_value_heads, patterns, _ = MODELS[model]
         weights = {name: value.requires_grad_(True) for name, value in self.initial_weights(model).items()}
         optimizer = torch.optim.AdamW(weights.values(), lr=1e-2, betas=(0.9, 0.95), eps=1e-4, weight_decay=0)
         losses, norms = [], []
         for _ in range(STEPS):
             optimizer.zero_grad()
-            loss = one_by_one(weights, write_windows(self.folder), family, key_value_heads, patterns)
+            loss = one_by_one(weights, write_windows(self.folder), model)
             loss.backward()
             losses.append(loss.item())
             norms.append(torch.cat([value.grad.flatten() for value in weights.values()]).norm().item())
             optimizer.step()
-        last = one_by_one(weights, write_windows(self.folder), family, key_value_heads, patterns).item()
+        last = one_by_one(weights, write_windows(self.folder), model).item()
         for level, ranks in itertools.product(("aten", "torchscript"), self.some_ranks(1, 2)):
             name = f"{model}-{level}-{ranks}"
             self.run_packed(self.path(name), model, "1e-2", "kernels.default=" + level, ranks=ranks)
@@ -116,6 +120,9 @@ class PackedDocumentsTest(TrainingRuns):
 
     def test_a_pattern_for_each_layer(self):
         self.check("patterns")
+
+    def test_rotary_positions_of_each_layer(self):
+        self.check("rotary")
 
     def test_documents_matter(self):
         """The same run with joined documents has another loss from its first step on."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Runs of blocks with many keys: any number of ranks learns the same, and recomputation changes no bit."""
+import sys
 
-from training_runs import TrainingRuns
+sys.path.insert(0, "tests/trainer")
+from training_runs import TrainingRuns  # noqa: E402
 
 MODEL = "model={type: transformer, family: llama, layers: 3, width: 24, heads: 3, key_value_heads: 1, feed_forward: 41, sequence: 12, vocabulary: 37,"
 BLOCKS = {
