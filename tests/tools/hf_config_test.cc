@@ -120,5 +120,97 @@ TEST(HfConfig, WhatIsWrittenIsReadAgain) {
   }
 }
 
+TEST(HfConfig, AGemmaWithoutWindowsHasTheSizeOfOne) {
+  const Json types = {{"layer_types", {"full_attention", "full_attention", "full_attention"}}};
+  const TransformerConfig model = read(with(file_of("gemma3_text"), types));
+  const Json written = Json::parse(write_config(model, "float32"));
+  EXPECT_EQ(written["sliding_window"], 16);
+  EXPECT_EQ(model_section(read(written)), model_section(model));
+}
+
+// transformers has no other family that computes it, so it is written as one that computes the same.
+TEST(HfConfig, HeadsThatDoNotDivideTheWidthMakeALlamaAMistral) {
+  const TransformerConfig model =
+      read(with(file_of("mistral"), {{"hidden_size", 25}, {"head_dim", 6}, {"sliding_window", nullptr}}));
+  const Json written = Json::parse(write_config(model, "float32"));
+  EXPECT_EQ(written["model_type"], "mistral");
+  EXPECT_TRUE(written["sliding_window"].is_null());
+}
+
+std::string export_refusal_of(const TransformerConfig& model) {
+  try {
+    write_config(model, "float32");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "written";
+}
+
+TEST(HfConfig, AnExportSaysForEachFamilyWhatDiffers) {
+  TransformerConfig model = read(file_of("qwen3"));
+  model.qkv_biases = true;
+  EXPECT_EQ(export_refusal_of(model),
+            "no model of transformers has this block:\n"
+            "  llama: model.qkv_biases is true, expected false\n"
+            "  mistral: model.qkv_biases is true, expected false\n"
+            "  qwen2: model.query_key_norm is head, expected none\n"
+            "  qwen3: model.qkv_biases is true, expected false\n"
+            "  olmo2: model.qkv_biases is true, expected false\n"
+            "  gemma3_text: model.qkv_biases is true, expected false");
+}
+
+TEST(HfConfig, AnExportNamesTheKey) {
+  struct Case {
+    const char* type;
+    void (*change)(TransformerConfig& model);
+    const char* expected;
+  };
+  const std::vector<Case> cases = {
+      {"gemma3_text", [](TransformerConfig& model) { model.embedding_scale = 1; },
+       "gemma3_text: model.embedding_scale is 1.000000, expected sqrt_width"},
+      {"gemma3_text", [](TransformerConfig& model) { model.gate = modules::Gate::silu; },
+       "gemma3_text: model.gate is silu, expected gelu_tanh"},
+      {"gemma3_text", [](TransformerConfig& model) { model.width = 25; },
+       "gemma3_text: model.heads is 4, expected a divisor of width 25"},
+      {"olmo2", [](TransformerConfig& model) { model.norm_placement = modules::NormPlacement::both; },
+       "olmo2: model.norm_placement is both, expected after"},
+      {"mistral",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {1, 1}, .attention = "causal"}};
+       },
+       "mistral: attention in layer 1 is causal, expected causal or causal & window(n), the same in all layers"},
+      {"qwen3",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {0, 0}, .attention = "causal & window(2)"},
+                                   {.only = {2, 2}, .attention = "causal & window(3)"}};
+       },
+       "qwen3: attention in layer 2 is causal & window(3), expected causal, or causal & window(n) with the same n"},
+      {"qwen3",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {1, 1}, .rotary_base = 7}};
+       },
+       "qwen3: rotary positions of layer 1 differ, expected the same in all layers"},
+  };
+  for (const auto& [type, change, expected] : cases) {
+    TransformerConfig model = read(file_of(type));
+    change(model);
+    EXPECT_NE(export_refusal_of(model).find(expected), std::string::npos) << export_refusal_of(model);
+  }
+}
+
+TEST(HfConfig, AnExportOfGpt2NamesTheKey) {
+  TransformerConfig model = {
+      .family = modules::Family::gpt2, .layers = 2, .width = 24, .heads = 3, .sequence = 16, .vocabulary = 40};
+  EXPECT_EQ(export_refusal_of(model), "written");
+  model.embedding_scale.reset();
+  EXPECT_EQ(export_refusal_of(model), "model.embedding_scale: expected 1: GPT-2 has no other");
+  model.norm_placement = modules::NormPlacement::after;
+  EXPECT_EQ(export_refusal_of(model), "model.norm_placement: expected before: GPT-2 has no other");
+  model.query_key_norm = modules::QueryKeyNorm::head;
+  EXPECT_EQ(export_refusal_of(model), "model.query_key_norm: expected none: GPT-2 has no other");
+  model.head_width = 6;
+  EXPECT_EQ(export_refusal_of(model), "model.head_width: expected width / heads: GPT-2 has no other");
+}
+
 }  // namespace
 }  // namespace strata::hf
