@@ -214,7 +214,7 @@ class HuggingFaceTest(LanguageModels):
                 ({"n_embd": None}, "n_embd is missing"),
                 ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected false"),
                 ({"n_layer": 3}, "transformer.h.2.attn.c_attn.weight is missing"),
-                ({"n_positions": 13}, "transformer.wpe.weight has another shape")):
+                ({"n_positions": 13}, "transformer.wpe.weight has another shape than config.json says: expected [13, 24], got [12, 24]")):
             with_settings(**changes)
             refused(expected)
         with open(config, "w", encoding="utf-8") as file:
