@@ -62,7 +62,9 @@ std::string with_special_tokens(const std::string& config, const std::string& we
   if (!imported.is_object()) throw Error(ExitCode::storage, path + ": not a JSON object; import the weights again");
   auto json = nlohmann::ordered_json::parse(config);
   for (const char* key : kSpecialTokens) {
-    if (imported.contains(key) && is_special_token(imported[key])) json[key] = imported[key];
+    json.erase(key);
+    const bool is_known = imported.contains(key) && (imported[key].is_null() || is_special_token(imported[key]));
+    if (is_known) json[key] = imported[key];
   }
   return json.dump(2) + "\n";
 }

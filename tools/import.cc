@@ -37,6 +37,12 @@ std::string name_in(const WeightsFolder& folder, const std::string& name) {
   return name;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
 // Reports all errors at once: a parameter without a tensor, a tensor without a parameter, a wrong shape, or a type that
 // is no float.
 void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parameters, bool tied) {
@@ -50,7 +56,8 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
       if (entry == nullptr) {
         problems += "\n  " + part.name + " is missing";
       } else if (entry->shape != part.shape) {
-        problems += "\n  " + name + " has another shape than config.json says";
+        problems += "\n  " + name + " has another shape than config.json says: expected " + shape_text(part.shape) +
+                    ", got " + shape_text(entry->shape);
       } else if (const std::string problem = trainer::what_is_no_float(*entry); !problem.empty()) {
         problems += "\n  " + problem;
       }
@@ -151,9 +158,9 @@ void import_weights(const Request& request) {
 
 int main(int count, char** arguments) {
   CLI::App app(
-      "Turns a folder of a language model of Hugging Face (GPT-2, Llama, Mistral, Qwen 2, 2.5 and 3, OLMo 2, Gemma 3), "
+      "Turns a folder of a language model of Hugging Face (GPT-2, Llama, Mistral, Qwen 2, 2.5 and 3, OLMo 2, Gemma 3) "
       "or "
-      "of timm's vision transformers, into weights that a run can start from.",
+      "of timm's vision transformers into weights that a run can start from.",
       "import");
   strata::Request request;
   app.add_option("HF_FOLDER", request.from, "with config.json and model.safetensors, or its index and files")

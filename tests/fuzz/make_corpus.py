@@ -186,7 +186,7 @@ def seeds():
     scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8}
     qwen3 = {**llama, "model_type": "qwen3", "head_dim": 6, "sliding_window": 4, "use_sliding_window": True, "num_hidden_layers": 3, "max_window_layers": 1,
              "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4, "beta_fast": 32}, "initializer_range": 0.02}
-    gemma3 = {**llama, "model_type": "gemma3_text", "query_pre_attn_scalar": 4, "sliding_window": 4, "num_hidden_layers": 3,
+    gemma3 = {**llama, "model_type": "gemma3_text", "head_dim": 4, "query_pre_attn_scalar": 4, "sliding_window": 4, "num_hidden_layers": 3,
               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "final_logit_softcapping": None,
               "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}}
     timm = {"architecture": "vit_tiny_patch16_224", "num_classes": 10, "global_pool": "avg",

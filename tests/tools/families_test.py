@@ -48,6 +48,11 @@ def rotary(draw, sequence):
     return parameters
 
 
+def any_width(draw, chosen):
+    """Heads have a width of their own, and need not divide that of the model."""
+    return {**chosen, "hidden_size": draw.randint(8, 40)}
+
+
 def one_rotary(draw, chosen):
     return {**chosen, "rope_parameters": rotary(draw, chosen["max_position_embeddings"])}
 
@@ -62,7 +67,7 @@ def llama(draw):
 
 def mistral(draw):
     window = draw.choice((None, draw.randint(1, 8)))
-    return transformers.MistralForCausalLM(transformers.MistralConfig(**one_rotary(draw, sizes(draw, True)), sliding_window=window))
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**one_rotary(draw, any_width(draw, sizes(draw, True))), sliding_window=window))
 
 
 def windows(draw, chosen):
@@ -75,7 +80,7 @@ def qwen2(draw):
 
 
 def qwen3(draw):
-    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**windows(draw, one_rotary(draw, sizes(draw, True)))))
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**windows(draw, one_rotary(draw, any_width(draw, sizes(draw, True))))))
 
 
 def olmo2(draw):
@@ -190,6 +195,28 @@ class FamiliesTest(LanguageModels):
                 self.assertTrue(torch.equal(value.bfloat16(), half[name]), name)
 
         self.each(check)
+
+    def test_models_whose_keys_transformers_needs_open_there(self):
+        """A Gemma without windows needs the size of one, and a Mistral whose heads do not divide its width is no Llama."""
+        small = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "intermediate_size": 20,
+                 "max_position_embeddings": 12, "vocab_size": 40}
+        theirs = {
+            "gemma3_text": transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+                **small, hidden_size=24, query_pre_attn_scalar=6, sliding_window=5, layer_types=["full_attention"] * 2)),
+            "mistral": transformers.MistralForCausalLM(transformers.MistralConfig(**small, hidden_size=25, sliding_window=None))}
+        for name, model in theirs.items():
+            with self.subTest(name):
+                self.setUp()
+                write_tokens(self.path("tokens.bin"), torch.randint(40, (40 * 12 + 1,)))
+                model.save_pretrained(self.path("theirs"))
+                command(IMPORT, self.path("theirs"), self.path("start"))
+                command(TRAIN, self.config("start"))  # a run without imported weights
+                command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf")
+                opened = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported"))
+                self.assertEqual(opened.config.model_type, name)
+                self.assertEqual(opened(torch.zeros(1, 12, dtype=torch.long)).logits.shape, (1, 12, 40))
+                # The family has ids of its own tokenizer for absent keys.
+                self.assertEqual([opened.config.bos_token_id, opened.config.eos_token_id, opened.config.pad_token_id], [None] * 3)
 
     def test_what_does_not_fit_is_refused(self):
         cases = {

@@ -165,6 +165,21 @@ class HuggingFaceTest(LanguageModels):
         with open(self.path("start/chat_template.jinja"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "{{ other }}")
 
+    def test_ids_that_an_imported_file_leaves_to_transformers_stay_absent(self):
+        self.name = "llama"
+        random_model("llama").save_pretrained(self.path("theirs"))
+        with open(self.path("theirs/config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        del config["eos_token_id"]
+        with open(self.path("theirs/config.json"), "w", encoding="utf-8") as file:
+            json.dump({**config, "bos_token_id": 5, "pad_token_id": None}, file)
+        command(IMPORT, self.path("theirs"), self.path("start"))
+        command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")))
+        command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf")
+        with open(self.path("exported/config.json"), encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertEqual({key: value for key, value in written.items() if key.endswith("_token_id")}, {"bos_token_id": 5, "pad_token_id": None})
+
     def test_names_without_a_prefix_half_floats_and_masks(self):
         self.name = "gpt2"
         model = random_model("gpt2").to(torch.bfloat16).float()
@@ -204,7 +219,7 @@ class HuggingFaceTest(LanguageModels):
                 ({"n_embd": None}, "n_embd is missing"),
                 ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected false"),
                 ({"n_layer": 3}, "transformer.h.2.attn.c_attn.weight is missing"),
-                ({"n_positions": 13}, "transformer.wpe.weight has another shape")):
+                ({"n_positions": 13}, "transformer.wpe.weight has another shape than config.json says: expected [13, 24], got [12, 24]")):
             with_settings(**changes)
             refused(expected)
         with open(config, "w", encoding="utf-8") as file:

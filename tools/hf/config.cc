@@ -21,8 +21,6 @@ using modules::TransformerConfig;
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
-
 OrderedJson gpt2_config(const TransformerConfig& model) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
@@ -57,11 +55,13 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   return model;
 }
 
-constexpr std::array<std::string_view, 20> kHarmless = {
-    "architectures",     "transformers_version",    "_name_or_path",        "torch_dtype",       "dtype",
-    "use_cache",         "initializer_range",       "bos_token_id",         "eos_token_id",      "pad_token_id",
-    "attention_dropout", "pretraining_tp",          "cache_implementation", "output_attentions", "output_hidden_states",
-    "return_dict",       "chunk_size_feed_forward", "is_encoder_decoder",   "id2label",          "label2id"};
+constexpr std::array<std::string_view, 26> kHarmless = {
+    "architectures", "transformers_version", "_name_or_path", "_commit_hash", "_attn_implementation_autoset",
+    "torch_dtype", "dtype", "use_cache", "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id",
+    "attention_dropout", "pretraining_tp", "cache_implementation", "output_attentions", "output_hidden_states",
+    "return_dict", "chunk_size_feed_forward", "is_encoder_decoder", "id2label", "label2id",
+    // of SmolLM 2, and of copies by Unsloth
+    "is_llama_config", "transformers.js_config", "unsloth_fixed", "unsloth_version"};
 
 TransformerConfig read_transformers_config(const JsonSection& section) {
   const std::string type = section.text("model_type");

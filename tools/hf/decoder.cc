@@ -22,12 +22,24 @@ using Windows = Decoder::Windows;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array<Decoder, 6> kDecoders = {{
-    {"llama", "LlamaForCausalLM"},
-    {"mistral", "MistralForCausalLM", Windows::all_layers},
-    {"qwen2", "Qwen2ForCausalLM", Windows::some_layers, /*qkv_biases=*/true},
-    {"qwen3", "Qwen3ForCausalLM", Windows::some_layers, false, QueryKeyNorm::head},
-    {"olmo2", "Olmo2ForCausalLM", Windows::none, false, QueryKeyNorm::whole, NormPlacement::after},
-    {"gemma3_text", "Gemma3ForCausalLM", Windows::some_layers, false, QueryKeyNorm::head, NormPlacement::both, true},
+    {.type = "llama", .architecture = "LlamaForCausalLM", .heads_divide_width = true},
+    {.type = "mistral", .architecture = "MistralForCausalLM", .windows = Windows::all_layers},
+    {.type = "qwen2", .architecture = "Qwen2ForCausalLM", .windows = Windows::some_layers, .qkv_biases = true},
+    {.type = "qwen3",
+     .architecture = "Qwen3ForCausalLM",
+     .windows = Windows::some_layers,
+     .query_key_norm = QueryKeyNorm::head},
+    {.type = "olmo2",
+     .architecture = "Olmo2ForCausalLM",
+     .query_key_norm = QueryKeyNorm::whole,
+     .norm_placement = NormPlacement::after},
+    {.type = "gemma3_text",
+     .architecture = "Gemma3ForCausalLM",
+     .windows = Windows::some_layers,
+     .heads_divide_width = true,
+     .query_key_norm = QueryKeyNorm::head,
+     .norm_placement = NormPlacement::both,
+     .is_gemma = true},
 }};
 
 template <class Word>
@@ -54,7 +66,7 @@ std::string expected_patterns(Windows windows) {
     case Windows::none:
       return "causal";
     case Windows::all_layers:
-      return "causal & window(n), the same in all layers";
+      return "causal or causal & window(n), the same in all layers";
     case Windows::some_layers:
       return "causal, or causal & window(n) with the same n";
   }
@@ -71,15 +83,16 @@ std::vector<int64_t> windows_of(const TransformerConfig& model) {
 }
 
 std::string problem_of_patterns(const TransformerConfig& model, Windows windows) {
-  int64_t seen = 0;
+  std::optional<int64_t> shared;  // the window that other layers must have too
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
     const std::optional<int64_t> window = window_of(pattern);
-    const bool is_known = window && (*window == 0 ? windows != Windows::all_layers : windows != Windows::none);
-    if (!is_known || (*window != 0 && seen != 0 && *window != seen)) {
+    const bool is_known = window && (*window == 0 || windows != Windows::none);
+    const bool is_free = window == 0 && windows != Windows::all_layers;
+    if (!is_known || (!is_free && shared && window != shared)) {
       return "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) + ", expected " +
              expected_patterns(windows);
     }
-    if (*window != 0) seen = *window;
+    if (!is_free) shared = window;
   }
   return "";
 }
@@ -119,6 +132,9 @@ std::string problem_of(const Decoder& decoder, const TransformerConfig& model) {
   }
   if (model.norm_placement != decoder.norm_placement) {
     return differs("norm_placement", word(model.norm_placement), word(decoder.norm_placement));
+  }
+  if (decoder.heads_divide_width && model.width % model.heads != 0) {
+    return differs("heads", std::to_string(model.heads), "a divisor of width " + std::to_string(model.width));
   }
   if (model.gate != gate) return differs("gate", word(model.gate), word(gate));
   if (model.scale_of_embedding() != scale) {

@@ -12,11 +12,12 @@
 namespace strata::hf {
 
 struct Decoder {
-  // Which layers may have `causal & window(n)` in place of `causal`, with one n.
+  // Which layers have `causal & window(n)` in place of `causal`, with one n. all_layers: all or none.
   enum class Windows { none, all_layers, some_layers };
 
   std::string_view type, architecture;  // model_type, architectures
   Windows windows = Windows::none;
+  bool heads_divide_width = false;  // transformers refuses other widths, though the width of a head is a key
   bool qkv_biases = false;
   modules::QueryKeyNorm query_key_norm = modules::QueryKeyNorm::none;
   modules::NormPlacement norm_placement = modules::NormPlacement::before;

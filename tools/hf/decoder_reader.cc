@@ -13,15 +13,21 @@ namespace {
 using modules::TransformerConfig;
 using Windows = Decoder::Windows;
 
+// Absent, the window has a size in transformers that few files mean. So its key is expected.
+bool has_window(const JsonSection& json, const Decoder& decoder) {
+  const bool is_named = json.names("sliding_window");
+  if (decoder.windows == Windows::none) return false;
+  if (decoder.is_gemma) return true;
+  if (decoder.windows == Windows::some_layers && !json.flag("use_sliding_window", false)) return false;
+  if (!is_named) throw json.refuse("sliding_window", "a positive integer or null");
+  return json.has("sliding_window");
+}
+
 // Which layers have a window, by the rules of transformers for files without layer_types.
 std::vector<bool> layers_with_window(const JsonSection& json, const Decoder& decoder, int64_t layers) {
   const auto count = static_cast<size_t>(layers);
-  if (decoder.windows == Windows::none) return std::vector<bool>(count, false);
-  if (decoder.windows == Windows::all_layers) {
-    if (!json.names("sliding_window")) throw json.refuse("sliding_window", "a positive integer or null");
-    return std::vector<bool>(count, json.has("sliding_window"));
-  }
-  const bool uses = decoder.is_gemma || json.flag("use_sliding_window", false);
+  const bool uses = has_window(json, decoder);
+  if (decoder.windows != Windows::some_layers) return std::vector<bool>(count, uses);
   const int64_t first = json.has("max_window_layers") ? json.count_or_zero("max_window_layers") : 28;
   int64_t period = 6;
   for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
@@ -30,8 +36,7 @@ std::vector<bool> layers_with_window(const JsonSection& json, const Decoder& dec
   std::vector<bool> slides(count);
   if (!json.has("layer_types")) {
     for (int64_t i = 0; i < layers; ++i) {
-      slides[static_cast<size_t>(i)] =
-          uses && json.has("sliding_window") && (decoder.is_gemma ? (i + 1) % period != 0 : i >= first);
+      slides[static_cast<size_t>(i)] = uses && (decoder.is_gemma ? (i + 1) % period != 0 : i >= first);
     }
     return slides;
   }
@@ -42,7 +47,9 @@ std::vector<bool> layers_with_window(const JsonSection& json, const Decoder& dec
     if (!slides[i] && types[i] != "full_attention") {
       throw json.refuse("layer_types", "full_attention or sliding_attention for each layer");
     }
-    if (slides[i] && !uses) throw json.refuse("layer_types", "full_attention, because use_sliding_window is false");
+    if (slides[i] && !uses) {
+      throw json.refuse("layer_types", "full_attention, because use_sliding_window is false or sliding_window is null");
+    }
   }
   return slides;
 }
@@ -54,7 +61,6 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
   for (int64_t i = 0; i < model.layers; ++i) (slides[static_cast<size_t>(i)] ? sliding : full).push_back(i);
   const std::string window =
       sliding.empty() ? "" : "causal & window(" + std::to_string(json.count("sliding_window")) + ")";
-  json.has("sliding_window");  // without such layers it says nothing
   RotaryPair rotary;
   if (decoder.is_gemma) {
     rotary = read_rotary_pair(json, model.sequence);
@@ -77,25 +83,28 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
   }
 }
 
-// The width of a head is a key of its own where it is not width / heads.
-void read_heads(const JsonSection& json, TransformerConfig& model) {
+// The width of a head is a key of its own where it is not width / heads. Absent, it is another number in the families
+// that normalize each head.
+void read_heads(const JsonSection& json, const Decoder& decoder, TransformerConfig& model) {
+  const bool is_needed = decoder.query_key_norm == modules::QueryKeyNorm::head;
   model.heads = json.count("num_attention_heads");
   if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
-  const int64_t width = json.has("head_dim") ? json.count("head_dim") : 0;
+  const int64_t width = is_needed || json.has("head_dim") ? json.count("head_dim") : 0;
   if (width * model.heads != model.width) model.head_width = width;
 }
 
 }  // namespace
 
 TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder) {
-  constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
   json.expect(decoder.is_gemma ? "hidden_activation" : "hidden_act", decoder.is_gemma ? "gelu_pytorch_tanh" : "silu");
   json.expect("attention_bias", false);
   json.expect("mlp_bias", false);
+  json.expect("use_mrope", false);
+  json.expect("rope_interleaved", false);
   TransformerConfig model;
   model.layers = json.count("num_hidden_layers", kMostLayers);
   model.width = json.count("hidden_size");
-  read_heads(json, model);
+  read_heads(json, decoder, model);
   model.feed_forward = json.count("intermediate_size");
   model.sequence = json.count("max_position_embeddings");
   model.norm_epsilon = json.positive("rms_norm_eps");

@@ -14,6 +14,8 @@
 
 namespace strata::hf {
 
+inline constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
+
 // Throws Error(storage) if a key is missing or its value has the wrong type.
 class JsonSection {
  public:

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace strata::hf {
 namespace {
@@ -36,7 +37,7 @@ RotaryScaling read_scaling(const JsonSection& json, int64_t sequence) {
   constexpr std::array<std::string_view, 3> kHarmless = {"rope_theta", "type", "original_max_position_embeddings"};
   json.expect("partial_rotary_factor", 1.0);
   const char* key = json.has("rope_type") ? "rope_type" : "type";
-  const std::string type = json.text(key);
+  const std::string type = json.has(key) ? json.text(key) : "default";
   RotaryScaling scaling;
   if (type == "llama3") {
     scaling = read_llama3(json);
@@ -52,36 +53,35 @@ RotaryScaling read_scaling(const JsonSection& json, int64_t sequence) {
   return scaling;
 }
 
-// `base` is that of a file without rope_theta.
-Rotary read_parameters(const JsonSection& json, double base, int64_t sequence) {
-  return {json.has("rope_theta") ? json.positive("rope_theta") : base, read_scaling(json, sequence)};
+double base_of(const JsonSection& json, const char* key, double otherwise) {
+  return json.has(key) ? json.positive(key) : otherwise;
 }
 
-Rotary read_older(const JsonSection& json, double base, int64_t sequence) {
-  Rotary rotary = {json.has("rope_theta") ? json.positive("rope_theta") : base};
-  if (json.has("rope_scaling")) rotary.scaling = read_scaling(json.section("rope_scaling"), sequence);
-  return rotary;
+// `base` is that of a section without rope_theta.
+Rotary read_section(const JsonSection& json, double base, int64_t sequence) {
+  return {base_of(json, "rope_theta", base), read_scaling(json, sequence)};
 }
 
 }  // namespace
 
 Rotary read_rotary(const JsonSection& json, int64_t sequence) {
-  constexpr double kBase = 10'000;
-  const Rotary older = read_older(json, kBase, sequence);
-  return json.has("rope_parameters") ? read_parameters(json.section("rope_parameters"), kBase, sequence) : older;
+  const double base = base_of(json, "rope_theta", 10'000);
+  const bool has_newer = json.has("rope_parameters"), has_older = json.has("rope_scaling");
+  if (!has_newer && !has_older) return {base};
+  return read_section(json.section(has_older ? "rope_scaling" : "rope_parameters"), base, sequence);
 }
 
 RotaryPair read_rotary_pair(const JsonSection& json, int64_t sequence) {
-  constexpr double kSliding = 10'000, kFull = 1'000'000;
-  const Rotary older = read_older(json, kFull, sequence);
-  const Rotary sliding = {json.has("rope_local_base_freq") ? json.positive("rope_local_base_freq") : kSliding};
-  if (!json.has("rope_parameters")) return {sliding, older};
-  const JsonSection both = json.section("rope_parameters");
-  const auto of = [&](const char* kind, const Rotary& otherwise) {
-    return both.has(kind) ? read_parameters(both.section(kind), otherwise.base, sequence) : otherwise;
-  };
-  const RotaryPair pair = {of("sliding_attention", sliding), of("full_attention", older)};
-  both.refuse_other_keys({});
+  RotaryPair pair = {{base_of(json, "rope_local_base_freq", 10'000)}, {base_of(json, "rope_theta", 1'000'000)}};
+  if (json.has("rope_parameters")) {
+    const JsonSection both = json.section("rope_parameters");
+    for (auto& [kind, rotary] :
+         {std::pair<const char*, Rotary&>{"sliding_attention", pair.sliding}, {"full_attention", pair.full}}) {
+      if (both.has(kind)) rotary = read_section(both.section(kind), rotary.base, sequence);
+    }
+    both.refuse_other_keys({});
+  }
+  if (json.has("rope_scaling")) pair.full = read_section(json.section("rope_scaling"), pair.full.base, sequence);
   return pair;
 }
 

@@ -22,7 +22,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr double kNormEpsilon = 1e-6;  // all of timm's models use it, and there is no key for another
 
 // The limits of `model:`; products of these values fit into 64 bits.
-constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000, kMostLayers = 10'000;
+constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000;
 constexpr double kMostRatio = 1000;
 
 // Returns the first named size that `fits`, or custom if there is none.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// Checks which config.json of transformers is which model: keys that files have in practice, the meaning of absent
+// keys, and what is refused, word for word.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/errors.h"
+#include "tools/hf/config.h"
+
+namespace strata::hf {
+namespace {
+
+using modules::TransformerConfig;
+using Json = nlohmann::json;
+
+// A small file of this family, with the keys that its files have.
+Json file_of(const std::string& type) {
+  Json json = {{"model_type", type},       {"vocab_size", 40},         {"max_position_embeddings", 16},
+               {"hidden_size", 24},        {"intermediate_size", 20},  {"num_hidden_layers", 3},
+               {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-6}};
+  if (type == "mistral") json["sliding_window"] = 5;
+  if (type == "qwen3" || type == "gemma3_text") json["head_dim"] = 10;
+  if (type == "gemma3_text") json.update({{"query_pre_attn_scalar", 10}, {"sliding_window", 5}});
+  return json;
+}
+
+Json with(Json json, const Json& changes) {
+  json.update(changes);
+  return json;
+}
+
+TransformerConfig read(const Json& json) {
+  return std::get<TransformerConfig>(read_config(json.dump(), "config.json"));
+}
+
+std::string refusal_of(const Json& json) {
+  try {
+    read(json);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(HfConfig, KeysThatSayNothingAboutTheComputationAreAccepted) {
+  const Json qwen =
+      with(file_of("qwen2"), {{"use_mrope", false}, {"max_window_layers", 24}, {"sliding_window", 32768}});
+  EXPECT_EQ(read(qwen).attention, "causal");
+  const Json small =
+      with(file_of("llama"),
+           {{"is_llama_config", true}, {"rope_interleaved", false}, {"transformers.js_config", {{"dtype", "q4"}}}});
+  EXPECT_EQ(read(small).layers, 3);
+  EXPECT_EQ(read(with(file_of("gemma3_text"), {{"unsloth_fixed", true}, {"final_logit_softcapping", nullptr}})).layers,
+            3);
+}
+
+TEST(HfConfig, WhatAbsentKeysWouldMeanIsAskedFor) {
+  Json gemma = file_of("gemma3_text"), qwen = file_of("qwen3");
+  gemma.erase("sliding_window");
+  EXPECT_EQ(refusal_of(gemma), "config.json: sliding_window is missing");
+  EXPECT_EQ(refusal_of(with(gemma, {{"sliding_window", nullptr}})), "config.json: sliding_window is missing");
+  EXPECT_EQ(refusal_of(with(qwen, {{"use_sliding_window", true}})),
+            "config.json: sliding_window: expected a positive integer or null, got nothing");
+  qwen.erase("head_dim");
+  EXPECT_EQ(refusal_of(qwen), "config.json: head_dim is missing");
+}
+
+TEST(HfConfig, WindowsAreThoseOfTransformers) {
+  const Json gemma = with(file_of("gemma3_text"), {{"sliding_window_pattern", 2}});
+  EXPECT_EQ(read(gemma).attention_of(0), "causal & window(5)");
+  EXPECT_EQ(read(gemma).attention_of(1), "causal");
+  EXPECT_EQ(read(gemma).rotary_of(0).base, 1e4);
+  EXPECT_EQ(read(gemma).rotary_of(1).base, 1e6);
+  const Json qwen =
+      with(file_of("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 5}, {"max_window_layers", 2}});
+  EXPECT_EQ(read(qwen).attention_of(1), "causal");
+  EXPECT_EQ(read(qwen).attention_of(2), "causal & window(5)");
+  EXPECT_EQ(read(with(qwen, {{"sliding_window", nullptr}})).attention_of(2), "causal");
+  const Json types = {{"layer_types", {"full_attention", "sliding_attention", "full_attention"}}};
+  EXPECT_EQ(read(with(qwen, types)).attention_of(1), "causal & window(5)");
+  EXPECT_EQ(
+      refusal_of(with(with(qwen, types), {{"use_sliding_window", false}})),
+      "config.json: layer_types: expected full_attention, because use_sliding_window is false or sliding_window is "
+      "null, got an array");
+}
+
+TEST(HfConfig, OfTwoRotarySectionsTheOlderHolds) {
+  const Json newer = {{"rope_theta", 77.0}, {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}};
+  const modules::Rotary one = read(with(file_of("llama"), newer)).rotary_of(0);
+  EXPECT_EQ(one.base, 77);
+  EXPECT_EQ(one.scaling.factor, 2);
+  const Json older = {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}};
+  const modules::Rotary other = read(with(with(file_of("llama"), newer), older)).rotary_of(0);
+  EXPECT_EQ(other.base, 77);
+  EXPECT_EQ(other.scaling.factor, 4);
+  EXPECT_EQ(read(with(file_of("llama"), {{"rope_parameters", {{"rope_theta", 5.0}}}})).rotary_of(0).base, 5);
+}
+
+TEST(HfConfig, AScalingOfGemmaIsThatOfLayersWithoutAWindow) {
+  const Json scaling = {{"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  const TransformerConfig model = read(with(with(file_of("gemma3_text"), {{"sliding_window_pattern", 2}}), scaling));
+  EXPECT_EQ(model.rotary_of(0), (modules::Rotary{1e4}));
+  EXPECT_EQ(model.rotary_of(1), (modules::Rotary{1e6, {.type = modules::RotaryScalingType::linear, .factor = 8}}));
+}
+
+TEST(HfConfig, WhatIsWrittenIsReadAgain) {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma3_text"}) {
+    const TransformerConfig model = read(file_of(type));
+    const std::string text = write_config(model, "float32");
+    EXPECT_EQ(Json::parse(text)["model_type"], type);
+    EXPECT_EQ(model_section(read(Json::parse(text))), model_section(model));
+    // Without these keys transformers has ids of another tokenizer, and no gradient for its padding token.
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+      EXPECT_TRUE(Json::parse(text).contains(key) && Json::parse(text)[key].is_null()) << type << " " << key;
+    }
+  }
+}
+
+TEST(HfConfig, AGemmaWithoutWindowsHasTheSizeOfOne) {
+  const Json types = {{"layer_types", {"full_attention", "full_attention", "full_attention"}}};
+  const TransformerConfig model = read(with(file_of("gemma3_text"), types));
+  const Json written = Json::parse(write_config(model, "float32"));
+  EXPECT_EQ(written["sliding_window"], 16);
+  EXPECT_EQ(model_section(read(written)), model_section(model));
+}
+
+// transformers has no other family that computes it, so it is written as one that computes the same.
+TEST(HfConfig, HeadsThatDoNotDivideTheWidthMakeALlamaAMistral) {
+  const TransformerConfig model =
+      read(with(file_of("mistral"), {{"hidden_size", 25}, {"head_dim", 6}, {"sliding_window", nullptr}}));
+  const Json written = Json::parse(write_config(model, "float32"));
+  EXPECT_EQ(written["model_type"], "mistral");
+  EXPECT_TRUE(written["sliding_window"].is_null());
+}
+
+std::string export_refusal_of(const TransformerConfig& model) {
+  try {
+    write_config(model, "float32");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "written";
+}
+
+TEST(HfConfig, AnExportSaysForEachFamilyWhatDiffers) {
+  TransformerConfig model = read(file_of("qwen3"));
+  model.qkv_biases = true;
+  EXPECT_EQ(export_refusal_of(model),
+            "no model of transformers has this block:\n"
+            "  llama: model.qkv_biases is true, expected false\n"
+            "  mistral: model.qkv_biases is true, expected false\n"
+            "  qwen2: model.query_key_norm is head, expected none\n"
+            "  qwen3: model.qkv_biases is true, expected false\n"
+            "  olmo2: model.qkv_biases is true, expected false\n"
+            "  gemma3_text: model.qkv_biases is true, expected false");
+}
+
+TEST(HfConfig, AnExportNamesTheKey) {
+  struct Case {
+    const char* type;
+    void (*change)(TransformerConfig& model);
+    const char* expected;
+  };
+  const std::vector<Case> cases = {
+      {"gemma3_text", [](TransformerConfig& model) { model.embedding_scale = 1; },
+       "gemma3_text: model.embedding_scale is 1.000000, expected sqrt_width"},
+      {"gemma3_text", [](TransformerConfig& model) { model.gate = modules::Gate::silu; },
+       "gemma3_text: model.gate is silu, expected gelu_tanh"},
+      {"gemma3_text", [](TransformerConfig& model) { model.width = 25; },
+       "gemma3_text: model.heads is 4, expected a divisor of width 25"},
+      {"olmo2", [](TransformerConfig& model) { model.norm_placement = modules::NormPlacement::both; },
+       "olmo2: model.norm_placement is both, expected after"},
+      {"mistral",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {1, 1}, .attention = "causal"}};
+       },
+       "mistral: attention in layer 1 is causal, expected causal or causal & window(n), the same in all layers"},
+      {"qwen3",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {0, 0}, .attention = "causal & window(2)"},
+                                   {.only = {2, 2}, .attention = "causal & window(3)"}};
+       },
+       "qwen3: attention in layer 2 is causal & window(3), expected causal, or causal & window(n) with the same n"},
+      {"qwen3",
+       [](TransformerConfig& model) {
+         model.differing_layers = {{.only = {1, 1}, .rotary_base = 7}};
+       },
+       "qwen3: rotary positions of layer 1 differ, expected the same in all layers"},
+  };
+  for (const auto& [type, change, expected] : cases) {
+    TransformerConfig model = read(file_of(type));
+    change(model);
+    EXPECT_NE(export_refusal_of(model).find(expected), std::string::npos) << export_refusal_of(model);
+  }
+}
+
+TEST(HfConfig, AnExportOfGpt2NamesTheKey) {
+  TransformerConfig model = {
+      .family = modules::Family::gpt2, .layers = 2, .width = 24, .heads = 3, .sequence = 16, .vocabulary = 40};
+  EXPECT_EQ(export_refusal_of(model), "written");
+  model.embedding_scale.reset();
+  EXPECT_EQ(export_refusal_of(model), "model.embedding_scale: expected 1: GPT-2 has no other");
+  model.norm_placement = modules::NormPlacement::after;
+  EXPECT_EQ(export_refusal_of(model), "model.norm_placement: expected before: GPT-2 has no other");
+  model.query_key_norm = modules::QueryKeyNorm::head;
+  EXPECT_EQ(export_refusal_of(model), "model.query_key_norm: expected none: GPT-2 has no other");
+  model.head_width = 6;
+  EXPECT_EQ(export_refusal_of(model), "model.head_width: expected width / heads: GPT-2 has no other");
+}
+
+}  // namespace
+}  // namespace strata::hf
