@@ -95,12 +95,12 @@ class ValidateTest(unittest.TestCase):
             result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
-        # Level cuda, which stands for the plan, has no prefix.
-        for pattern, level in (("causal", "cuda"), ("causal | prefix(16)", "triton")):
-            said, most = memory(pattern, "kernels.default=best")
+        # Level cuda, which stands for the plan, has no prefix and no terms.
+        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "triton"), ("causal", "triton", "model.softcap=30")):
+            said, most = memory(pattern, "kernels.default=best", *more)
             self.assertIn("    level best: a plan chooses it\n", said)
             self.assertEqual(len(most), 1)
-            self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level)[1])
+            self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level, *more)[1])
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
         result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | prefix(64)}]")

@@ -121,14 +121,16 @@ void add_updates(const ShardedModel& model, Shapes& shapes) {
   for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements}, type);
 }
 
-// Stands for a plan that is not measured yet: a level that takes the patterns of all layers.
+// Stands for a plan that is not measured yet: a level that takes patterns and terms of all layers.
 void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
   const auto refused = [&](const auto& layers) { return !kernels::why_not_pattern(level, layers.pattern).empty(); };
-  if (std::ranges::any_of(modules::layers_by_pattern(*language), refused))
+  if (!kernels::why_not_terms(level, language->score_terms()).empty() ||
+      std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
     config.kernels.levels.attention = Level::triton;
+  }
 }
 
 int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {
