@@ -25,8 +25,8 @@ MODELS = {
     "gpt2": ("gpt2", "", parity.HEADS, CAUSAL, ""),
     "llama": ("llama", LLAMA, 1, CAUSAL, ""),
     "patterns": ("llama", LLAMA + ", attention: causal & window(3)", 1,
-                 (lambda query, key: (key <= query) & (query - key < 3), lambda query, key: key <= query + 1),
-                 "layers: [{only: 1, attention: causal | window(2)}]"),
+                 (lambda query, key: (key <= query) & (query - key < 3), lambda query, key: (query - key == 0) | (query - key == 2)),
+                 "layers: [{only: 1, attention: 'causal & dilated(2, 2)'}]"),
     "rotary": ("llama", LLAMA + ", rotary_base: 50, rotary_scaling: {type: linear, factor: 4}", 1, CAUSAL, "layers: [{only: 1, rotary_base: 7}]",
                ((50, 4), (7, 1))),
 }
