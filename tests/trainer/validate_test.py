@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -78,6 +79,20 @@ class ValidateTest(unittest.TestCase):
         for words, code in ((["--svg"], 2), (["--svg", "/dev/null/folder", QUICKSTART], 4), (["--svg", "unused", "configs/quickstart_mixer.yaml"], 2)):
             result = validate(*words)
             self.assertEqual((result.returncode, result.stdout), (code, ""))
+
+    def test_pictures_of_the_page_are_those_of_its_command(self):
+        with open("docs/attention.md", encoding="utf-8") as file:
+            command = next(line for line in file if line.startswith("tools/strata validate --svg docs/pictures "))
+        words = shlex.split(command)[2:]
+        with tempfile.TemporaryDirectory() as folder:
+            words[1] = folder
+            result = validate(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            names = sorted(os.listdir(folder))
+            self.assertEqual(names, sorted(os.listdir("docs/pictures")))
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as drawn, open(os.path.join("docs/pictures", name), "rb") as kept:
+                    self.assertEqual(drawn.read(), kept.read(), name)
 
     def test_layers_change_flops_and_memory(self):
         def sizes(*overrides):
