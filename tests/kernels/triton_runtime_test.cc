@@ -149,7 +149,7 @@ TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
       {[&] { RotaryOp::kKernels.triton.forward(qkv, angle, angle, 1, 1); },
        "rotary/triton: heads are 258 wide, expected at most 256"},
       {[&] {
-         AttentionOp::kKernels.triton.forward(qkv, {1, 1, {}});
+         AttentionOp::kKernels.triton.forward(qkv, {1, 1, {}, {}});
        },
        "attention/triton: heads are 258 wide, expected at most 256"},
   };
