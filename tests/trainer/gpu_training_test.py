@@ -36,7 +36,7 @@ class GpuTrainingTest(TrainingRuns):
             "documents at aten": [BFLOAT16, "data.documents=separate", "kernels.attention=aten"],
             "terms": [BFLOAT16, "kernels.attention=triton", *TERMS],
             "terms at aten": [BFLOAT16, "kernels.attention=aten", *TERMS],
-            "norms, gate and tables": [BFLOAT16, "data.documents=separate", "model.query_key_norm=head", "model.norm_placement=both", "model.gate=gelu_tanh",
+            "norms and gate and tables": [BFLOAT16, "data.documents=separate", "model.query_key_norm=head", "model.norm_placement=both", "model.gate=gelu_tanh",
                                        "model.embedding_scale=sqrt_width", "layers=[{only: 1, rotary_base: 100}]"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
         }.items():
