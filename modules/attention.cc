@@ -4,6 +4,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
 #include "modules/documents.h"
+#include "modules/key_value_cache.h"
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
@@ -31,6 +32,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
       query_key_norm_(query_key_norm(scope, config)),
+      layer_(layer),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary.empty() ? std::nullopt : std::optional(config.rotary.at(static_cast<size_t>(layer)))),
@@ -44,17 +46,24 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   Tensor qkv = qkv_(x);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
+  const auto* cache = context.find<KeyValueCache>();
   if (rotary_) {
     const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
-    // Packed documents have a row of the tables for each token, so the batch is one long row.
-    if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
+    // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
+    const bool is_one_row = documents != nullptr || cache != nullptr;
+    if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
-    if (documents != nullptr) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
+    if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
+  if (cache != nullptr) {
+    const kernels::CachedKeys& keys = cache->layers.at(static_cast<size_t>(layer_));
+    kernels::store_keys(keys, qkv, cache->positions);
+    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, keys, cache->positions, pattern_, terms));
+  }
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }
 

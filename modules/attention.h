@@ -23,7 +23,7 @@ class Attention {
  private:
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<NormOfQueriesAndKeys> query_key_norm_;
-  int64_t heads_, key_value_heads_;
+  int64_t layer_, heads_, key_value_heads_;
   std::optional<int64_t> rotary_;  // number of the tables
   kernels::Pattern pattern_;
   kernels::ScoreTerms terms_;

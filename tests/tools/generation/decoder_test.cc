@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/decoder.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/tools/generation/random_model.h"
+
+namespace strata::generation {
+namespace {
+
+using modules::Family;
+using modules::TransformerConfig;
+
+TransformerConfig small() {
+  return {.layers = 3, .width = 24, .heads = 4, .feed_forward = 20, .sequence = 80, .vocabulary = 31};
+}
+
+TransformerConfig with(void (*change)(TransformerConfig&)) {
+  TransformerConfig config = small();
+  change(config);
+  return config;
+}
+
+const std::vector<std::pair<std::string, TransformerConfig>>& models() {
+  static const std::vector<std::pair<std::string, TransformerConfig>> all = {
+      {"llama", small()},
+      {"gpt2", with([](TransformerConfig& config) { config.family = Family::gpt2; })},
+      {"grouped heads of their own width", with([](TransformerConfig& config) {
+         config.key_value_heads = 2;
+         config.head_width = 10;
+         config.query_key_norm = modules::QueryKeyNorm::head;
+       })},
+      {"windows and bases by layer", with([](TransformerConfig& config) {
+         config.differing_layers = {{.only = {0, 1}, .attention = "causal & window(5)", .rotary_base = 100.0}};
+       })},
+      {"a window of one key", with([](TransformerConfig& config) { config.attention = "causal & window(1)"; })},
+      {"alibi", with([](TransformerConfig& config) {
+         config.alibi = true;
+         config.heads = 6;
+         config.attention = "causal & window(7)";
+       })},
+      {"sinks and a softcap", with([](TransformerConfig& config) {
+         config.sinks = true;
+         config.softcap = 1.5;
+         config.key_value_heads = 2;
+         config.attention = "causal & window(6)";
+       })},
+      {"words that are no window", with([](TransformerConfig& config) {
+         config.attention = "causal & (window(4) | global(2) | dilated(5, 3))";
+         config.differing_layers = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};
+       })},
+      {"a prefix that sees itself", with([](TransformerConfig& config) { config.attention = "causal | prefix(3)"; })},
+  };
+  return all;
+}
+
+// The prompt fills more than the window. Each new token is the likeliest one, and the logits of every step are
+// compared.
+TEST(Decoder, StepsEqualWholeSequences) {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, config] : models()) {
+    const RandomModel model(config);
+    Decoder decoder = model.decoder();
+    std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+    Tensor logits = decoder.start({tokens}, config.sequence);
+    for (int64_t step = 0; step < 64; ++step) {
+      const Tensor expected = model.logits_after(tokens);
+      ASSERT_TRUE(at::allclose(logits[0], expected, 1e-4, 1e-4)) << name << ", step " << step;
+      tokens.push_back(expected.argmax().item<int64_t>());
+      logits = decoder.next(expected.argmax().unsqueeze(0));
+    }
+  }
+}
+
+TEST(Decoder, ARowIsTheSameInAnyBatch) {
+  const at::NoGradGuard no_gradients;
+  const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
+  for (const auto& [name, config] : models()) {
+    const RandomModel model(config);
+    Decoder together = model.decoder();
+    std::vector<Decoder> alone(3, model.decoder());
+    Tensor logits = together.start(prompts, 40);
+    std::vector<Tensor> expected;
+    for (size_t row = 0; row < 3; ++row) expected.push_back(alone[row].start({prompts[row]}, 40)[0]);
+    for (int64_t step = 0; step < 20; ++step) {
+      ASSERT_TRUE(at::allclose(logits, at::stack(expected), 1e-4, 1e-4)) << name << ", step " << step;
+      const Tensor tokens = at::stack(expected).argmax(1);
+      logits = together.next(tokens);
+      for (size_t row = 0; row < 3; ++row) {
+        expected[row] = alone[row].next(tokens[static_cast<int64_t>(row)].unsqueeze(0))[0];
+      }
+    }
+  }
+}
+
+// A row that is full goes on without a position, and the others are as they were.
+TEST(Decoder, AFullRowDisturbsNoOther) {
+  const at::NoGradGuard no_gradients;
+  const RandomModel model(with([](TransformerConfig& config) { config.family = Family::gpt2; }));
+  Decoder decoder = model.decoder();
+  std::vector<int64_t> tokens = {7};
+  decoder.start({{1, 2, 3, 4, 5}, tokens}, 8);
+  Tensor logits;
+  for (const int64_t token : {4, 9, 11, 2, 8, 6}) {
+    tokens.push_back(token);
+    logits = decoder.next(at::full({2}, token, at::kLong));
+  }
+  EXPECT_TRUE(at::allclose(logits[1], model.logits_after(tokens), 1e-4, 1e-4));
+}
+
+TEST(KeyValueCache, AWindowKeepsItsReach) {
+  const TransformerConfig config = with([](TransformerConfig& model) {
+    model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
+  });
+  const modules::KeyValueCache cache = modules::key_value_cache(config, 2, 70, at::kFloat);
+  const std::vector<int64_t> whole = {2, 4, 70, 6}, window = {2, 4, 5, 6};
+  EXPECT_EQ(cache.layers[0].key.sizes(), whole);
+  EXPECT_EQ(cache.layers[1].value.sizes(), window);
+}
+
+}  // namespace
+}  // namespace strata::generation
