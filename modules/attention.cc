@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
 #include "modules/documents.h"
-#include "modules/key_value_cache.h"
 #include "modules/rotary_tables.h"
 
 namespace strata::modules {
@@ -21,6 +23,26 @@ Tensor sinks(const Scope& scope, const BlockConfig& config) {
 }
 
 }  // namespace
+
+KeyValueCache KeyValueCache::for_prompt(int64_t row, int64_t length) const {
+  KeyValueCache one{.positions = at::arange(length, positions.options()).unsqueeze(0)};
+  for (const kernels::CachedKeys& layer : layers) {
+    one.layers.push_back({layer.key.narrow(0, row, 1), layer.value.narrow(0, row, 1)});
+  }
+  return one;
+}
+
+// Zeros, because a share of 0 does not hide a value that is not finite.
+KeyValueCache key_value_cache(const BlockConfig& config, int64_t batch, int64_t positions,
+                              const at::TensorOptions& options) {
+  KeyValueCache cache{.positions = at::zeros({batch, 1}, options.dtype(at::kLong))};
+  for (const kernels::Pattern& pattern : config.attention) {
+    const std::vector<int64_t> shape = {batch, config.key_value_heads, kernels::slots_of(pattern, positions),
+                                        config.head_width};
+    cache.layers.push_back({at::zeros(shape, options), at::zeros(shape, options)});
+  }
+  return cache;
+}
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,

@@ -8,8 +8,8 @@
 
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
+#include "modules/attention.h"
 #include "modules/documents.h"
-#include "modules/key_value_cache.h"
 #include "modules/transformer_block.h"
 #include "modules/whole_rows.h"
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
+#include "modules/config/block_config.h"
 #include "modules/model_sources.h"
 #include "modules/scope.h"
 
@@ -24,7 +25,8 @@ Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weight
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
   positions_ = positions;
-  cache_ = modules::key_value_cache(config_, static_cast<int64_t>(prompts.size()), positions, options_);
+  cache_ = modules::key_value_cache(modules::block_config(config_), static_cast<int64_t>(prompts.size()), positions,
+                                    options_);
   if (config_.has_rotary_positions()) {
     const modules::RotaryTables tables = modules::rotary_tables(config_, positions);
     rotary_ = {tables.cosine.to(options_.device()), tables.sine.to(options_.device())};

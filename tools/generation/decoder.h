@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "modules/attention.h"
 #include "modules/config/model_config.h"
-#include "modules/key_value_cache.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "modules/config/block_config.h"
 #include "tests/tools/generation/random_model.h"
 
 namespace strata::generation {
@@ -115,11 +116,11 @@ TEST(Decoder, AFullRowDisturbsNoOther) {
   EXPECT_TRUE(at::allclose(logits[1], model.logits_after(tokens), 1e-4, 1e-4));
 }
 
-TEST(KeyValueCache, AWindowKeepsItsReach) {
+TEST(Decoder, AWindowKeepsItsReach) {
   const TransformerConfig config = with([](TransformerConfig& model) {
     model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
   });
-  const modules::KeyValueCache cache = modules::key_value_cache(config, 2, 70, at::kFloat);
+  const modules::KeyValueCache cache = modules::key_value_cache(modules::block_config(config), 2, 70, at::kFloat);
   const std::vector<int64_t> whole = {2, 4, 70, 6}, window = {2, 4, 5, 6};
   EXPECT_EQ(cache.layers[0].key.sizes(), whole);
   EXPECT_EQ(cache.layers[1].value.sizes(), window);
