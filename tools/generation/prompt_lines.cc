@@ -53,7 +53,7 @@ std::string to_line(const PromptLine& prompt) {
   if (!prompt.is_text) return json{{"ids", prompt.ids}}.dump();
   std::string text;
   for (const int64_t id : prompt.ids) text += static_cast<char>(id);
-  return json{{"text", text}}.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
+  return json{{"text", text}}.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
 }  // namespace strata::generation
