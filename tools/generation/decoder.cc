@@ -51,6 +51,12 @@ Tensor Decoder::next(const Tensor& tokens) {
   return result;
 }
 
+int64_t Decoder::cache_bytes() const {
+  int64_t bytes = 0;
+  for (const kernels::CachedKeys& layer : cache_.layers) bytes += 2 * static_cast<int64_t>(layer.key.nbytes());
+  return bytes;
+}
+
 // [B, T] -> [B, V], of the last tokens
 Tensor Decoder::logits(const Tensor& tokens, const modules::KeyValueCache& cache) const {
   modules::StepContext context;

@@ -35,6 +35,7 @@ class Decoder {
   Tensor restart(int64_t row, const std::vector<int64_t>& tokens);
 
   int64_t positions() const { return positions_; }
+  int64_t cache_bytes() const;
   const modules::TransformerConfig& config() const { return config_; }
 
  private:
