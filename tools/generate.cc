@@ -29,7 +29,7 @@ struct Request {
   std::string prompts;  // file; empty: none
   Continuation how;
   std::optional<int64_t> step;
-  std::string device = "auto";
+  std::string device = "auto", cuda_graph = "auto";
 };
 
 // aten exists on every device and for every length, whatever levels the run was trained at.
@@ -87,7 +87,7 @@ void generate(Request request) {
   check_prompts(run.config, prompts, request.how.tokens);
 
   Decoder decoder(
-      run.config, [&](const std::string& name) { return run.weights.at(name); }, kLevel);
+      run.config, [&](const std::string& name) { return run.weights.at(name); }, kLevel, request.cuda_graph != "off");
   Printer printer(has_text);
   const bool at_once = request.prompts.empty();
   if (at_once) {
@@ -152,6 +152,9 @@ int main(int count, char** arguments) {
   app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-graph", request.cuda_graph, "auto: steps on a GPU are captured; off: they are not")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "off"}));
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   return run_program(app, count, arguments, [&] { generation::generate(request); });
 }

@@ -34,7 +34,7 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t prompts = 1, length = 128, tokens = 64, rounds = 3;
-  std::string dtype = "fp32", device = "auto", json;
+  std::string dtype = "fp32", device = "auto", cuda_graph = "auto", json;
 };
 
 std::map<std::string, at::Tensor> random_weights(const modules::TransformerConfig& config,
@@ -91,7 +91,8 @@ void bench(const Request& request) {
   const auto options = at::TensorOptions(request.dtype == "bf16" ? at::kBFloat16 : at::kFloat).device(device);
   const auto weights = random_weights(*model, options);
   generation::Decoder decoder(
-      *model, [&](const std::string& name) { return weights.at(name); }, kernels::Level::aten);
+      *model, [&](const std::string& name) { return weights.at(name); }, kernels::Level::aten,
+      request.cuda_graph != "off");
   generation::Prompts prompts(static_cast<size_t>(request.prompts));
   for (std::vector<int64_t>& prompt : prompts) {
     const at::Tensor ids = at::randint(model->vocabulary, {request.length}, at::kLong);
@@ -143,6 +144,9 @@ int main(int count, char** arguments) {
   app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-graph", request.cuda_graph, "auto: steps on a GPU are captured; off: they are not")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "off"}));
   app.add_option("--json", request.json, "file to which a line of JSON is appended");
   return strata::run_program(app, count, arguments, [&] { strata::bench(request); });
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "modules/config/block_config.h"
 #include "modules/model_sources.h"
@@ -20,17 +21,22 @@ modules::Transformer model_of(const modules::TransformerConfig& config, const De
 
 }  // namespace
 
-Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, kernels::Level level)
-    : config_(config), model_(model_of(config, weights, level)), options_(model_.head_weight().options()) {}
+Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, kernels::Level level, bool captures)
+    : config_(config),
+      model_(model_of(config, weights, level)),
+      options_(model_.head_weight().options()),
+      captures_(captures && options_.device().is_cuda()) {}
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
   positions_ = positions;
+  graph_ = {};
   cache_ = modules::key_value_cache(modules::block_config(config_), static_cast<int64_t>(prompts.size()), positions,
                                     options_);
   if (config_.has_rotary_positions()) {
     const modules::RotaryTables tables = modules::rotary_tables(config_, positions);
     rotary_ = {tables.cosine.to(options_.device()), tables.sine.to(options_.device())};
   }
+  tokens_ = at::zeros_like(cache_.positions);
   std::vector<Tensor> rows;
   for (const std::vector<int64_t>& prompt : prompts) {
     rows.push_back(restart(static_cast<int64_t>(rows.size()), prompt));
@@ -45,8 +51,13 @@ Tensor Decoder::restart(int64_t row, const std::vector<int64_t>& tokens) {
 }
 
 Tensor Decoder::next(const Tensor& tokens) {
+  tokens_.copy_(tokens.unsqueeze(1));
+  return captures_ ? graph_.run([this] { return step(); }) : step();
+}
+
+Tensor Decoder::step() {
   cache_.positions.clamp_max_(positions_ - 1);
-  const Tensor result = logits(tokens.unsqueeze(1), cache_);
+  const Tensor result = logits(tokens_, cache_);
   cache_.positions.add_(1);
   return result;
 }

@@ -16,57 +16,11 @@
 namespace strata::generation {
 namespace {
 
-using modules::Family;
-using modules::TransformerConfig;
-
-TransformerConfig small() {
-  return {.layers = 3, .width = 24, .heads = 4, .feed_forward = 20, .sequence = 80, .vocabulary = 31};
-}
-
-TransformerConfig with(void (*change)(TransformerConfig&)) {
-  TransformerConfig config = small();
-  change(config);
-  return config;
-}
-
-const std::vector<std::pair<std::string, TransformerConfig>>& models() {
-  static const std::vector<std::pair<std::string, TransformerConfig>> all = {
-      {"llama", small()},
-      {"gpt2", with([](TransformerConfig& config) { config.family = Family::gpt2; })},
-      {"grouped heads of their own width", with([](TransformerConfig& config) {
-         config.key_value_heads = 2;
-         config.head_width = 10;
-         config.query_key_norm = modules::QueryKeyNorm::head;
-       })},
-      {"windows and bases by layer", with([](TransformerConfig& config) {
-         config.differing_layers = {{.only = {0, 1}, .attention = "causal & window(5)", .rotary_base = 100.0}};
-       })},
-      {"a window of one key", with([](TransformerConfig& config) { config.attention = "causal & window(1)"; })},
-      {"alibi", with([](TransformerConfig& config) {
-         config.alibi = true;
-         config.heads = 6;
-         config.attention = "causal & window(7)";
-       })},
-      {"sinks and a softcap", with([](TransformerConfig& config) {
-         config.sinks = true;
-         config.softcap = 1.5;
-         config.key_value_heads = 2;
-         config.attention = "causal & window(6)";
-       })},
-      {"words that are no window", with([](TransformerConfig& config) {
-         config.attention = "causal & (window(4) | global(2) | dilated(5, 3))";
-         config.differing_layers = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};
-       })},
-      {"a prefix that sees itself", with([](TransformerConfig& config) { config.attention = "causal | prefix(3)"; })},
-  };
-  return all;
-}
-
 // The prompt fills more than the window. Each new token is the likeliest one, and the logits of every step are
 // compared.
 TEST(Decoder, StepsEqualWholeSequences) {
   const at::NoGradGuard no_gradients;
-  for (const auto& [name, config] : models()) {
+  for (const auto& [name, config] : test_models()) {
     const RandomModel model(config);
     Decoder decoder = model.decoder();
     std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
@@ -83,10 +37,11 @@ TEST(Decoder, StepsEqualWholeSequences) {
 TEST(Decoder, ARowIsTheSameInAnyBatch) {
   const at::NoGradGuard no_gradients;
   const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
-  for (const auto& [name, config] : models()) {
+  for (const auto& [name, config] : test_models()) {
     const RandomModel model(config);
     Decoder together = model.decoder();
-    std::vector<Decoder> alone(3, model.decoder());
+    std::vector<Decoder> alone;
+    for (size_t row = 0; row < 3; ++row) alone.push_back(model.decoder());
     Tensor logits = together.start(prompts, 40);
     std::vector<Tensor> expected;
     for (size_t row = 0; row < 3; ++row) expected.push_back(alone[row].start({prompts[row]}, 40)[0]);
@@ -104,7 +59,7 @@ TEST(Decoder, ARowIsTheSameInAnyBatch) {
 // A row that is full goes on without a position, and the others are as they were.
 TEST(Decoder, AFullRowDisturbsNoOther) {
   const at::NoGradGuard no_gradients;
-  const RandomModel model(with([](TransformerConfig& config) { config.family = Family::gpt2; }));
+  const RandomModel model(changed([](modules::TransformerConfig& config) { config.family = modules::Family::gpt2; }));
   Decoder decoder = model.decoder();
   std::vector<int64_t> tokens = {7};
   decoder.start({{1, 2, 3, 4, 5}, tokens}, 8);
@@ -117,7 +72,7 @@ TEST(Decoder, AFullRowDisturbsNoOther) {
 }
 
 TEST(Decoder, AWindowKeepsItsReach) {
-  const TransformerConfig config = with([](TransformerConfig& model) {
+  const modules::TransformerConfig config = changed([](modules::TransformerConfig& model) {
     model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
   });
   const modules::KeyValueCache cache = modules::key_value_cache(modules::block_config(config), 2, 70, at::kFloat);

@@ -14,7 +14,49 @@
 
 namespace strata::generation {
 
-RandomModel::RandomModel(const modules::TransformerConfig& config) : config_(config) {
+using modules::TransformerConfig;
+
+TransformerConfig changed(const std::function<void(TransformerConfig&)>& change) {
+  TransformerConfig config = {
+      .layers = 3, .width = 24, .heads = 4, .feed_forward = 20, .sequence = 80, .vocabulary = 31};
+  change(config);
+  return config;
+}
+
+std::vector<std::pair<std::string, TransformerConfig>> test_models() {
+  return {
+      {"llama", changed([](TransformerConfig&) {})},
+      {"gpt2", changed([](TransformerConfig& config) { config.family = modules::Family::gpt2; })},
+      {"grouped heads of their own width", changed([](TransformerConfig& config) {
+         config.key_value_heads = 2;
+         config.head_width = 10;
+         config.query_key_norm = modules::QueryKeyNorm::head;
+       })},
+      {"windows and bases by layer", changed([](TransformerConfig& config) {
+         config.differing_layers = {{.only = {0, 1}, .attention = "causal & window(5)", .rotary_base = 100.0}};
+       })},
+      {"a window of one key", changed([](TransformerConfig& config) { config.attention = "causal & window(1)"; })},
+      {"alibi", changed([](TransformerConfig& config) {
+         config.alibi = true;
+         config.heads = 6;
+         config.attention = "causal & window(7)";
+       })},
+      {"sinks and a softcap", changed([](TransformerConfig& config) {
+         config.sinks = true;
+         config.softcap = 1.5;
+         config.key_value_heads = 2;
+         config.attention = "causal & window(6)";
+       })},
+      {"words that are no window", changed([](TransformerConfig& config) {
+         config.attention = "causal & (window(4) | global(2) | dilated(5, 3))";
+         config.differing_layers = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};
+       })},
+      {"a prefix that sees itself",
+       changed([](TransformerConfig& config) { config.attention = "causal | prefix(3)"; })},
+  };
+}
+
+RandomModel::RandomModel(const TransformerConfig& config) : config_(config) {
   at::manual_seed(7);
   for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
@@ -23,9 +65,9 @@ RandomModel::RandomModel(const modules::TransformerConfig& config) : config_(con
   }
 }
 
-Decoder RandomModel::decoder() const {
-  return Decoder(
-      config_, [this](const std::string& name) { return weights_.at(name); }, kernels::Level::aten);
+Decoder RandomModel::decoder(at::Device device, bool captures) const {
+  const auto weights = [&](const std::string& name) { return weights_.at(name).to(device); };
+  return Decoder(config_, weights, kernels::Level::aten, captures);
 }
 
 Tensor RandomModel::logits_after(const std::vector<int64_t>& tokens) const {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A small language model with random weights, and its logits without a cache.
+// Small language models with random weights, and their logits without a cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "modules/config/model_config.h"
@@ -14,11 +16,17 @@
 
 namespace strata::generation {
 
+// A llama of 3 layers with 4 heads, a context of 80 tokens and a vocabulary of 31, and what `change` makes of it.
+modules::TransformerConfig changed(const std::function<void(modules::TransformerConfig&)>& change);
+
+// Models with all that a cache must take into account, by what they have.
+std::vector<std::pair<std::string, modules::TransformerConfig>> test_models();
+
 class RandomModel {
  public:
   explicit RandomModel(const modules::TransformerConfig& config);
 
-  Decoder decoder() const;
+  Decoder decoder(at::Device device = at::kCPU, bool captures = true) const;
   // Computes the whole sequence as training does, and returns the logits [V] after its last token.
   Tensor logits_after(const std::vector<int64_t>& tokens) const;
 
