@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/errors.h"
 #include "tools/generation/later_keys.h"
