@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
 #include "modules/documents.h"
@@ -21,6 +24,26 @@ Tensor sinks(const Scope& scope, const BlockConfig& config) {
 
 }  // namespace
 
+KeyValueCache KeyValueCache::for_prompt(int64_t row, int64_t length) const {
+  KeyValueCache one{.positions = at::arange(length, positions.options()).unsqueeze(0)};
+  for (const kernels::CachedKeys& layer : layers) {
+    one.layers.push_back({layer.key.narrow(0, row, 1), layer.value.narrow(0, row, 1)});
+  }
+  return one;
+}
+
+// Zeros, because a share of 0 does not hide a value that is not finite.
+KeyValueCache key_value_cache(const BlockConfig& config, int64_t batch, int64_t positions,
+                              const at::TensorOptions& options) {
+  KeyValueCache cache{.positions = at::zeros({batch, 1}, options.dtype(at::kLong))};
+  for (const kernels::Pattern& pattern : config.attention) {
+    const std::vector<int64_t> shape = {batch, config.key_value_heads, kernels::slots_of(pattern, positions),
+                                        config.head_width};
+    cache.layers.push_back({at::zeros(shape, options), at::zeros(shape, options)});
+  }
+  return cache;
+}
+
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
     : qkv_(scope / "qkv", {.outputs = (config.heads + 2 * config.key_value_heads) * config.head_width,
                            .inputs = config.width,
@@ -31,6 +54,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
       query_key_norm_(query_key_norm(scope, config)),
+      layer_(layer),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary.empty() ? std::nullopt : std::optional(config.rotary.at(static_cast<size_t>(layer)))),
@@ -44,17 +68,24 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   Tensor qkv = qkv_(x);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
+  const auto* cache = context.find<KeyValueCache>();
   if (rotary_) {
     const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
-    // Packed documents have a row of the tables for each token, so the batch is one long row.
-    if (documents != nullptr) qkv = qkv.view({1, -1, qkv.size(2)});
+    // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
+    const bool is_one_row = documents != nullptr || cache != nullptr;
+    if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
-    if (documents != nullptr) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
+    if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
+  if (cache != nullptr) {
+    const kernels::CachedKeys& keys = cache->layers.at(static_cast<size_t>(layer_));
+    kernels::store_keys(keys, qkv, cache->positions);
+    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, keys, cache->positions, pattern_, terms));
+  }
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }
 

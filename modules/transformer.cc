@@ -8,6 +8,7 @@
 
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
+#include "modules/attention.h"
 #include "modules/documents.h"
 #include "modules/transformer_block.h"
 #include "modules/whole_rows.h"
@@ -22,6 +23,13 @@ Tensor position_embedding(const TransformerConfig& config, const Scope& scope) {
 
 Scope head_of(const TransformerConfig& config, const Scope& model) {
   return config.tied ? model / "head" : model.head("head");
+}
+
+// [B, T], or [1, T] if they are the same in all rows.
+Tensor positions_of(const Tensor& tokens, const StepContext& context) {
+  if (const auto* documents = context.find<Documents>()) return documents->positions;
+  if (const auto* cache = context.find<KeyValueCache>()) return cache->positions;
+  return at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
 }
 
 }  // namespace
@@ -48,11 +56,7 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
   // The factor has the type of the embedding, as in transformers: in bf16, sqrt(1152) is 34. It stays in host memory.
   if (embedding_scale_ != 1) x = at::mul(x, at::scalar_tensor(embedding_scale_, x.scalar_type()));
   if (position_embedding_.defined()) {
-    const auto* documents = context.find<Documents>();
-    const Tensor positions = documents != nullptr
-                                 ? documents->positions                                        // [B, T]
-                                 : at::arange(tokens.size(1), tokens.options()).unsqueeze(0);  // [1, T]
-    x = at::add(x, kernels::embedding(positions, position_embedding_, position_level_));
+    x = at::add(x, kernels::embedding(positions_of(tokens, context), position_embedding_, position_level_));
   }
   Stream stream{embedding_dropout_(x, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/pattern_mask.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bucketize.h>
+#include <ATen/ops/floor_divide.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/remainder.h>
+#include <c10/util/Exception.h>
 
 #include <bit>
 
@@ -25,18 +28,40 @@ Tensor mixed(const Tensor& x) {
   return z ^ z.bitwise_right_shift(16);
 }
 
+// sees_block of block_hash.h. Both are blocks in int64.
+Tensor seen_blocks(const Instruction& instruction, const Tensor& query_block, const Tensor& key_block) {
+  const int64_t key = std::bit_cast<uint32_t>(instruction.first);
+  const Tensor row = mixed((query_block * 2 + key) & kLow32), column = mixed((key_block * 2 + (key + 1)) & kLow32);
+  return mixed(row ^ column).bitwise_right_shift(32 - kBlockHashBits).lt(instruction.second) |
+         query_block.eq(key_block);
+}
+
 // One value for each pair of blocks, which is repeated for its pairs of positions.
 Tensor blocks_mask(const Instruction& instruction, int64_t positions, const at::TensorOptions& options) {
   const int64_t blocks = (positions + kBlockPositions - 1) / kBlockPositions;
-  const int64_t key = std::bit_cast<uint32_t>(instruction.first);
   const Tensor block = at::arange(blocks, options);
-  const Tensor row = mixed((block * 2 + key) & kLow32).unsqueeze(1), column = mixed((block * 2 + (key + 1)) & kLow32);
-  const Tensor seen = mixed(row ^ column).bitwise_right_shift(32 - kBlockHashBits).lt(instruction.second) |
-                      block.unsqueeze(1).eq(block);
+  const Tensor seen = seen_blocks(instruction, block.unsqueeze(1), block);
   const auto repeated = [&](const Tensor& mask, int64_t dimension) {
     return mask.repeat_interleave(kBlockPositions, dimension).narrow(dimension, 0, positions);
   };
   return repeated(repeated(seen, 0), 1);
+}
+
+// The words that read nothing but the two positions.
+Tensor word_mask(const Instruction& instruction, const Tensor& query, const Tensor& key) {
+  const int64_t first = instruction.first, second = instruction.second;
+  switch (instruction.operation) {
+    case Operation::band:  // the sums are vectors
+      return key.le(query - first) & key.ge(query - second);
+    case Operation::stride: {
+      const Tensor distance = at::abs(query - key);
+      return distance.remainder(first).eq(0) & distance.lt(second);
+    }
+    case Operation::prefix:
+      return key.lt(first).expand(at::infer_size(query.sizes(), key.sizes()));
+    default:
+      return key.lt(first) | query.lt(first);
+  }
 }
 
 }  // namespace
@@ -51,25 +76,19 @@ Tensor pattern_mask(const Program& program, int64_t positions, const Tensor& doc
   const auto options = at::TensorOptions().dtype(at::kLong).device(device);
   const Tensor key = at::arange(positions, options), query = key.unsqueeze(1);
   const Tensor mask = evaluate(program, [&](const Instruction& instruction, int32_t) -> Tensor {
-    const int64_t first = instruction.first, second = instruction.second;
-    switch (instruction.operation) {
-      case Operation::band:  // the sums are vectors
-        return key.le(query - first) & key.ge(query - second);
-      case Operation::stride: {
-        const Tensor distance = at::abs(query - key);
-        return distance.remainder(first).eq(0) & distance.lt(second);
-      }
-      case Operation::prefix:
-        return key.lt(first).expand({positions, positions});
-      case Operation::global:
-        return key.lt(first) | query.lt(first);
-      case Operation::blocks:
-        return blocks_mask(instruction, positions, options);
-      default:
-        return document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1);
-    }
+    if (instruction.operation == Operation::blocks) return blocks_mask(instruction, positions, options);
+    if (instruction.operation != Operation::documents) return word_mask(instruction, query, key);
+    return document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1);
   });
   return mask.dim() == 2 ? mask.unsqueeze(0).unsqueeze(0) : mask;
+}
+
+Tensor pairs_mask(const Program& program, const Tensor& query, const Tensor& key) {
+  TORCH_CHECK_VALUE(!program.has(Operation::documents), "pairs_mask: positions are those of one document");
+  return evaluate(program, [&](const Instruction& instruction, int32_t) -> Tensor {
+    if (instruction.operation != Operation::blocks) return word_mask(instruction, query, key);
+    return seen_blocks(instruction, query.floor_divide(kBlockPositions), key.floor_divide(kBlockPositions));
+  });
 }
 
 }  // namespace strata::kernels

@@ -15,4 +15,7 @@ at::Tensor documents_of(const at::Tensor& document_offsets, int64_t batch, int64
 // `document_BT` is read. The mask is made by operators on the device, so that a CUDA graph can record it.
 at::Tensor pattern_mask(const Program& program, int64_t positions, const at::Tensor& document_BT, at::Device device);
 
+// The same for any positions, int64, which broadcast. All of them are in one document: of_one_document().
+at::Tensor pairs_mask(const Program& program, const at::Tensor& query, const at::Tensor& key);
+
 }  // namespace strata::kernels

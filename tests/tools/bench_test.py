@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 CHECK = os.path.abspath("trainer/check")
 BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
-STEP = os.path.abspath("tools/bench_step")
+STEP, BENCH_GENERATE = os.path.abspath("tools/bench_step"), os.path.abspath("tools/bench/bench_generate")
 IMAGES, NEIGHBORS = os.path.abspath("tools/bench/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
 TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
@@ -105,6 +105,21 @@ class BenchTest(unittest.TestCase):
         self.assertLessEqual(float(sizes[0][1]), (2 * 3 + 2) + (8 * 2 + 8))
         _, errors = self.run_program(NEIGHBORS, config, "batch=1", "micro_batch=1", expect=2)
         self.assertIn("data.neighbors is not a list", errors)
+
+    def test_generation(self):
+        config = self.write_config("llama")
+        size = ("--prompts", "3", "--length", "6", "--tokens", "8", "--rounds", "2", "--device", "cpu")
+        windowed = "model.attention=causal & window(5)"
+        for words, cache_bytes in (((), 14 * 4), (("--dtype", "bf16"), 14 * 2), ((windowed,), 5 * 4)):
+            self.run_program(BENCH_GENERATE, config, *size, *words, "--json", self.folder + "/generation")
+            with open(self.folder + "/generation", encoding="utf-8") as file:
+                row = json.loads(file.readlines()[-1])
+            self.assertEqual(row["steps"], 2 * 7)  # the first of the 8 tokens comes from the prompts
+            # Keys and values of 3 rows in 2 layers of width 32.
+            self.assertEqual(row["cache_bytes"], 2 * 3 * 2 * 32 * cache_bytes)
+            self.assertAlmostEqual(row["tokens_per_second"] * row["step_milliseconds"] / 3e3, 1, places=6)
+        _, errors = self.run_program(BENCH_GENERATE, config, "--length", "16", expect=2)
+        self.assertIn("prompts of 16 and 64 tokens more do not fit into model.sequence, which is 16", errors)
 
     def test_times_each_level_and_direction_of_what_is_asked_for(self):
         rows = self.rows("--op", "swiglu", "--op", "adamw", "--level", "aten", "--level", "torchscript", "--dtype", "fp32")

@@ -48,6 +48,7 @@ class DistTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.archive.path("weights/model.safetensors")))
         empty = "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least"
         for wrong, message in ((["--prompt", ""], empty), ([], empty), (["--prompt-ids"], "--prompt-ids"),
+                               (["--prompt", "a", "--top-p", "0"], "top-p is 0; expected more than 0 and at most 1"),
                                *((["--prompt", "a", "--temperature", value], f"the temperature is {value}; expected 0 or 1e-6 to 1e6")
                                  for value in ("-1", "1e7", "nan", "inf", "1e-300", "-0.5"))):
             words, code = self.archive.run("generate", "runs/small", *wrong)
@@ -102,6 +103,21 @@ class DistTest(unittest.TestCase):
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("7 times 8"), words)
         self.assertGreater(len(words), len("7 times 8") + 10)
+        with open(self.archive.path("prompts.jsonl"), "w", encoding="utf-8") as file:
+            file.write('{"text": "7 times 8"}\n{"ids": [5, 6]}\n{"text": "9"}\n')
+        words, code = self.archive.run("generate", "runs/pairs", "--prompts", "prompts.jsonl", "--tokens", "5", "--temperature", "0")
+        self.assertEqual(code, 0, words)
+        results = [json.loads(line) for line in words.splitlines()]
+        self.assertTrue(results[0]["text"].startswith("7 times 8") and results[2]["text"].startswith("9"), words)
+        self.assertEqual(results[1]["ids"][:2], [5, 6])
+        alone, code = self.archive.run("generate", "runs/pairs", "--prompt", "9", "--tokens", "5", "--temperature", "0")
+        self.assertEqual((alone, code), (results[2]["text"] + "\n", 0))
+        for wrong in (["--chat"], ["--prompt", "a", "--chat"]):
+            words, code = self.archive.run("generate", "runs/pairs", *wrong)
+            self.assertEqual((code, "--chat" in words), (2 if len(wrong) == 1 else 3, True), words)
+        words, code = self.archive.run("generate", "runs/pairs", "--prompt", "7" * 100)
+        self.assertEqual(code, 2, words)
+        self.assertIn("tokens, and the context of the model 32; give a shorter one", words)
         words, code = self.archive.run("generate", "runs/pairs", "--prompt", "")
         self.assertEqual(code, 2, words)
         self.assertIn("the prompt is empty; give --prompt TEXT", words)

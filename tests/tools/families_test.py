@@ -10,7 +10,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from imported_models import EXPORT, IMPORT, TRAIN, LanguageModels, command, write_tokens
+from imported_models import EXPORT, GENERATE, IMPORT, TRAIN, LanguageModels, command, write_tokens
 
 REST = """
 run: {{folder: {folder}/run}}
@@ -24,13 +24,21 @@ schedule: {{type: constant}}
 """
 
 
+class Draw(random.Random):
+    positions = (9, 16)  # least and most
+
+
+class LongDraw(Draw):
+    positions = (90, 100)
+
+
 def sizes(draw, own_head_width):
     shared, group = draw.randint(1, 2), draw.randint(1, 3)
     heads = shared * group
     result = {
         "num_hidden_layers": draw.randint(2, 5), "num_attention_heads": heads, "num_key_value_heads": shared,
         "hidden_size": heads * 2 * draw.randint(2, 6), "intermediate_size": draw.randint(9, 60),
-        "max_position_embeddings": draw.randint(9, 16), "vocab_size": draw.randint(30, 60), "rms_norm_eps": draw.choice((1e-5, 1e-6)),
+        "max_position_embeddings": draw.randint(*draw.positions), "vocab_size": draw.randint(30, 60), "rms_norm_eps": draw.choice((1e-5, 1e-6)),
         "tie_word_embeddings": draw.random() < 0.5, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
     return {**result, "head_dim": 2 * draw.randint(1, 6)} if own_head_width else result
 
@@ -99,10 +107,17 @@ def gemma3(draw):
 FAMILIES = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "olmo2": olmo2, "gemma3_text": gemma3}
 
 
-def random_model(name, seed):
+def gpt2(draw):
+    heads = draw.randint(1, 4)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        n_layer=draw.randint(1, 3), n_head=heads, n_embd=heads * draw.randint(3, 9), n_positions=draw.randint(*draw.positions),
+        vocab_size=draw.randint(30, 60), bos_token_id=1, eos_token_id=2))
+
+
+def random_model(name, draw, seed):
     """Every parameter is far from its initial value, so that a lost or swapped one is found."""
     torch.manual_seed(seed)
-    model = FAMILIES[name](random.Random(seed)).eval()
+    model = {**FAMILIES, "gpt2": gpt2}[name](draw(seed)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -116,12 +131,12 @@ def norm_of(values):
 class FamiliesTest(LanguageModels):
     rest = REST
 
-    def each(self, check):
-        for name in FAMILIES:
+    def each(self, check, families=tuple(FAMILIES), draw=Draw):
+        for name in families:
             seed = int(os.environ.get("STRATA_TEST_SEED") or random.SystemRandom().randrange(2**32))
             with self.subTest(name, seed=seed):
                 self.setUp()
-                model = random_model(name, seed)
+                model = random_model(name, draw, seed)
                 sequence, vocabulary = model.config.max_position_embeddings, model.config.vocab_size
                 tokens = torch.randint(vocabulary, (40 * sequence + 1,))
                 write_tokens(self.path("tokens.bin"), tokens)
@@ -204,6 +219,41 @@ class FamiliesTest(LanguageModels):
                 self.assertTrue(torch.equal(value.bfloat16(), half[name]), name)
 
         self.each(check)
+
+    def test_greedy_tokens_are_those_of_transformers(self):
+        """64 tokens after prompts of different lengths, together and alone. The windows are shorter than that."""
+
+        def check(model):
+            command(IMPORT, self.path("theirs"), self.path("start"))
+            command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")))
+            command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf")
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported")).eval()
+            theirs.generation_config.eos_token_id = None
+            prompts = [self.ids[0, :length].tolist() for length in (11, 1, 20)]
+            with open(self.path("prompts.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps({"ids": prompt}) + "\n" for prompt in prompts)
+            greedy = ["--tokens", "64", "--temperature", "0"]
+            lines = command(GENERATE, self.path("run"), "--prompts", self.path("prompts.jsonl"), *greedy).splitlines()
+            alone = command(GENERATE, self.path("run"), "--prompt-ids", *map(str, prompts[0]), *greedy).split()
+            together = [json.loads(line)["ids"] for line in lines]
+            self.assert_same_tokens(theirs, [int(token) for token in alone], together[0])
+            for prompt, ids in zip(prompts, together, strict=True):
+                start = torch.tensor([prompt])
+                # Without a mask, tokens equal to the one for padding would be left out. Their cache keeps all keys for a window of one.
+                expected = theirs.generate(start, attention_mask=torch.ones_like(start), max_new_tokens=64, do_sample=False, pad_token_id=0,
+                                           use_cache=False)
+                self.assert_same_tokens(theirs, ids, expected[0].tolist())
+
+        self.each(check, [*FAMILIES, "gpt2"], LongDraw)
+
+    def assert_same_tokens(self, model, ours, expected):
+        """Where both first differ, their logits are the same up to rounding, which is as good."""
+        self.assertEqual(len(ours), len(expected))
+        different = [place for place, (token, other) in enumerate(zip(ours, expected, strict=True)) if token != other]
+        if different:
+            logits = model(torch.tensor([expected[: different[0]]])).logits[0, -1]
+            difference = logits[ours[different[0]]] - logits[expected[different[0]]]
+            self.assertLess(abs(difference.item()), 1e-4 * max(1.0, logits.abs().max().item()), (ours, expected))
 
     def test_models_whose_keys_transformers_needs_open_there(self):
         """A Gemma without windows needs the size of one, and a Mistral whose heads do not divide its width is no Llama."""

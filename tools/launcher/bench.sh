@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # bench, plan and profile: the speed of the levels of each op, alone and for one model; the speed of a whole training
-# step; and a profile of it.
+# step, of generation and of readers; and a profile of a step.
 
 command_bench() {
   local what=${1:-}
@@ -8,9 +8,10 @@ command_bench() {
   case $what in
     kernels) bench_kernels "$@" ;;
     step) bench_step "$@" ;;
+    generate) bench_generate "$@" ;;
     images) bench_images "$@" ;;
     neighbors) bench_neighbors "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
   esac
 }
 
@@ -18,6 +19,11 @@ bench_kernels() {
   make_ready
   build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
+}
+
+bench_generate() {
+  make_ready
+  exec "$(binary tools/bench/bench_generate)" "$@"
 }
 
 bench_images() {

@@ -22,7 +22,7 @@ command_help() {
     plan-*) program=tools/bench/plan_kernels ;;
     replay-*) program=tools/replay/replay ;;
     bench-step) program=tools/bench_step ;;
-    bench-kernels | bench-images) program=tools/bench/${1}_$2 ;;
+    bench-kernels | bench-images | bench-generate) program=tools/bench/${1}_$2 ;;
   esac
   if [[ -n $program ]] && is_built; then
     find_libraries

@@ -35,32 +35,45 @@ command_generate() {
   sample "$@"
 }
 
-# sample RUN OPTIONS...: the program reads bytes and ids. For a model of byte pairs, this function encodes the prompt
-# and decodes the result.
+# text_tokens ACTION RUN [TEXT|FILE]: see the program. `chat` has its option.
+text_tokens() { python "$ROOT/tools/text_tokens.py" "${chat[@]}" -- "$@"; }
+
+# sample RUN OPTIONS...: the program reads bytes and ids. If the run has a tokenizer, this function encodes prompts and
+# decodes results.
 sample() {
-  local run=$1 arguments=() prompt='' has_prompt='' tokenizer ids
-  tokenizer=$run/tokenizer.json
-  if [[ ! -e $tokenizer ]]; then
+  local run=$1 arguments=() chat=() option='' prompt='' words ids
+  if [[ ! -e $run/tokenizer.json ]]; then
     "$(binary tools/generate)" "$@"
     return
   fi
   while (($#)); do
     case $1 in
-      --prompt) has_prompt=1 prompt=${2:-} && shift ;;
-      --prompt=*) has_prompt=1 prompt=${1#*=} ;;
+      --prompt | --prompts) option=$1 prompt=${2:-} && shift ;;
+      --prompt=* | --prompts=*) option=${1%%=*} prompt=${1#*=} ;;
+      --chat) chat=(--chat) ;;
       *) arguments+=("$1") ;;
     esac
     shift || break
   done
-  if [[ -z $has_prompt ]]; then
-    "$(binary tools/generate)" "${arguments[@]}"
-    return
-  fi
-  ids=$(python "$ROOT/tools/bpe_text.py" encode "$tokenizer" "$prompt") || exit
-  [[ -n $ids ]] || stop 2 "the prompt is empty; give --prompt TEXT with one token at least"
+  # The words are numbers and names of options.
   # shellcheck disable=SC2086
-  ids=$("$(binary tools/generate)" "${arguments[@]}" --prompt-ids $ids) || exit
-  python "$ROOT/tools/bpe_text.py" decode "$tokenizer" <<<"$ids"
+  case $option in
+    --prompt)
+      words=$(text_tokens encode "$run" "$prompt") || exit
+      ids=$("$(binary tools/generate)" "${arguments[@]}" $words) || exit
+      text_tokens decode "$run" "$prompt" <<<"$ids"
+      ;;
+    --prompts)
+      make_temporary_folder
+      words=$(text_tokens stops "$run") && text_tokens encode-lines "$run" "$prompt" >"$temporary/prompts" || exit
+      "$(binary tools/generate)" "${arguments[@]}" --prompts "$temporary/prompts" $words >"$temporary/results" || exit
+      text_tokens decode-lines "$run" "$prompt" <"$temporary/results"
+      ;;
+    *)
+      ((${#chat[@]} == 0)) || stop 2 "--chat is for --prompt TEXT or --prompts FILE"
+      "$(binary tools/generate)" "${arguments[@]}"
+      ;;
+  esac
 }
 
 command_export() {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/continue_prompts.h"
+
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/errors.h"
+#include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/visible.h"
+#include "tests/tools/generation/random_model.h"
+#include "tools/generation/later_keys.h"
+
+namespace strata::generation {
+namespace {
+
+modules::TransformerConfig small() {
+  return {.layers = 2, .width = 16, .heads = 2, .feed_forward = 20, .sequence = 20, .vocabulary = 23};
+}
+
+Prompts continued(const Prompts& prompts, const Continuation& how) {
+  const at::NoGradGuard no_gradients;
+  const RandomModel model(small());
+  Decoder decoder = model.decoder();
+  Prompts rows(prompts.size());
+  continue_prompts(decoder, prompts, how, [&](size_t row, int64_t token) { rows[row].push_back(token); });
+  return rows;
+}
+
+TEST(ContinuePrompts, SeedsAndBatches) {
+  const Prompts prompts = {{4}, {8, 2, 7, 7, 1, 0}, {1, 2, 3}};
+  const Continuation how = {.tokens = 12, .sampling = {.temperature = 1.5, .top_k = 0, .seed = 5}};
+  const Prompts together = continued(prompts, how);
+  for (size_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(together[row].size(), 12U);
+    EXPECT_EQ(continued({prompts[row]}, how)[0], together[row]) << row;
+  }
+  Continuation another = how;
+  another.sampling.seed = 6;
+  EXPECT_NE(continued(prompts, another), together);
+  EXPECT_TRUE(continued(prompts, {.tokens = 0})[0].empty());
+}
+
+TEST(ContinuePrompts, AStopTokenEndsItsRow) {
+  const Prompts prompts = {{4}, {1, 2, 3}};
+  Continuation how = {.tokens = 12, .sampling = {.temperature = 2, .top_k = 0}};
+  const Prompts free = continued(prompts, how);
+  how.stops = {free[0][5], 22};
+  const Prompts stopped = continued(prompts, how);
+  for (size_t row = 0; row < 2; ++row) {
+    std::vector<int64_t> expected;
+    for (const int64_t token : free[row]) {
+      if (token == how.stops[0] || token == 22) break;
+      expected.push_back(token);
+    }
+    EXPECT_EQ(stopped[row], expected) << row;
+  }
+  EXPECT_LE(stopped[0].size(), 5U);
+}
+
+// Rows fill the context at different times, some of them twice.
+TEST(ContinuePrompts, AFullContextGoesOnFromItsLastHalf) {
+  const at::NoGradGuard no_gradients;
+  const RandomModel model(small());
+  const Prompts prompts = {{1, 2, 3, 4, 5, 6}, {9}, std::vector<int64_t>(19, 3)};
+  const Prompts rows = continued(prompts, {.tokens = 35, .sampling = {.temperature = 0}});
+  for (size_t row = 0; row < 3; ++row) {
+    std::vector<int64_t> context = prompts[row];
+    for (int64_t number = 0; number < 35; ++number) {
+      context.push_back(model.logits_after(context).argmax().item<int64_t>());
+      ASSERT_EQ(rows[row].at(static_cast<size_t>(number)), context.back()) << "row " << row << ", token " << number;
+      if (context.size() > 20) context.erase(context.begin(), context.end() - 10);
+    }
+  }
+}
+
+std::string refusal(const Prompts& prompts, const std::string& attention, ExitCode expected) {
+  modules::TransformerConfig config = small();
+  config.attention = attention;
+  try {
+    check_prompts(config, prompts, 10);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), expected);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CheckPrompts, Refusals) {
+  const std::vector<int64_t> longest(19, 1), too_long(20, 1);
+  EXPECT_EQ(refusal({longest}, "causal", ExitCode::done), "");
+  EXPECT_EQ(refusal({{1}, too_long}, "causal", ExitCode::configuration),
+            "the prompt has 20 tokens, and the context of the model 20; give a shorter one");
+  EXPECT_EQ(refusal({{1}, {}}, "causal", ExitCode::configuration),
+            "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
+  EXPECT_EQ(refusal({{1, 23}}, "causal", ExitCode::data), "token 23 of the prompt is outside of the vocabulary of 23");
+  EXPECT_EQ(refusal({{1}}, "window(3)", ExitCode::configuration),
+            "attention of layers 0-1 is window(3), so tokens see tokens after them that are not generated yet; samples "
+            "need a model whose attention is causal, or sees ahead only inside of the prompt");
+  EXPECT_EQ(refusal({{1, 2, 3}, {1, 2, 3, 4}}, "causal | prefix(3)", ExitCode::done), "");
+  EXPECT_NE(refusal({{1, 2}, {1, 2, 3, 4}}, "causal | prefix(3)", ExitCode::configuration), "");
+}
+
+// Against the definition: no query may see a later key behind the prompt.
+TEST(SeesLaterKeys, EqualsTheDefinition) {
+  for (const char* text :
+       {"causal", "full", "window(4)", "causal | prefix(6)", "causal & global(2)", "causal | global(3)",
+        "blocks(0.01, 1)", "causal | blocks(0.5, 1)", "(causal | prefix(9)) & (window(200) | full)"}) {
+    const kernels::Pattern pattern = kernels::parse_pattern(text);
+    for (const int64_t prompt : {1, 6, 70, 130}) {
+      bool expected = false;
+      for (int64_t query = 0; query < 140; ++query) {
+        for (int64_t key = std::max(query, prompt - 1) + 1; key < 140; ++key) expected |= sees(pattern, query, key);
+      }
+      EXPECT_EQ(sees_later_keys(pattern, prompt, 140), expected) << text << ", prompt of " << prompt;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::generation

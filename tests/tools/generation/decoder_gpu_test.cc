@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Generation on a GPU: captured steps are those that are not captured, and both are those of the CPU.
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/product_sums.h"
+#include "tests/tools/generation/random_model.h"
+#include "tools/generation/decoder.h"
+
+namespace strata::generation {
+namespace {
+
+TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const at::NoGradGuard no_gradients;
+  kernels::add_products_in_fp32();
+  const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
+  for (const auto& [name, config] : test_models()) {
+    const RandomModel model(config);
+    Decoder captured = model.decoder(at::kCUDA), eager = model.decoder(at::kCUDA, /*captures=*/false);
+    Decoder on_cpu = model.decoder();
+    // The second round has another cache, and so another graph.
+    for (const int64_t positions : {60, 70}) {
+      captured.start(prompts, positions), on_cpu.start(prompts, positions);
+      Tensor tokens = eager.start(prompts, positions).argmax(1);
+      for (int64_t step = 0; step < 30; ++step) {
+        const Tensor logits = captured.next(tokens), expected = eager.next(tokens);
+        ASSERT_TRUE(at::equal(logits, expected)) << name << ", step " << step;
+        ASSERT_TRUE(at::allclose(logits.cpu(), on_cpu.next(tokens.cpu()), 1e-3, 1e-3)) << name << ", step " << step;
+        tokens = expected.argmax(1);
+        // A row that starts anew between replays.
+        if (step == 12) {
+          for (Decoder* decoder : {&captured, &eager, &on_cpu}) decoder->restart(1, {4, 4, 2});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::generation

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/decoder.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "modules/config/block_config.h"
+#include "tests/tools/generation/random_model.h"
+
+namespace strata::generation {
+namespace {
+
+// The prompt fills more than the window. Each new token is the likeliest one, and the logits of every step are
+// compared.
+TEST(Decoder, StepsEqualWholeSequences) {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, config] : test_models()) {
+    const RandomModel model(config);
+    Decoder decoder = model.decoder();
+    std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+    Tensor logits = decoder.start({tokens}, config.sequence);
+    for (int64_t step = 0; step < 64; ++step) {
+      const Tensor expected = model.logits_after(tokens);
+      ASSERT_TRUE(at::allclose(logits[0], expected, 1e-4, 1e-4)) << name << ", step " << step;
+      tokens.push_back(expected.argmax().item<int64_t>());
+      logits = decoder.next(expected.argmax().unsqueeze(0));
+    }
+  }
+}
+
+TEST(Decoder, ARowIsTheSameInAnyBatch) {
+  const at::NoGradGuard no_gradients;
+  const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
+  for (const auto& [name, config] : test_models()) {
+    const RandomModel model(config);
+    Decoder together = model.decoder();
+    std::vector<Decoder> alone;
+    for (size_t row = 0; row < 3; ++row) alone.push_back(model.decoder());
+    Tensor logits = together.start(prompts, 40);
+    std::vector<Tensor> expected;
+    for (size_t row = 0; row < 3; ++row) expected.push_back(alone[row].start({prompts[row]}, 40)[0]);
+    for (int64_t step = 0; step < 20; ++step) {
+      ASSERT_TRUE(at::allclose(logits, at::stack(expected), 1e-4, 1e-4)) << name << ", step " << step;
+      const Tensor tokens = at::stack(expected).argmax(1);
+      logits = together.next(tokens);
+      for (size_t row = 0; row < 3; ++row) {
+        expected[row] = alone[row].next(tokens[static_cast<int64_t>(row)].unsqueeze(0))[0];
+      }
+    }
+  }
+}
+
+// A row that is full goes on without a position, and the others are as they were.
+TEST(Decoder, AFullRowDisturbsNoOther) {
+  const at::NoGradGuard no_gradients;
+  const RandomModel model(changed([](modules::TransformerConfig&) {}));
+  Decoder decoder = model.decoder();
+  std::vector<int64_t> tokens = {7};
+  decoder.start({{1, 2, 3, 4, 5}, tokens}, 8);
+  Tensor logits;
+  for (const int64_t token : {4, 9, 11, 2, 8, 6}) {
+    tokens.push_back(token);
+    logits = decoder.next(at::full({2}, token, at::kLong));
+  }
+  EXPECT_TRUE(at::allclose(logits[1], model.logits_after(tokens), 1e-4, 1e-4));
+}
+
+TEST(Decoder, AWindowKeepsItsReach) {
+  const modules::TransformerConfig config = changed([](modules::TransformerConfig& model) {
+    model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
+  });
+  const modules::KeyValueCache cache = modules::key_value_cache(modules::block_config(config), 2, 70, at::kFloat);
+  const std::vector<int64_t> whole = {2, 4, 70, 6}, window = {2, 4, 5, 6};
+  EXPECT_EQ(cache.layers[0].key.sizes(), whole);
+  EXPECT_EQ(cache.layers[1].value.sizes(), window);
+}
+
+}  // namespace
+}  // namespace strata::generation

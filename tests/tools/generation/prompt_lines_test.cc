@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/prompt_lines.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/errors.h"
+#include "base/temporary_folder.h"
+
+namespace strata::generation {
+namespace {
+
+std::vector<PromptLine> read(const std::string& text) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/prompts";
+  std::ofstream(path) << text;
+  return read_prompt_lines(path);
+}
+
+TEST(PromptLines, ReadsTextAndIds) {
+  const auto prompts = read("{\"text\": \"a\\n\\u00e4\"}\r\n\n {\"ids\": [5, -1]}\n{\"ids\": []}");
+  ASSERT_EQ(prompts.size(), 3U);
+  EXPECT_TRUE(prompts[0].is_text);
+  EXPECT_EQ(prompts[0].ids, (std::vector<int64_t>{'a', '\n', 0xc3, 0xa4}));
+  EXPECT_FALSE(prompts[1].is_text);
+  EXPECT_EQ(prompts[1].ids, (std::vector<int64_t>{5, -1}));
+  EXPECT_TRUE(prompts[2].ids.empty());
+}
+
+TEST(PromptLines, WritesLinesThatAreReadAgain) {
+  EXPECT_EQ(to_line({{5, 6}}), R"({"ids":[5,6]})");
+  EXPECT_EQ(to_line({{'a', '\n', 0xc3, 0xa4, 0x9b, 0x1b}, true}), R"({"text":"a\n\u00e4\ufffd\u001b"})");
+}
+
+TEST(PromptLines, RefusesOtherLines) {
+  for (const char* line : {"5", "[5]", "{", R"({"text": 5})", R"({"ids": [1.5]})", R"({"ids": "5"})", "{}",
+                           R"({"text": "a", "ids": [5]})", R"({"words": "a"})"}) {
+    try {
+      read(std::string("{\"ids\": [5]}\n") + line);
+      ADD_FAILURE() << line;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data);
+      EXPECT_NE(std::string(error.what()).find(R"(prompts:2: expected a JSON object such as {"text": "Once"})"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_THROW(read("\n \n"), Error);
+}
+
+}  // namespace
+}  // namespace strata::generation

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// bench_generate CONFIG [a.b.c=value ...]: measures prompts and steps of generation for the model of a configuration,
+// with random weights.
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/append_text.h"
+#include "base/errors.h"
+#include "base/quantile.h"
+#include "base/run_program.h"
+#include "kernels/runtime/device_name.h"
+#include "kernels/runtime/product_sums.h"
+#include "tools/generation/continue_prompts.h"
+#include "tools/generation/decoder.h"
+#include "tools/generation/load_run.h"
+#include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
+
+namespace strata {
+namespace {
+
+struct Request {
+  std::string config;
+  std::vector<std::string> overrides;
+  int64_t prompts = 1, length = 128, tokens = 64, rounds = 3;
+  std::string dtype = "fp32", device = "auto", cuda_graph = "auto", json;
+};
+
+std::map<std::string, at::Tensor> random_weights(const modules::TransformerConfig& config,
+                                                 const at::TensorOptions& options) {
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& group : trainer::declared_groups({.type = config})) {
+    for (const auto& parameter : group.parameters) {
+      weights[parameter.name] = at::randn(parameter.shape, options).mul_(0.02);
+    }
+  }
+  return weights;
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of each round: the prompts together, and each step with the choice of its tokens.
+struct Times {
+  std::vector<double> prompts, steps;
+};
+
+// The copy of the tokens to the host ends each time.
+Times measure(generation::Decoder& decoder, const generation::Prompts& prompts, const Request& request) {
+  const generation::Sampling greedy = {.temperature = 0};
+  Times times;
+  for (int64_t round = 0; round <= request.rounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    at::Tensor tokens = sample(decoder.start(prompts, request.length + request.tokens), greedy, 0);
+    tokens.cpu();
+    if (round > 0) times.prompts.push_back(milliseconds_since(start));  // the first round warms up
+    for (int64_t number = 1; number < request.tokens; ++number) {
+      start = std::chrono::steady_clock::now();
+      tokens = sample(decoder.next(tokens), greedy, number);
+      tokens.cpu();
+      if (round > 0) times.steps.push_back(milliseconds_since(start));
+    }
+  }
+  return times;
+}
+
+void bench(const Request& request) {
+  const at::NoGradGuard no_gradients;
+  kernels::add_products_in_fp32();
+  const auto loaded = trainer::load_trainer_config(request.config, request.overrides).config;
+  const auto* model = std::get_if<modules::TransformerConfig>(&loaded.model.type);
+  if (model == nullptr) throw Error(ExitCode::configuration, request.config + ": only language models generate tokens");
+  if (request.length + request.tokens > model->sequence) {
+    throw Error(ExitCode::configuration, "prompts of " + std::to_string(request.length) + " and " +
+                                             std::to_string(request.tokens) + " tokens more do not fit into " +
+                                             "model.sequence, which is " + std::to_string(model->sequence));
+  }
+  const at::Device device = generation::choose_device(request.device);
+  const auto options = at::TensorOptions(request.dtype == "bf16" ? at::kBFloat16 : at::kFloat).device(device);
+  const auto weights = random_weights(*model, options);
+  generation::Decoder decoder(
+      *model, [&](const std::string& name) { return weights.at(name); }, kernels::Level::aten,
+      request.cuda_graph != "off");
+  generation::Prompts prompts(static_cast<size_t>(request.prompts));
+  for (std::vector<int64_t>& prompt : prompts) {
+    const at::Tensor ids = at::randint(model->vocabulary, {request.length}, at::kLong);
+    prompt.assign(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + request.length);
+  }
+  generation::check_prompts(*model, prompts, request.tokens);
+  const Times times = measure(decoder, prompts, request);
+  const double prompt = median(times.prompts), step = median(times.steps);
+  const auto rows = static_cast<double>(request.prompts);
+  const nlohmann::ordered_json json = {
+      {"device", kernels::device_name(device)},
+      {"dtype", request.dtype},
+      {"prompts", request.prompts},
+      {"tokens_per_prompt", request.length},
+      {"prompts_milliseconds", prompt},
+      {"prompt_tokens_per_second", rows * static_cast<double>(request.length) / prompt * 1e3},
+      {"steps", times.steps.size()},
+      {"step_milliseconds", step},
+      {"step_milliseconds_p90", quantile(times.steps, 0.9)},
+      {"tokens_per_second", rows / step * 1e3},
+      {"cache_bytes", decoder.cache_bytes()}};
+  for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
+  append_text(request.json, json.dump() + "\n");
+}
+
+}  // namespace
+}  // namespace strata
+
+int main(int count, char** arguments) {
+  strata::Request request;
+  CLI::App app("Measures prompts and steps of generation for the model of a configuration.", "bench_generate");
+  app.add_option("CONFIG", request.config, "configuration with a language model")->required();
+  app.add_option("KEY=VALUE", request.overrides, "keys of the configuration to replace");
+  app.add_option("--prompts", request.prompts, "how many, in one batch")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--length", request.length, "tokens of each prompt")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--tokens", request.tokens, "after each prompt")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100'000'000));
+  app.add_option("--rounds", request.rounds, "how often, after one to warm up")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--dtype", request.dtype, "of weights and cache")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-graph", request.cuda_graph, "auto: steps on a GPU are captured; off: they are not")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "off"}));
+  app.add_option("--json", request.json, "file to which a line of JSON is appended");
+  return strata::run_program(app, count, arguments, [&] { strata::bench(request); });
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Decoder: the logits of the next tokens of a batch of prompts, one token in each row at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/attention.h"
+#include "modules/config/model_config.h"
+#include "modules/rotary_tables.h"
+#include "modules/transformer.h"
+#include "tools/generation/step_graph.h"
+
+namespace strata::generation {
+
+using at::Tensor;
+using Prompts = std::vector<std::vector<int64_t>>;
+
+class Decoder {
+ public:
+  using Weights = std::function<Tensor(const std::string& name)>;
+
+  // The weights are on the device, and their type is that of the cache. On a GPU steps are captured as a CUDA graph,
+  // unless `captures` is false.
+  Decoder(const modules::TransformerConfig& config, const Weights& weights, kernels::Level level, bool captures = true);
+
+  // Computes the prompts one by one, with a cache for rows of at most `positions` tokens, and returns the logits [B, V]
+  // of their next tokens. A row is the same in any batch, up to the rounding of products.
+  Tensor start(const Prompts& prompts, int64_t positions);
+  // Takes the next token of each row, int64 [B], and returns the logits [B, V] of the one after it. The next call
+  // overwrites them. Those of a row that is full are meaningless.
+  Tensor next(const Tensor& tokens);
+  // Forgets what a row has, computes these tokens in its place, and returns the logits [1, V] of the one after them.
+  Tensor restart(int64_t row, const std::vector<int64_t>& tokens);
+
+  int64_t positions() const { return positions_; }
+  int64_t cache_bytes() const;
+  const modules::TransformerConfig& config() const { return config_; }
+
+ private:
+  Tensor step();
+  Tensor logits(const Tensor& tokens, const modules::KeyValueCache& cache) const;
+
+  modules::TransformerConfig config_;
+  modules::Transformer model_;
+  at::TensorOptions options_;
+  bool captures_;
+  modules::KeyValueCache cache_;
+  modules::RotaryTables rotary_;
+  int64_t positions_ = 0;
+  Tensor tokens_;    // [B, 1], which step() reads
+  StepGraph graph_;  // of step() with this cache
+};
+
+}  // namespace strata::generation

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/load_run.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <variant>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/ranks.h"
+#include "sharding/process/visible_gpus.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
+
+namespace strata::generation {
+namespace {
+
+std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config,
+                                               const trainer::FoundCheckpoint& found, at::Device device) {
+  std::map<std::string, at::Tensor> weights;
+  std::vector<trainer::TensorPiece> pieces;
+  for (const auto& group : trainer::declared_groups({.type = config})) {
+    for (const auto& parameter : group.parameters) {
+      const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
+      pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});
+      weights[parameter.name] = flat.view(parameter.shape);
+    }
+  }
+  read_pieces(found, pieces);
+  return weights;
+}
+
+const modules::TransformerConfig& language_model(const modules::ModelConfig& any) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&any.type);
+  if (model) return *model;
+  throw Error(ExitCode::configuration, "samples come from language models, and this run trains a model of type " +
+                                           std::string(modules::ModelConfig::kTypes.at(any.type.index())));
+}
+
+void require_run(const std::string& folder) {
+  const std::string resolved = folder + "/resolved.yaml";
+  if (std::filesystem::exists(resolved)) return;
+  throw Error(ExitCode::configuration, folder + " is not the folder of a run: there is no " + resolved);
+}
+
+}  // namespace
+
+at::Device choose_device(const std::string& wish) {
+  using sharding::DeviceWish;
+  const auto known = names(DeviceWish{});
+  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
+  sharding::RankDevices here{.host = "this machine"};
+  if (found != DeviceWish::cpu) {
+    sharding::VisibleGpus visible = sharding::visible_gpus();
+    here.problem = std::move(visible.problem);
+    if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};
+  }
+  const sharding::DeviceChoice choice = sharding::choose_devices(found, {here});
+  return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, at::Device device) {
+  require_run(folder);
+  const trainer::TrainerConfig config = trainer::load_trainer_config(folder + "/resolved.yaml", {}).config;
+  const modules::TransformerConfig& model = language_model(config.model);
+  const auto found =
+      trainer::find_checkpoint({.folder = folder + "/checkpoints", .required = true, .step = step}, Ranks{});
+  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  return {model, load_weights(model, *found, device)};
+}
+
+}  // namespace strata::generation

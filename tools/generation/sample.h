@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Chooses the next token of each row from its logits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace strata::generation {
+
+using at::Tensor;
+
+struct Sampling {
+  double temperature = 0.8;  // 0: the likeliest token; otherwise logits are divided by it
+  int64_t top_k = 40;        // choose among the likeliest so many; 0: all
+  double top_p = 1;          // and among the fewest of them whose probabilities sum to this
+  uint64_t seed = 1;
+};
+
+// logits [B, V] -> int64 [B]. `number` counts the tokens after the prompts. The random number depends on the seed and
+// on `number` only, so a row gives the same token in any batch.
+Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number);
+
+}  // namespace strata::generation

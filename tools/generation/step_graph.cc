@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/step_graph.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+namespace strata::generation {
+
+at::Tensor StepGraph::run(const std::function<at::Tensor()>& step) {
+  if (eager_steps_ < kWarmUpSteps) {
+    ++eager_steps_;
+    return step();
+  }
+  if (!graph_) {
+    // Nothing runs during a capture, and the default stream cannot be captured.
+    const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    graph_->capture_begin();
+    result_ = step();
+    graph_->capture_end();
+  }
+  graph_->replay();
+  return result_;
+}
+
+}  // namespace strata::generation
