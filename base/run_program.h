@@ -37,6 +37,8 @@ int run_program(CLI::App& app, int count, char** arguments, Work work) {
     }
   } catch (const Error& error) {
     return fail(error.what(), error.code());
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(error.what_without_backtrace(), ExitCode::out_of_memory);
   } catch (const c10::Error& error) {
     return fail(error.what_without_backtrace(), ExitCode::internal);
   } catch (const std::exception& error) {

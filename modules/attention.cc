@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
@@ -24,24 +26,29 @@ Tensor sinks(const Scope& scope, const BlockConfig& config) {
 
 }  // namespace
 
-KeyValueCache KeyValueCache::for_prompt(int64_t row, int64_t length) const {
-  KeyValueCache one{.positions = at::arange(length, positions.options()).unsqueeze(0)};
-  for (const kernels::CachedKeys& layer : layers) {
-    one.layers.push_back({layer.key.narrow(0, row, 1), layer.value.narrow(0, row, 1)});
+// Zeros, because a share of 0 does not hide a value that is not finite.
+std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, int64_t positions,
+                                     const at::TensorOptions& options) {
+  std::vector<Tensor> caches;
+  for (const kernels::Pattern& pattern : config.attention) {
+    const int64_t slots = kernels::slots_of(pattern, positions);
+    caches.push_back(at::zeros({2, batch, config.key_value_heads, slots, config.head_width}, options));
   }
-  return one;
+  return caches;
 }
 
-// Zeros, because a share of 0 does not hide a value that is not finite.
-KeyValueCache key_value_cache(const BlockConfig& config, int64_t batch, int64_t positions,
-                              const at::TensorOptions& options) {
-  KeyValueCache cache{.positions = at::zeros({batch, 1}, options.dtype(at::kLong))};
-  for (const kernels::Pattern& pattern : config.attention) {
-    const std::vector<int64_t> shape = {batch, config.key_value_heads, kernels::slots_of(pattern, positions),
-                                        config.head_width};
-    cache.layers.push_back({at::zeros(shape, options), at::zeros(shape, options)});
+CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions) {
+  const auto& patterns = config.attention;
+  const int64_t alibi_heads = config.score_terms.alibi ? config.heads : 0;
+  std::vector<kernels::SlotsOfStep> slots;
+  for (size_t layer = 0; layer < caches.size(); ++layer) {
+    const auto same = std::find(patterns.begin(), patterns.end(), patterns[layer]) - patterns.begin();
+    const auto first = static_cast<size_t>(same);
+    slots.push_back(first < layer
+                        ? slots[first]
+                        : kernels::slots_of_step(positions, caches[layer].size(3), patterns[layer], alibi_heads));
   }
-  return cache;
+  return {std::move(caches), positions, std::move(slots)};
 }
 
 Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t layer)
@@ -68,11 +75,11 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   Tensor qkv = qkv_(x);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const auto* documents = context.find<Documents>();
-  const auto* cache = context.find<KeyValueCache>();
+  const auto* cached = context.find<CachedStep>();
   if (rotary_) {
     const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
     // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
-    const bool is_one_row = documents != nullptr || cache != nullptr;
+    const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
     if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
@@ -81,10 +88,12 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
-  if (cache != nullptr) {
-    const kernels::CachedKeys& keys = cache->layers.at(static_cast<size_t>(layer_));
-    kernels::store_keys(keys, qkv, cache->positions);
-    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, keys, cache->positions, pattern_, terms));
+  if (cached != nullptr) {
+    const auto layer = static_cast<size_t>(layer_);
+    const Tensor& cache = cached->caches.at(layer);
+    const kernels::SlotsOfStep& slots = cached->slots.at(layer);
+    kernels::store_keys_and_values(cache, qkv, slots.slot);
+    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, cache, slots.bias, terms));
   }
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }

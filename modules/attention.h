@@ -16,21 +16,20 @@
 
 namespace strata::modules {
 
-// The keys and values of the tokens so far, for generation. With it in the context of a step, a model computes new
-// tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row. RotaryTables have a
-// row for each token then, as with packed documents.
-struct KeyValueCache {
-  std::vector<kernels::CachedKeys> layers = {};
-  Tensor positions = {};  // int64 [B, T]: of the tokens of this step
-
-  // Returns the cache of one row for a prompt of `length` tokens. It shares the memory of this one.
-  KeyValueCache for_prompt(int64_t row, int64_t length) const;
+// The caches of keys and values for the tokens of one step of generation. With it in the context of a step, a model
+// computes new tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row.
+// RotaryTables have a row for each token then, as with packed documents.
+struct CachedStep {
+  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached_attention.h
+  Tensor positions;                         // int64 [B, T]
+  std::vector<kernels::SlotsOfStep> slots;  // of each layer
 };
 
-// Allocates a cache for rows of so many positions, whose next position is 0. A layer with a window keeps only its
-// reach.
-KeyValueCache key_value_cache(const BlockConfig& config, int64_t batch, int64_t positions,
-                              const at::TensorOptions& options);
+// Allocates the caches of all layers, for rows of so many positions. A layer with a window keeps only its reach.
+std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, int64_t positions,
+                                     const at::TensorOptions& options);
+
+CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions);
 
 class Attention {
  public:

@@ -28,7 +28,7 @@ Scope head_of(const TransformerConfig& config, const Scope& model) {
 // [B, T], or [1, T] if they are the same in all rows.
 Tensor positions_of(const Tensor& tokens, const StepContext& context) {
   if (const auto* documents = context.find<Documents>()) return documents->positions;
-  if (const auto* cache = context.find<KeyValueCache>()) return cache->positions;
+  if (const auto* cached = context.find<CachedStep>()) return cached->positions;
   return at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
 }
 

@@ -29,11 +29,9 @@ struct Request {
   std::string prompts;  // file; empty: none
   Continuation how;
   std::optional<int64_t> step;
-  std::string device = "auto", cuda_graph = "auto";
+  std::string dtype = "fp32", device = "auto", cuda_graph = "auto";
 };
 
-// aten exists on every device and for every length, whatever levels the run was trained at.
-constexpr kernels::Level kLevel = kernels::Level::aten;
 constexpr int64_t kBytes = 256;  // ids below are those of bytes; this one ends a document
 
 // Prints one prompt and what comes after it as soon as it is known: bytes as they are, ids one a line.
@@ -66,8 +64,10 @@ std::vector<PromptLine> prompts_of(const Request& request) {
   return {line};
 }
 
+bool is_model_of_bytes(int64_t vocabulary) { return vocabulary == kBytes || vocabulary == kBytes + 1; }
+
 void require_model_of_bytes(int64_t vocabulary) {
-  if (vocabulary == kBytes || vocabulary == kBytes + 1) return;
+  if (is_model_of_bytes(vocabulary)) return;
   throw Error(ExitCode::configuration, "--prompt needs a model of bytes, and this one has a vocabulary of " +
                                            std::to_string(vocabulary) + "; give --prompt-ids");
 }
@@ -75,19 +75,20 @@ void require_model_of_bytes(int64_t vocabulary) {
 void generate(Request request) {
   const at::NoGradGuard no_gradients;
   kernels::add_products_in_fp32();
-  const LoadedRun run = load_run(request.run, request.step, choose_device(request.device));
   std::vector<PromptLine> lines = prompts_of(request);
+  const at::Device device = choose_device(request.device);
+  const LoadedRun run = load_run(request.run, request.step, at::dtype(named_type(request.dtype)).device(device));
   const bool has_text = std::any_of(lines.begin(), lines.end(), [](const PromptLine& line) { return line.is_text; });
-  if (has_text) {
-    require_model_of_bytes(run.config.vocabulary);
-    request.how.stops.push_back(kBytes);
-  }
+  if (has_text) require_model_of_bytes(run.config.vocabulary);
+  // What ends a line of a file does not depend on the other lines.
+  const bool ends_with_document = request.prompt.has_value() || !request.prompts.empty();
+  if (ends_with_document && is_model_of_bytes(run.config.vocabulary)) request.how.stops.push_back(kBytes);
   Prompts prompts;
   for (const PromptLine& line : lines) prompts.push_back(line.ids);
   check_prompts(run.config, prompts, request.how.tokens);
 
   Decoder decoder(
-      run.config, [&](const std::string& name) { return run.weights.at(name); }, kLevel, request.cuda_graph != "off");
+      run.config, [&](const std::string& name) { return run.weights.at(name); }, device, request.cuda_graph != "off");
   Printer printer(has_text);
   const bool at_once = request.prompts.empty();
   if (at_once) {
@@ -102,6 +103,9 @@ void generate(Request request) {
   if (at_once && has_text) std::putchar('\n');
   if (!at_once) {
     for (const PromptLine& line : lines) std::puts(to_line(line).c_str());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw Error(ExitCode::storage, "the results cannot be written to the standard output");
   }
 }
 
@@ -129,9 +133,10 @@ int main(int count, char** arguments) {
   auto* text = app.add_option("--prompt", request.prompt, "text to go on from, for models of bytes");
   auto* ids = app.add_option("--prompt-ids", request.prompt_ids, "token ids to go on from; ids are printed, one a line")
                   ->excludes(text);
-  app.add_option("--prompts", request.prompts,
-                 R"(file of prompts, which are continued together: lines such as {"text": "Once"} or {"ids": [5, 6]}; )"
-                 "the results are printed as such lines, with their prompts")
+  app.add_option(
+         "--prompts", request.prompts,
+         R"(file of prompts, which are continued in batches: lines such as {"text": "Once"} or {"ids": [5, 6]}; )"
+         "the results are printed as such lines, with their prompts")
       ->excludes(text)
       ->excludes(ids);
   app.add_option("--tokens", request.how.tokens, "how many to add at most")
@@ -149,6 +154,12 @@ int main(int count, char** arguments) {
   app.add_option("--seed", sampling.seed, "of the choices; they depend on nothing else of a batch")
       ->capture_default_str();
   app.add_option("--stop-ids", request.how.stops, "tokens that end a sample and are not printed");
+  app.add_option("--batch", request.how.batch, "how many prompts of a file are continued together, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--dtype", request.dtype, "of weights, cache and logits")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));

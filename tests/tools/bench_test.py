@@ -110,14 +110,15 @@ class BenchTest(unittest.TestCase):
         config = self.write_config("llama")
         size = ("--prompts", "3", "--length", "6", "--tokens", "8", "--rounds", "2", "--device", "cpu")
         windowed = "model.attention=causal & window(5)"
-        for words, cache_bytes in (((), 14 * 4), (("--dtype", "bf16"), 14 * 2), ((windowed,), 5 * 4)):
+        for words, cache_bytes in (((), 13 * 4), (("--dtype", "bf16"), 13 * 2), ((windowed,), 5 * 4)):
             self.run_program(BENCH_GENERATE, config, *size, *words, "--json", self.folder + "/generation")
             with open(self.folder + "/generation", encoding="utf-8") as file:
                 row = json.loads(file.readlines()[-1])
-            self.assertEqual(row["steps"], 2 * 7)  # the first of the 8 tokens comes from the prompts
+            self.assertEqual(row["steps"], 2 * 7)  # the first of the 8 tokens comes from the prompts, and the last is not computed
             # Keys and values of 3 rows in 2 layers of width 32.
             self.assertEqual(row["cache_bytes"], 2 * 3 * 2 * 32 * cache_bytes)
             self.assertAlmostEqual(row["tokens_per_second"] * row["step_milliseconds"] / 3e3, 1, places=6)
+            self.assertAlmostEqual(row["weight_gigabytes_per_second"] * row["step_milliseconds"] * 1e6 / row["weight_bytes"], 1, places=6)
         _, errors = self.run_program(BENCH_GENERATE, config, "--length", "16", expect=2)
         self.assertIn("prompts of 16 and 64 tokens more do not fit into model.sequence, which is 16", errors)
 

@@ -29,7 +29,7 @@ class Draw(random.Random):
 
 
 class LongDraw(Draw):
-    positions = (90, 100)
+    positions = (280, 290)
 
 
 def sizes(draw, own_head_width):
@@ -221,7 +221,7 @@ class FamiliesTest(LanguageModels):
         self.each(check)
 
     def test_greedy_tokens_are_those_of_transformers(self):
-        """64 tokens after prompts of different lengths, together and alone. The windows are shorter than that."""
+        """256 tokens after prompts of different lengths, together and alone. The windows are shorter than that."""
 
         def check(model):
             command(IMPORT, self.path("theirs"), self.path("start"))
@@ -232,7 +232,7 @@ class FamiliesTest(LanguageModels):
             prompts = [self.ids[0, :length].tolist() for length in (11, 1, 20)]
             with open(self.path("prompts.jsonl"), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps({"ids": prompt}) + "\n" for prompt in prompts)
-            greedy = ["--tokens", "64", "--temperature", "0"]
+            greedy = ["--tokens", "256", "--temperature", "0"]
             lines = command(GENERATE, self.path("run"), "--prompts", self.path("prompts.jsonl"), *greedy).splitlines()
             alone = command(GENERATE, self.path("run"), "--prompt-ids", *map(str, prompts[0]), *greedy).split()
             together = [json.loads(line)["ids"] for line in lines]
@@ -240,11 +240,30 @@ class FamiliesTest(LanguageModels):
             for prompt, ids in zip(prompts, together, strict=True):
                 start = torch.tensor([prompt])
                 # Without a mask, tokens equal to the one for padding would be left out. Their cache keeps all keys for a window of one.
-                expected = theirs.generate(start, attention_mask=torch.ones_like(start), max_new_tokens=64, do_sample=False, pad_token_id=0,
+                expected = theirs.generate(start, attention_mask=torch.ones_like(start), max_new_tokens=256, do_sample=False, pad_token_id=0,
                                            use_cache=False)
                 self.assert_same_tokens(theirs, ids, expected[0].tolist())
 
         self.each(check, [*FAMILIES, "gpt2"], LongDraw)
+
+    def test_lines_of_a_file_end_alike(self):
+        """A document of bytes ends with 256, also after ids beside a text. Likeliest tokens are drawn from all, so 256 comes soon."""
+        write_tokens(self.path("tokens.bin"), torch.randint(257, (400,), generator=torch.manual_seed(5)))
+        model = "type: transformer, layers: 1, width: 8, heads: 2, feed_forward: 8, sequence: 40, vocabulary: 257"
+        with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
+            file.write(REST.format(folder=self.path(""), more="model: {%s}" % model))
+        command(TRAIN, self.path("config.yaml"))
+        lines = [{"ids": [number, 7]} for number in range(8)]
+        words = ["--temperature", "1e6", "--top-k", "0", "--tokens", "300"]
+
+        def generated(name, lines):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            return [json.loads(line) for line in command(GENERATE, self.path("run"), "--prompts", self.path(name), *words).splitlines()]
+
+        alone = generated("ids.jsonl", lines)
+        self.assertLess(min(len(line["ids"]) for line in alone), 302)
+        self.assertEqual(generated("more.jsonl", [*lines, {"text": "a"}])[:8], alone)
 
     def assert_same_tokens(self, model, ours, expected):
         """Where both first differ, their logits are the same up to rounding, which is as good."""

@@ -48,30 +48,38 @@ std::map<std::string, at::Tensor> random_weights(const modules::TransformerConfi
   return weights;
 }
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+int64_t bytes_of(const std::map<std::string, at::Tensor>& weights) {
+  int64_t bytes = 0;
+  for (const auto& [name, weight] : weights) bytes += static_cast<int64_t>(weight.nbytes());
+  return bytes;
 }
 
-// Of each round: the prompts together, and each step with the choice of its tokens.
+// Milliseconds: of the prompts of each round together, and from each token to the next.
 struct Times {
   std::vector<double> prompts, steps;
 };
 
-// The copy of the tokens to the host ends each time.
 Times measure(generation::Decoder& decoder, const generation::Prompts& prompts, const Request& request) {
-  const generation::Sampling greedy = {.temperature = 0};
+  using Clock = std::chrono::steady_clock;
+  const generation::Continuation greedy = {
+      .tokens = request.tokens, .sampling = {.temperature = 0}, .batch = request.prompts};
   Times times;
-  for (int64_t round = 0; round <= request.rounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    at::Tensor tokens = sample(decoder.start(prompts, request.length + request.tokens), greedy, 0);
-    tokens.cpu();
-    if (round > 0) times.prompts.push_back(milliseconds_since(start));  // the first round warms up
-    for (int64_t number = 1; number < request.tokens; ++number) {
-      start = std::chrono::steady_clock::now();
-      tokens = sample(decoder.next(tokens), greedy, number);
-      tokens.cpu();
-      if (round > 0) times.steps.push_back(milliseconds_since(start));
-    }
+  for (int64_t round = 0; round <= request.rounds; ++round) {  // the first one warms up
+    Clock::time_point last = Clock::now();
+    const auto add_to = [&](std::vector<double>& list) {
+      const Clock::time_point now = Clock::now();
+      if (round > 0) list.push_back(std::chrono::duration<double, std::milli>(now - last).count());
+      last = now;
+    };
+    decoder.start(prompts, request.length + request.tokens - 1).cpu();  // the copy waits for the GPU
+    add_to(times.prompts);
+    bool is_first = true;
+    generation::continue_prompts(decoder, prompts, greedy, [&](size_t row, int64_t) {
+      if (row != 0) return;
+      if (is_first) last = Clock::now();
+      if (!is_first) add_to(times.steps);
+      is_first = false;
+    });
   }
   return times;
 }
@@ -88,11 +96,10 @@ void bench(const Request& request) {
                                              "model.sequence, which is " + std::to_string(model->sequence));
   }
   const at::Device device = generation::choose_device(request.device);
-  const auto options = at::TensorOptions(request.dtype == "bf16" ? at::kBFloat16 : at::kFloat).device(device);
+  const auto options = at::dtype(generation::named_type(request.dtype)).device(device);
   const auto weights = random_weights(*model, options);
   generation::Decoder decoder(
-      *model, [&](const std::string& name) { return weights.at(name); }, kernels::Level::aten,
-      request.cuda_graph != "off");
+      *model, [&](const std::string& name) { return weights.at(name); }, device, request.cuda_graph != "off");
   generation::Prompts prompts(static_cast<size_t>(request.prompts));
   for (std::vector<int64_t>& prompt : prompts) {
     const at::Tensor ids = at::randint(model->vocabulary, {request.length}, at::kLong);
@@ -102,6 +109,7 @@ void bench(const Request& request) {
   const Times times = measure(decoder, prompts, request);
   const double prompt = median(times.prompts), step = median(times.steps);
   const auto rows = static_cast<double>(request.prompts);
+  const int64_t weight_bytes = bytes_of(weights);
   const nlohmann::ordered_json json = {
       {"device", kernels::device_name(device)},
       {"dtype", request.dtype},
@@ -113,6 +121,8 @@ void bench(const Request& request) {
       {"step_milliseconds", step},
       {"step_milliseconds_p90", quantile(times.steps, 0.9)},
       {"tokens_per_second", rows / step * 1e3},
+      {"weight_bytes", weight_bytes},
+      {"weight_gigabytes_per_second", static_cast<double>(weight_bytes) / step / 1e6},
       {"cache_bytes", decoder.cache_bytes()}};
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
   append_text(request.json, json.dump() + "\n");
@@ -131,7 +141,7 @@ int main(int count, char** arguments) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--length", request.length, "tokens of each prompt")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 100'000'000));
   app.add_option("--tokens", request.tokens, "after each prompt")
       ->capture_default_str()
       ->check(CLI::Range(2, 100'000'000));

@@ -1,42 +1,60 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/decoder.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "modules/config/block_config.h"
+#include "kernels/runtime/level.h"
+#include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
 #include "modules/scope.h"
 
 namespace strata::generation {
 namespace {
 
+// Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
+// of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
+modules::KernelsConfig kernels_on(at::Device device) {
+  modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
+  if (device.is_cuda()) {
+    auto& levels = kernels.levels;
+    levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
+  }
+  return kernels;
+}
+
 modules::Transformer model_of(const modules::TransformerConfig& config, const Decoder::Weights& weights,
-                              kernels::Level level) {
-  const modules::KernelsConfig kernels{.default_level = level};
+                              at::Device device) {
+  const modules::KernelsConfig kernels = kernels_on(device);
   modules::BindingSource source(weights);
   return modules::Transformer(config, modules::Scope(source, kernels));
 }
 
 }  // namespace
 
-Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, kernels::Level level, bool captures)
+Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures)
     : config_(config),
-      model_(model_of(config, weights, level)),
+      block_(modules::block_config(config)),
+      model_(model_of(config, weights, device)),
       options_(model_.head_weight().options()),
-      captures_(captures && options_.device().is_cuda()) {}
+      captures_(captures && device.is_cuda()) {}
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
-  positions_ = positions;
+  const auto batch = static_cast<int64_t>(prompts.size());
+  most_positions_ = positions;
   graph_ = {};
-  cache_ = modules::key_value_cache(modules::block_config(config_), static_cast<int64_t>(prompts.size()), positions,
-                                    options_);
+  caches_ = {};  // frees their memory first
+  caches_ = modules::key_value_caches(block_, batch, positions, options_);
   if (config_.has_rotary_positions()) {
     const modules::RotaryTables tables = modules::rotary_tables(config_, positions);
     rotary_ = {tables.cosine.to(options_.device()), tables.sine.to(options_.device())};
   }
-  tokens_ = at::zeros_like(cache_.positions);
+  positions_ = at::zeros({batch, 1}, options_.dtype(at::kLong));
+  tokens_ = at::zeros_like(positions_);
   std::vector<Tensor> rows;
   for (const std::vector<int64_t>& prompt : prompts) {
     rows.push_back(restart(static_cast<int64_t>(rows.size()), prompt));
@@ -46,34 +64,37 @@ Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
 
 Tensor Decoder::restart(int64_t row, const std::vector<int64_t>& tokens) {
   const auto length = static_cast<int64_t>(tokens.size());
-  cache_.positions.select(0, row).fill_(length);
-  return logits(at::tensor(tokens, at::kLong).to(options_.device()).unsqueeze(0), cache_.for_prompt(row, length));
+  positions_.select(0, row).fill_(length);
+  std::vector<Tensor> caches;
+  for (const Tensor& cache : caches_) caches.push_back(cache.narrow(1, row, 1));
+  return logits(at::tensor(tokens, at::kLong).to(options_.device()).unsqueeze(0), caches,
+                at::arange(length, positions_.options()).unsqueeze(0));
 }
 
 Tensor Decoder::next(const Tensor& tokens) {
-  tokens_.copy_(tokens.unsqueeze(1));
+  at::clamp_min_out(tokens_, tokens.unsqueeze(1), 0);
   return captures_ ? graph_.run([this] { return step(); }) : step();
 }
 
 Tensor Decoder::step() {
-  cache_.positions.clamp_max_(positions_ - 1);
-  const Tensor result = logits(tokens_, cache_);
-  cache_.positions.add_(1);
+  positions_.clamp_max_(most_positions_ - 1);
+  const Tensor result = logits(tokens_, caches_, positions_);
+  positions_.add_(1);
   return result;
 }
 
 int64_t Decoder::cache_bytes() const {
   int64_t bytes = 0;
-  for (const kernels::CachedKeys& layer : cache_.layers) bytes += 2 * static_cast<int64_t>(layer.key.nbytes());
+  for (const Tensor& cache : caches_) bytes += static_cast<int64_t>(cache.nbytes());
   return bytes;
 }
 
 // [B, T] -> [B, V], of the last tokens
-Tensor Decoder::logits(const Tensor& tokens, const modules::KeyValueCache& cache) const {
+Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const {
   modules::StepContext context;
-  context.put(std::make_shared<const modules::KeyValueCache>(cache));
+  context.put(std::make_shared<const modules::CachedStep>(modules::cached_step(block_, caches, positions)));
   if (rotary_.cosine.defined()) {
-    context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(rotary_, cache.positions)));
+    context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(rotary_, positions)));
   }
   return model_.logits(model_(tokens, context).select(1, tokens.size(1) - 1));
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "modules/attention.h"
+#include "modules/config/block_config.h"
 #include "modules/config/model_config.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -23,36 +24,37 @@ class Decoder {
  public:
   using Weights = std::function<Tensor(const std::string& name)>;
 
-  // The weights are on the device, and their type is that of the cache. On a GPU steps are captured as a CUDA graph,
+  // The weights are on the device, and their type is that of the caches. On a GPU steps are captured as a CUDA graph,
   // unless `captures` is false.
-  Decoder(const modules::TransformerConfig& config, const Weights& weights, kernels::Level level, bool captures = true);
+  Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures = true);
 
-  // Computes the prompts one by one, with a cache for rows of at most `positions` tokens, and returns the logits [B, V]
+  // Computes the prompts one by one, with caches for rows of at most `positions` tokens, and returns the logits [B, V]
   // of their next tokens. A row is the same in any batch, up to the rounding of products.
   Tensor start(const Prompts& prompts, int64_t positions);
   // Takes the next token of each row, int64 [B], and returns the logits [B, V] of the one after it. The next call
-  // overwrites them. Those of a row that is full are meaningless.
+  // overwrites them. Those of a row that is full, or whose token is kNoToken, are meaningless.
   Tensor next(const Tensor& tokens);
   // Forgets what a row has, computes these tokens in its place, and returns the logits [1, V] of the one after them.
   Tensor restart(int64_t row, const std::vector<int64_t>& tokens);
 
-  int64_t positions() const { return positions_; }
+  int64_t positions() const { return most_positions_; }
   int64_t cache_bytes() const;
   const modules::TransformerConfig& config() const { return config_; }
 
  private:
   Tensor step();
-  Tensor logits(const Tensor& tokens, const modules::KeyValueCache& cache) const;
+  Tensor logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const;
 
   modules::TransformerConfig config_;
+  modules::BlockConfig block_;
   modules::Transformer model_;
   at::TensorOptions options_;
   bool captures_;
-  modules::KeyValueCache cache_;
-  modules::RotaryTables rotary_;
-  int64_t positions_ = 0;
-  Tensor tokens_;    // [B, 1], which step() reads
-  StepGraph graph_;  // of step() with this cache
+  int64_t most_positions_ = 0;
+  std::vector<Tensor> caches_;
+  modules::RotaryTables rotary_;  // of all positions
+  Tensor tokens_, positions_;     // int64 [B, 1] of the next step
+  StepGraph graph_;               // of step() with these tensors
 };
 
 }  // namespace strata::generation

@@ -20,17 +20,20 @@ namespace strata::generation {
 namespace {
 
 std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config,
-                                               const trainer::FoundCheckpoint& found, at::Device device) {
+                                               const trainer::FoundCheckpoint& found,
+                                               const at::TensorOptions& options) {
   std::map<std::string, at::Tensor> weights;
   std::vector<trainer::TensorPiece> pieces;
   for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
-      const at::Tensor flat = at::empty({parameter.elements()}, at::TensorOptions(at::kFloat).device(device));
+      const at::Tensor flat = at::empty({parameter.elements()}, options.dtype(at::kFloat));
       pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});
       weights[parameter.name] = flat.view(parameter.shape);
     }
   }
   read_pieces(found, pieces);
+  pieces.clear();  // so that each tensor is freed when it is rounded
+  for (auto& [name, weight] : weights) weight = weight.to(options);
   return weights;
 }
 
@@ -63,14 +66,14 @@ at::Device choose_device(const std::string& wish) {
   return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
 }
 
-LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, at::Device device) {
+LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options) {
   require_run(folder);
   const trainer::TrainerConfig config = trainer::load_trainer_config(folder + "/resolved.yaml", {}).config;
   const modules::TransformerConfig& model = language_model(config.model);
   const auto found =
       trainer::find_checkpoint({.folder = folder + "/checkpoints", .required = true, .step = step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  return {model, load_weights(model, *found, device)};
+  return {model, load_weights(model, *found, options)};
 }
 
 }  // namespace strata::generation

@@ -13,6 +13,9 @@
 
 namespace strata::generation {
 
+// The type of fp32 or bf16.
+inline at::ScalarType named_type(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
+
 struct LoadedRun {
   modules::TransformerConfig config;
   std::map<std::string, at::Tensor> weights;  // by name, unsharded and without gradients
@@ -22,7 +25,8 @@ struct LoadedRun {
 // rounding.
 at::Device choose_device(const std::string& wish);
 
-// Reads the newest checkpoint that is whole, or that of a step. Notes about damaged ones go to stderr.
-LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, at::Device device);
+// Reads the newest checkpoint that is whole, or that of a step, and rounds its weights to the type of the
+// options. Notes about damaged ones go to stderr.
+LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options);
 
 }  // namespace strata::generation

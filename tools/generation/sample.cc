@@ -12,8 +12,20 @@
 
 namespace strata::generation {
 
+namespace {
+
+// NaN is the largest of all. The difference is NaN unless the largest one is finite.
+Tensor marked(const Tensor& ids, const Tensor& largest) {
+  return ids.masked_fill(largest.sub(largest).ne(0), kNoToken);
+}
+
+}  // namespace
+
 Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number) {
-  if (sampling.temperature == 0) return logits.argmax(1);
+  if (sampling.temperature == 0) {
+    const auto [largest, ids] = logits.max(1);
+    return marked(ids, largest);
+  }
   const int64_t candidates = sampling.top_k > 0 ? std::min(sampling.top_k, logits.size(1)) : logits.size(1);
   const auto [values, ids] = at::topk(logits, candidates, /*dim=*/1);  // descending
   const Tensor shares = values.to(at::kDouble).div_(sampling.temperature).softmax(1);
@@ -23,8 +35,9 @@ Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number) {
   const Tensor total = sums.masked_fill(stays.logical_not(), 0).amax(1, /*keepdim=*/true);
   const double draw = Draws(mix(sampling.seed, static_cast<uint64_t>(number))).uniform();
   const Tensor place = sums.le(total * draw).sum(1, /*keepdim=*/true);
-  // The product may round to the total.
-  return ids.gather(1, at::minimum(place, stays.sum(1, /*keepdim=*/true) - 1)).squeeze(1);
+  // The product may round to the total. Of logits that are not finite, none stays.
+  const Tensor last = (stays.sum(1, /*keepdim=*/true) - 1).clamp_min_(0);
+  return marked(ids.gather(1, at::minimum(place, last)).squeeze(1), values.select(1, 0));
 }
 
 }  // namespace strata::generation

@@ -17,6 +17,9 @@ struct Sampling {
   uint64_t seed = 1;
 };
 
+// What a row gives whose likeliest logit is NaN or infinite.
+inline constexpr int64_t kNoToken = -1;
+
 // logits [B, V] -> int64 [B]. `number` counts the tokens after the prompts. The random number depends on the seed and
 // on `number` only, so a row gives the same token in any batch.
 Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number);

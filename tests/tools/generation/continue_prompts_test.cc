@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "base/errors.h"
@@ -41,6 +42,36 @@ TEST(ContinuePrompts, SeedsAndBatches) {
   another.sampling.seed = 6;
   EXPECT_NE(continued(prompts, another), together);
   EXPECT_TRUE(continued(prompts, {.tokens = 0})[0].empty());
+  for (const int64_t batch : {1, 2}) {
+    Continuation in_parts = how;
+    in_parts.batch = batch;
+    EXPECT_EQ(continued(prompts, in_parts), together) << batch;
+  }
+}
+
+TEST(ContinuePrompts, AsManyTokensAsANumberHolds) {
+  Continuation how = {.tokens = std::numeric_limits<int64_t>::max()};
+  for (int64_t token = 0; token < 23; ++token) how.stops.push_back(token);
+  EXPECT_TRUE(continued({{4}}, how)[0].empty());
+}
+
+TEST(ContinuePrompts, LogitsThatAreNotFiniteAreAnError) {
+  const at::NoGradGuard no_gradients;
+  RandomModel model(small());
+  model.weight("embedding.weight").select(0, 7).fill_(std::numeric_limits<float>::quiet_NaN());
+  Decoder decoder = model.decoder();
+  for (const double temperature : {0.0, 1.0}) {
+    try {
+      continue_prompts(decoder, {{4}, {1, 7, 2}}, {.sampling = {.temperature = temperature}}, [](size_t, int64_t) {});
+      ADD_FAILURE() << temperature;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::numerics);
+      EXPECT_STREQ(
+          error.what(),
+          "the logits of token 1 after prompt 2 are NaN or infinite; give --step with a checkpoint of an earlier "
+          "step");
+    }
+  }
 }
 
 TEST(ContinuePrompts, AStopTokenEndsItsRow) {
@@ -76,11 +107,11 @@ TEST(ContinuePrompts, AFullContextGoesOnFromItsLastHalf) {
   }
 }
 
-std::string refusal(const Prompts& prompts, const std::string& attention, ExitCode expected) {
+std::string refusal(const Prompts& prompts, const std::string& attention, ExitCode expected, int64_t tokens = 10) {
   modules::TransformerConfig config = small();
   config.attention = attention;
   try {
-    check_prompts(config, prompts, 10);
+    check_prompts(config, prompts, tokens);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), expected);
     return error.what();
@@ -92,8 +123,10 @@ TEST(CheckPrompts, Refusals) {
   const std::vector<int64_t> longest(19, 1), too_long(20, 1);
   EXPECT_EQ(refusal({longest}, "causal", ExitCode::done), "");
   EXPECT_EQ(refusal({{1}, too_long}, "causal", ExitCode::configuration),
-            "the prompt has 20 tokens, and the context of the model 20; give a shorter one");
+            "prompt 2 has 20 tokens, and the context of the model 20; give a shorter one");
   EXPECT_EQ(refusal({{1}, {}}, "causal", ExitCode::configuration),
+            "prompt 2 is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
+  EXPECT_EQ(refusal({{}}, "causal", ExitCode::configuration),
             "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
   EXPECT_EQ(refusal({{1, 23}}, "causal", ExitCode::data), "token 23 of the prompt is outside of the vocabulary of 23");
   EXPECT_EQ(refusal({{1}}, "window(3)", ExitCode::configuration),
@@ -101,6 +134,11 @@ TEST(CheckPrompts, Refusals) {
             "need a model whose attention is causal, or sees ahead only inside of the prompt");
   EXPECT_EQ(refusal({{1, 2, 3}, {1, 2, 3, 4}}, "causal | prefix(3)", ExitCode::done), "");
   EXPECT_NE(refusal({{1, 2}, {1, 2, 3, 4}}, "causal | prefix(3)", ExitCode::configuration), "");
+  // A row of 15 tokens has room for 6 more, of which the last is not computed. Then it goes on from 10.
+  const std::vector<int64_t> long_one(15, 1);
+  EXPECT_EQ(refusal({long_one}, "causal | prefix(12)", ExitCode::done, 6), "");
+  EXPECT_NE(refusal({long_one}, "causal | prefix(12)", ExitCode::configuration, 7), "");
+  EXPECT_EQ(refusal({long_one}, "causal | prefix(10)", ExitCode::done, 7), "");
 }
 
 // Against the definition: no query may see a later key behind the prompt.

@@ -34,6 +34,26 @@ TEST(Decoder, StepsEqualWholeSequences) {
   }
 }
 
+// Weights, caches and logits are bf16, and scores and shares are not. The largest logit is about 5.
+TEST(Decoder, StepsInBf16) {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, config] : test_models()) {
+    const RandomModel model(config, at::kBFloat16);
+    Decoder decoder = model.decoder();
+    std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+    Tensor logits = decoder.start({tokens}, 40);
+    EXPECT_EQ(decoder.cache_bytes() % 2, 0);
+    for (int64_t step = 0; step < 30; ++step) {
+      ASSERT_EQ(logits.scalar_type(), at::kBFloat16);
+      const Tensor expected = model.logits_after(tokens);
+      ASSERT_TRUE(at::allclose(logits[0].to(at::kFloat), expected.to(at::kFloat), 0.05, 0.1))
+          << name << ", step " << step;
+      tokens.push_back(expected.argmax().item<int64_t>());
+      logits = decoder.next(expected.argmax().unsqueeze(0));
+    }
+  }
+}
+
 TEST(Decoder, ARowIsTheSameInAnyBatch) {
   const at::NoGradGuard no_gradients;
   const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
@@ -75,10 +95,11 @@ TEST(Decoder, AWindowKeepsItsReach) {
   const modules::TransformerConfig config = changed([](modules::TransformerConfig& model) {
     model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
   });
-  const modules::KeyValueCache cache = modules::key_value_cache(modules::block_config(config), 2, 70, at::kFloat);
-  const std::vector<int64_t> whole = {2, 4, 70, 6}, window = {2, 4, 5, 6};
-  EXPECT_EQ(cache.layers[0].key.sizes(), whole);
-  EXPECT_EQ(cache.layers[1].value.sizes(), window);
+  const std::vector<Tensor> caches = modules::key_value_caches(modules::block_config(config), 3, 70, at::kFloat);
+  const std::vector<int64_t> whole = {2, 3, 4, 70, 6}, window = {2, 3, 4, 5, 6};
+  EXPECT_EQ(caches.at(0).sizes(), whole);
+  EXPECT_EQ(caches.at(1).sizes(), window);
+  EXPECT_EQ(caches.at(2).sizes(), whole);
 }
 
 }  // namespace

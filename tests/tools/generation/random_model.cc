@@ -56,18 +56,18 @@ std::vector<std::pair<std::string, TransformerConfig>> test_models() {
   };
 }
 
-RandomModel::RandomModel(const TransformerConfig& config) : config_(config) {
+RandomModel::RandomModel(const TransformerConfig& config, at::ScalarType type) : config_(config) {
   at::manual_seed(7);
   for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
-      weights_[parameter.name] = at::randn(parameter.shape, at::kFloat).mul_(0.4);
+      weights_[parameter.name] = at::randn(parameter.shape, at::kFloat).mul_(0.4).to(type);
     }
   }
 }
 
 Decoder RandomModel::decoder(at::Device device, bool captures) const {
   const auto weights = [&](const std::string& name) { return weights_.at(name).to(device); };
-  return Decoder(config_, weights, kernels::Level::aten, captures);
+  return Decoder(config_, weights, device, captures);
 }
 
 Tensor RandomModel::logits_after(const std::vector<int64_t>& tokens) const {

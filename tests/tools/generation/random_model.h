@@ -24,9 +24,10 @@ std::vector<std::pair<std::string, modules::TransformerConfig>> test_models();
 
 class RandomModel {
  public:
-  explicit RandomModel(const modules::TransformerConfig& config);
+  explicit RandomModel(const modules::TransformerConfig& config, at::ScalarType type = at::kFloat);
 
   Decoder decoder(at::Device device = at::kCPU, bool captures = true) const;
+  Tensor& weight(const std::string& name) { return weights_.at(name); }
   // Computes the whole sequence as training does, and returns the logits [V] after its last token.
   Tensor logits_after(const std::vector<int64_t>& tokens) const;
 

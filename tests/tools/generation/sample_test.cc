@@ -4,10 +4,12 @@
 #include <ATen/Context.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -70,6 +72,19 @@ TEST(Sample, TokensComeAsOftenAsTheirProbabilities) {
   }
   for (int64_t id = 0; id < 5; ++id) {
     EXPECT_NEAR(counts[id] / kDraws, shares[0][id].item<double>(), 0.04) << id;
+  }
+}
+
+TEST(Sample, LogitsThatAreNotFiniteGiveNoToken) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  const Tensor logits = at::tensor({1.0F, kNan, 0.0F, 0.0F, 0.0F, 5.0F, kInfinity, 1.0F, 1.0F, -kInfinity, -kInfinity,
+                                    5.0F, -kInfinity, -kInfinity, -kInfinity})
+                            .view({5, 3});
+  for (const double temperature : {0.0, 1e-6}) {
+    for (const int64_t top_k : {0, 1}) {
+      const Tensor ids = sample(logits, {.temperature = temperature, .top_k = top_k}, 0);
+      EXPECT_TRUE(at::equal(ids, at::tensor({kNoToken, int64_t{2}, kNoToken, int64_t{2}, kNoToken}, at::kLong))) << ids;
+    }
   }
 }
 
