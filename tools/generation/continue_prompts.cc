@@ -45,8 +45,8 @@ void check_prompts(const modules::TransformerConfig& config, const Prompts& prom
     shortest = std::min(shortest, length(prompt));
     if (fills_the_context(config, prompt, tokens)) shortest = std::min(shortest, half_of(config));
     if (prompt.empty()) {
-      throw Error(ExitCode::configuration,
-                  name + " is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
+      const std::string where = prompts.size() == 1 ? "--prompt TEXT or --prompt-ids IDS with " : "it ";
+      throw Error(ExitCode::configuration, name + " is empty; give " + where + "one token at least");
     }
     if (length(prompt) >= config.sequence) {
       throw Error(ExitCode::configuration, name + " has " + std::to_string(prompt.size()) +

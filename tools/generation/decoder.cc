@@ -49,7 +49,8 @@ Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
   graph_ = {};
   caches_ = {};  // frees their memory first
   caches_ = modules::key_value_caches(block_, batch, positions, options_);
-  if (config_.has_rotary_positions()) {
+  const bool has_tables = rotary_.cosine.defined() && rotary_.cosine.size(1) >= positions;
+  if (config_.has_rotary_positions() && !has_tables) {
     const modules::RotaryTables tables = modules::rotary_tables(config_, positions);
     rotary_ = {tables.cosine.to(options_.device()), tables.sine.to(options_.device())};
   }

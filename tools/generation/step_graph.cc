@@ -3,6 +3,11 @@
 
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <string>
+
+#include "base/errors.h"
 
 namespace strata::generation {
 
@@ -15,9 +20,17 @@ at::Tensor StepGraph::run(const std::function<at::Tensor()>& step) {
     // Nothing runs during a capture, and the default stream cannot be captured.
     const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
-    graph_->capture_begin();
-    result_ = step();
-    graph_->capture_end();
+    try {
+      graph_->capture_begin();
+      result_ = step();
+      graph_->capture_end();
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      throw Error(ExitCode::configuration, std::string("a step of generation cannot be captured as a CUDA graph: ") +
+                                               error.what_without_backtrace() +
+                                               "\n--cuda-graph off queues each kernel instead, with the same results");
+    }
   }
   graph_->replay();
   return result_;

@@ -15,7 +15,7 @@ namespace strata::generation {
 class StepGraph {
  public:
   // Runs `step`, which reads and writes the same memory in each call, and returns its result. The next call overwrites
-  // the result.
+  // the result. Throws an Error with ExitCode::configuration if the step cannot be captured.
   at::Tensor run(const std::function<at::Tensor()>& step);
 
  private:

@@ -57,7 +57,9 @@ TEST(ContinuePrompts, AsManyTokensAsANumberHolds) {
 
 TEST(ContinuePrompts, LogitsThatAreNotFiniteAreAnError) {
   const at::NoGradGuard no_gradients;
-  RandomModel model(small());
+  modules::TransformerConfig config = small();
+  config.tied = false;  // so that NaN is in the rows that have the token only
+  RandomModel model(config);
   model.weight("embedding.weight").select(0, 7).fill_(std::numeric_limits<float>::quiet_NaN());
   Decoder decoder = model.decoder();
   for (const double temperature : {0.0, 1.0}) {
@@ -124,8 +126,7 @@ TEST(CheckPrompts, Refusals) {
   EXPECT_EQ(refusal({longest}, "causal", ExitCode::done), "");
   EXPECT_EQ(refusal({{1}, too_long}, "causal", ExitCode::configuration),
             "prompt 2 has 20 tokens, and the context of the model 20; give a shorter one");
-  EXPECT_EQ(refusal({{1}, {}}, "causal", ExitCode::configuration),
-            "prompt 2 is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
+  EXPECT_EQ(refusal({{1}, {}}, "causal", ExitCode::configuration), "prompt 2 is empty; give it one token at least");
   EXPECT_EQ(refusal({{}}, "causal", ExitCode::configuration),
             "the prompt is empty; give --prompt TEXT or --prompt-ids IDS with one token at least");
   EXPECT_EQ(refusal({{1, 23}}, "causal", ExitCode::data), "token 23 of the prompt is outside of the vocabulary of 23");
