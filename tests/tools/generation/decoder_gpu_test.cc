@@ -8,6 +8,7 @@
 
 #include "kernels/runtime/product_sums.h"
 #include "tests/tools/generation/random_model.h"
+#include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
 
 namespace strata::generation {
@@ -38,6 +39,33 @@ TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
       }
     }
   }
+}
+
+// The next step is queued before the host reads the tokens. Rows fill the context of 80 at different times.
+TEST(ContinuePromptsOnGpu, TokensAreThoseOfEachStep) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const at::NoGradGuard no_gradients;
+  kernels::add_products_in_fp32();
+  const RandomModel model(changed([](modules::TransformerConfig&) {}));
+  const Prompts prompts = {{8, 2, 7}, std::vector<int64_t>(70, 3), {1, 2, 3, 4}};
+  const Continuation how = {.tokens = 120, .sampling = {.temperature = 1}, .batch = 2};
+  std::vector<Prompts> results;
+  for (const bool captures : {true, false}) {
+    Decoder decoder = model.decoder(at::kCUDA, captures);
+    Prompts rows = prompts;
+    continue_prompts(decoder, prompts, how, [&](size_t row, int64_t token) { rows[row].push_back(token); });
+    results.push_back(rows);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  // Without a cache, on the CPU. Rounding may choose a neighbor in a few draws.
+  std::vector<int64_t> context = prompts[0];
+  int64_t others = 0;
+  for (int64_t number = 0; number < 70; ++number) {
+    const int64_t token = results[0][0].at(context.size());
+    others += sample(model.logits_after(context).unsqueeze(0), how.sampling, number).item<int64_t>() != token;
+    context.push_back(token);
+  }
+  EXPECT_LE(others, 2);
 }
 
 }  // namespace
