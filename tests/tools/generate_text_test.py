@@ -144,10 +144,11 @@ class GenerateTextTest(TextRuns):
     def test_lines_that_are_refused(self):
         form = 'expected a JSON object such as {"text": "Once"} or {"ids": [5, 6]}'
         for wrong, message in (
-                *((line, form) for line in ("[5]", "5", '"a"', "null", '{"text": 5}', '{"text": ["a"]}', '{"text": null}', '{"ids": "abc"}', '{"ids": ["a"]}',
-                                            '{"ids": [5.0]}', '{"ids": [true]}', '{"ids": [-1]}', '{"ids": [%s]}' % 2**70, '{"text": "a", "ids": [5]}',
-                                            "{", '{"words": "a"}', "{}", "[" * 100_000, "\udcff")),
-                ('{"text": ""}', "the prompt is empty"), ('{"ids": []}', "the prompt is empty"), ('{"text": "\\ud800"}', "the tokenizer cannot encode")):
+                *((line, form) for line in ("[5]", "5", '"a"', "null", '{"text": 5}', '{"text": ["a"]}', '{"text": null}', '{"ids": "abc"}',
+                                            '{"ids": ["a"]}', '{"ids": [5.0]}', '{"ids": [true]}', '{"ids": [-1]}', '{"ids": [%s]}' % 2**70,
+                                            '{"text": "a", "ids": [5]}', "{", '{"words": "a"}', "{}", "[" * 100_000, "\udcff")),
+                ('{"text": ""}', "the prompt is empty"), ('{"ids": []}', "the prompt is empty"),
+                ('{"text": "\\ud800"}', "the tokenizer cannot encode")):
             with open(self.path("prompts"), "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write('{"text": "a"}\n\n' + wrong)
             with self.assertRaisesRegex(BadInput, re.escape(f"{self.path('prompts')}:3: {message}")):
@@ -165,8 +166,8 @@ class GenerateTextTest(TextRuns):
 
     def test_what_is_for_the_program_alone(self):
         """Ids, bytes, and options that it refuses come to it as they are."""
-        for words in (["--prompt-ids", "5", "6"], ["--prompt", "a", "--prompts", "b"], ["--prompt", "a", "--prompt", "b"], ["--prompt", "a", "--prompt-ids", "5"],
-                      ["--prompts", "a", "--prompt-ids=5"], ["--chat"], []):
+        for words in (["--prompt-ids", "5", "6"], ["--prompt", "a", "--prompts", "b"], ["--prompt", "a", "--prompt", "b"],
+                      ["--prompt", "a", "--prompt-ids", "5"], ["--prompts", "a", "--prompt-ids=5"], ["--chat"], []):
             self.generate(*words)
             self.assertEqual(self.asked(), [self.run_folder, *words])
         os.remove(self.path("run/tokenizer.json"))
@@ -194,9 +195,9 @@ class GenerateTextTest(TextRuns):
     def test_a_reader_may_leave(self):
         self.answer("the " * 50_000)
         command = 'set -o pipefail; "$@" | head -c 1'
+        environment = {**os.environ, "STRATA_TORCH": self.archive.path("site/torch"), "STRATA_PYTHON": sys.executable}
         result = subprocess.run(["bash", "-c", command, "-", self.archive.path("tools/strata"), "generate", self.run_folder, "--prompt", "a"],
-                                cwd=self.archive.folder, env={**os.environ, "STRATA_TORCH": self.archive.path("site/torch"), "STRATA_PYTHON": sys.executable},
-                                capture_output=True, text=True, check=False)
+                                cwd=self.archive.folder, env=environment, capture_output=True, text=True, check=False)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (141, "a", ""))
 
     def test_packages_that_are_missing(self):

@@ -84,8 +84,14 @@ class TextRuns(unittest.TestCase):
         self.tokenizer = tokenizer()
         self.tokenizer.save(self.path("run/tokenizer.json"))
         quoted = weights.replace("\\", "\\\\").replace('"', '\\"')
-        self.write("run/resolved.yaml", f"data:\n  train: {self.path('data')}/train_*.bin  # config.yaml:2\n"
-                                        f'checkpoint:\n  every: 0  # default\n  initial_weights: "{quoted}"  # config.yaml:3\nlog:\n  every: 1  # default\n')
+        self.write("run/resolved.yaml", f"""data:
+  train: {self.path('data')}/train_*.bin  # config.yaml:2
+checkpoint:
+  every: 0  # default
+  initial_weights: "{quoted}"  # config.yaml:3
+log:
+  every: 1  # default
+""")
 
     def begin_with_weights(self, tokenizer=byte_level, **files):
         """The run began with weights that have these files, whose dots are written as two underscores."""

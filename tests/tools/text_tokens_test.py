@@ -133,7 +133,8 @@ class TextTokensTest(TextRuns):
                 self.assertEqual(text.decode(self.tokenizer.encode("Light<eos>", add_special_tokens=False).ids), "Light")
 
     def test_special_tokens_of_older_models(self):
-        self.begin_with_weights(chat_template__jinja="{{ bos_token }}a{{ eos_token }}", special_tokens_map__json={"bos_token": "<s>", "eos_token": {"content": "<eos>"}})
+        self.begin_with_weights(chat_template__jinja="{{ bos_token }}a{{ eos_token }}",
+                                special_tokens_map__json={"bos_token": "<s>", "eos_token": {"content": "<eos>"}})
         self.assertEqual(self.text(is_chat=True).encode("", "here")[0], self.tokenizer.encode("<s>a<eos>").ids)
 
     def test_chats_that_are_refused(self):
@@ -142,10 +143,12 @@ class TextTokensTest(TextRuns):
             with self.assertRaisesRegex(BadInput, words):
                 self.text(is_chat=True).encode("a", "here")
         for template, words in (
-                ("{{ raise_exception('only tools') }}", "only tools"), ("{% if %}", "Expected an expression"), ("{{ 1 + 'a' }}", "unsupported operand"),
+                ("{{ raise_exception('only tools') }}", "only tools"), ("{% if %}", "Expected an expression"),
+                ("{{ 1 + 'a' }}", "unsupported operand"),
                 ("{% for i in range(10000000) %}{% endfor %}", "Range too big"), ("{{ tojson }}{{ 1 // 0 }}", "by zero"),
                 ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{{ messages.append(1) }}", "unsafe"), ("{{ strftime_now.__globals__.os }}", "unsafe"),
-                ("{{ raise_exception.__globals__['os'].system('true') }}", "unsafe"), ("{{ ('{0.__class__.__mro__}' | attr('format'))(messages) }}", "unsafe"),
+                ("{{ raise_exception.__globals__['os'].system('true') }}", "unsafe"),
+                ("{{ ('{0.__class__.__mro__}' | attr('format'))(messages) }}", "unsafe"),
                 ("{% set n = namespace() %}{% set n.__class__ = 1 %}", "unsafe"), ("{{ namespace(_a=1) }}", "unsafe"),
                 ("{{ messages | tojson(cls=dict) }}", "unexpected keyword argument 'cls'"), ("{% include 'tokenizer.json' %}", "no loader")):
             self.begin_with_weights(chat_template__jinja=template)
