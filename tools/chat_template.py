@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The chat template of imported weights, rendered as transformers renders it."""
+import contextlib
 import datetime
 import json
 import os
+import resource
 
 import jinja2
 from jinja2.ext import Extension, loopcontrols
@@ -10,6 +12,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from bad_input import BadInput
 from tokenizer_files import read_object, special_tokens
+
+
+MOST_MEMORY = 1 << 28  # of a template, in bytes
+MOST_LETTERS = 1 << 24  # of what it renders
 
 
 def template_of(folder):
@@ -76,6 +82,20 @@ def strftime_now(form):
     return datetime.datetime.now().strftime(form)
 
 
+@contextlib.contextmanager
+def memory_limit():
+    """Limits what this process takes from now on. Half a line of a template can ask for all memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [limit for limit in (soft, taken + MOST_MEMORY) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def render(folder, text):
     """Returns what the model reads for one message of a user. The template comes from somebody else, so it runs in a sandbox."""
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
@@ -83,7 +103,11 @@ def render(folder, text):
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now, namespace=TemplateNamespace)
     template, special = template_of(folder), special_tokens(folder)
     try:
-        return environment.from_string(template).render(
-            messages=[{"role": "user", "content": text}], tools=None, documents=None, add_generation_prompt=True, **special)
+        with memory_limit():
+            rendered = environment.from_string(template).render(
+                messages=[{"role": "user", "content": text}], tools=None, documents=None, add_generation_prompt=True, **special)
     except Exception as error:  # a template may also divide by zero, or add a number to a text
-        raise BadInput(f"the chat template of {folder} cannot be used: {error}") from error
+        raise BadInput(f"the chat template of {folder} cannot be used: {str(error) or type(error).__name__}") from error
+    if len(rendered) > MOST_LETTERS:
+        raise BadInput(f"the chat template of {folder} cannot be used: it renders {len(rendered)} characters, expected at most {MOST_LETTERS}")
+    return rendered

@@ -14,7 +14,7 @@ from bad_input import BadInput
 from generate_text import sample_file
 from text_tokens import Text
 
-# Appends its arguments to `asked`. Answers with the ids of `answer`, and waits for the file `go` before the last one.
+# Appends its arguments to `asked`. Answers with the ids of `answer`, and waits for the file `go` before the last one, up to 20 s.
 PROGRAM = r"""#!/usr/bin/env python3
 import json, os, signal, sys, time
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -35,7 +35,8 @@ elif "--prompt-ids" in sys.argv and "--stop-ids" in sys.argv:
     words = sys.argv[sys.argv.index("--prompt-ids") + 1 :]
     ids = words[: next((place for place, word in enumerate(words) if word.startswith("--")), len(words))]
     print(*ids, *answer[:-1], sep="\n", flush=True)
-    while not os.path.exists("go"):
+    end = time.monotonic() + 20
+    while not os.path.exists("go") and time.monotonic() < end:
         time.sleep(0.02)
     print(answer[-1])
 else:
@@ -96,7 +97,8 @@ class GenerateTextTest(TextRuns):
     def test_tokens_are_printed_as_they_come(self):
         os.remove(self.archive.path("go"))
         self.answer(" the deep€ of")
-        process = self.archive.start("generate", self.run_folder, "--prompt", TEXT, environment={"STRATA_PYTHON": sys.executable})
+        environment = {"STRATA_PYTHON": sys.executable, "PYTHONUNBUFFERED": ""}
+        process = self.archive.start("generate", self.run_folder, "--prompt", TEXT, environment=environment)
         expected = TEXT + " the deep€"
         self.assertEqual(process.stdout.read(len(expected)), expected)
         self.assertIsNone(process.poll())

@@ -117,7 +117,8 @@ class TextTokensTest(TextRuns):
         for written, value in (("weights/llama", "weights/llama"), ('""', ""), ('"a  # b"', "a  # b"), (r'"a \"b\\"', 'a "b\\'), ('"a\tb"', "a\tb")):
             resolved = f"log:\n  initial_weights: no  # default\ncheckpoint:\n  keep: 2  # default\n  initial_weights: {written}  # config.yaml:1\n"
             self.assertEqual(setting(resolved, "checkpoint", "initial_weights"), value)
-        self.assertEqual(setting("log:\n  every: 1  # default\n", "checkpoint", "initial_weights"), "")
+        for resolved in ("log:\n  every: 1  # default\n", "checkpoint:\n  keep: 2  # default\nlog:\n  initial_weights: no  # default\n"):
+            self.assertEqual(setting(resolved, "checkpoint", "initial_weights"), "")
 
     def test_chats_are_those_of_transformers(self):
         config = {"bos_token": "<s>", "eos_token": {"content": "<eos>", "__type": "AddedToken"}, "pad_token": None}
@@ -145,7 +146,8 @@ class TextTokensTest(TextRuns):
         for template, words in (
                 ("{{ raise_exception('only tools') }}", "only tools"), ("{% if %}", "Expected an expression"),
                 ("{{ 1 + 'a' }}", "unsupported operand"),
-                ("{% for i in range(10000000) %}{% endfor %}", "Range too big"), ("{{ tojson }}{{ 1 // 0 }}", "by zero"),
+                ("{% for i in range(10000000) %}{% endfor %}", "Range too big"), ("{{ 1 // 0 }}", "by zero"),
+                ("{{ 'a' * 10 ** 11 }}", "MemoryError"), ("{{ 'a' * 2 ** 25 }}", "renders 33554432 characters, expected at most 16777216"),
                 ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{{ messages.append(1) }}", "unsafe"), ("{{ strftime_now.__globals__.os }}", "unsafe"),
                 ("{{ raise_exception.__globals__['os'].system('true') }}", "unsafe"),
                 ("{{ ('{0.__class__.__mro__}' | attr('format'))(messages) }}", "unsafe"),
