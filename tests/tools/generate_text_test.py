@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -193,6 +194,14 @@ class GenerateTextTest(TextRuns):
         plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         self.assertEqual(self.generate("--prompt", "€", environment=plain), "€ of the<eos>\n")
         self.assertIn("--prompt: expected text in UTF-8", self.generate("--prompt", b"\xff", code=3))
+
+    def test_ctrl_c_ends_it(self):
+        os.remove(self.archive.path("go"))
+        process = self.archive.start("generate", self.run_folder, "--prompt", TEXT, environment={"STRATA_PYTHON": sys.executable})
+        self.assertEqual(process.stdout.read(len(TEXT)), TEXT)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=15)
+        self.assertEqual((process.returncode, "generate_text.py" in errors), (130, False), errors)
 
     def test_a_reader_may_leave(self):
         self.answer("the " * 50_000)
