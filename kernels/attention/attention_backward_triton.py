@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, load_tile,
                                                      place_of_program, scales_of, store_tile, visible)
 
 
@@ -55,7 +55,7 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
 def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_sinks, rows, indices, documents, program, slopes, sinks, padded_rows,
                    positions, heads, key_value_heads, head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest,
                    near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr,
-                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr,
+                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr,
                    APPROXIMATE: tl.constexpr):
     """Also writes what backward_key reads for each row: the logsumexp as a power of two, and delta, the sum of grad_y * y
     over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. With sinks it
@@ -87,7 +87,6 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
     if SINKS & TERMS:
         share = tl.exp2(tl.load(sinks + head) * LOG2_E - row_sum)
         tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head) * tiles + tile, -tl.sum(share * products))
-    query, grad = kept(query, KEPT), kept(grad, KEPT)
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
@@ -154,7 +153,7 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
 def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documents, program, slopes, sinks, padded_rows, positions, heads, key_value_heads,
                  head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride,
                  span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-                 MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+                 MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, APPROXIMATE: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, key_head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, key_value_heads, step, together)
     batch, residue = (sequence // step).to(tl.int64), sequence % step
@@ -177,7 +176,6 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documen
 
     key = load_tile(qkv + key_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
     value = load_tile(qkv + value_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
-    key, value = kept(key, KEPT), kept(value, KEPT)
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     key_total = tl.zeros([KEYS, HEAD], tl.float32)

@@ -149,15 +149,6 @@ def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDT
 
 
 @triton.jit
-def kept(x, KEPT: tl.constexpr):
-    """KEPT: the left factor of a product stays in registers. A factor that comes from a load would be read from shared
-    memory for each product."""
-    if KEPT:
-        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=True, pack=2)
-    return x
-
-
-@triton.jit
 def store_tile(start, row, row_stride, rows, head_width, values, HEAD: tl.constexpr, WIDTH: tl.constexpr):
     column = tl.arange(0, HEAD)
     inside = (row < rows)[:, None] if WIDTH == HEAD else (row < rows)[:, None] & (column < (WIDTH if WIDTH else head_width))[None, :]

@@ -6,7 +6,7 @@ import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
 from kernels.attention.attention_document_tiles_triton import DOCUMENT_TILES
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, load_tile,
                                                      place_of_program, scales_of, store_tile, visible)
 
 
@@ -58,7 +58,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
 def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width, row_width, step, tiles,
             own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
             threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
-            ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+            ONE_LOOP: tl.constexpr, APPROXIMATE: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
     batch, residue = (sequence // step).to(tl.int64), sequence % step
@@ -76,7 +76,6 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     first_row = (tile * QUERIES).to(tl.int64)
     rows_left = positions_of_sequence - tile * QUERIES
     query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows_left, head_width, HEAD, WIDTH, False)
-    query = kept(query, KEPT)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
