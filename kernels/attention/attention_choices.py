@@ -33,7 +33,7 @@ def choices(of_64, of_128, of_256):
 
     def add(head, width, mask, terms, tile, **more):
         registers = 0 if mask == PROGRAM else tile.get("registers", 0)
-        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, "APPROXIMATE": 0, **tile, "registers": registers, **more})
+        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, **tile, "registers": registers, **more})
 
     tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
     for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):

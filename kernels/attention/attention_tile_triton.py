@@ -167,17 +167,14 @@ def scales_of(scale, softcap, TERMS: tl.constexpr):
 
 
 @triton.jit
-def capped(products, inner_scale, APPROXIMATE: tl.constexpr):
+def capped(products, inner_scale):
     if inner_scale > 0:
-        products = tanh(products * inner_scale, APPROXIMATE)
+        products = tanh(products * inner_scale)
     return products
 
 
 @triton.jit
-def tanh(x, APPROXIMATE: tl.constexpr):
-    """The approximation has a relative error of at most 2^-11. A bf16 or fp16 factor of a score is rounded by as much."""
-    if APPROXIMATE:
-        return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+def tanh(x):
     square = x * x
     near_zero = x * (1 + square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315 + square * (62 / 2835)))))
     return tl.where(tl.abs(x) < 0.25, near_zero, 1 - 2 / (1 + tl.exp2(x * (2 * LOG2_E))))

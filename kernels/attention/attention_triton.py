@@ -13,7 +13,7 @@ from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILE
 @triton.jit
 def meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle, last,
                inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
-               TERMS: tl.constexpr, TILES: tl.constexpr, APPROXIMATE: tl.constexpr):
+               TERMS: tl.constexpr, TILES: tl.constexpr):
     """The online softmax over the tiles of keys first <= i < last of a list. Tiles from `middle` on are full. Scores are
     powers of two, so `scale` includes log2(e)."""
     INSIDE: tl.constexpr = TILES == FULL_TILES
@@ -26,7 +26,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         if SOFTCAP & TERMS:
-            scores = capped(scores, inner_scale, APPROXIMATE)
+            scores = capped(scores, inner_scale)
         if ALIBI & TERMS:
             bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
             scores = scores * scale - tl.abs(bias)
@@ -58,7 +58,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
 def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width, row_width, step, tiles,
             own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
             threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
-            ONE_LOOP: tl.constexpr, APPROXIMATE: tl.constexpr):
+            ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
     batch, residue = (sequence // step).to(tl.int64), sequence % step
@@ -91,14 +91,14 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     if ONE_LOOP:
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, ALL_TILES, APPROXIMATE)
+                                             MASK, TERMS, ALL_TILES)
     else:
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+                                             MASK, TERMS, PARTIAL_TILES)
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, FULL_TILES, APPROXIMATE)
+                                             MASK, TERMS, FULL_TILES)
     position = residue + step * query_row
     tl.store(logsumexp + (batch * heads + head) * positions + position, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions_of_sequence)
     # A row that sees no key has weights 0 and totals 0.
