@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/rotary_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -26,13 +27,6 @@ std::vector<Key> keys_of(const RotaryScaling& scaling) {
           {"attention_factor", scaling.attention_factor != unused.attention_factor, {Type::yarn}}};
 }
 
-bool contains(const std::vector<Type>& types, Type type) {
-  for (const Type one : types) {
-    if (one == type) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 double RotaryScaling::table_factor() const {
@@ -51,7 +45,7 @@ void check_rotary(const Rotary& rotary, const std::string& why_not, const std::s
     return;
   }
   for (const Key& key : keys_of(scaling)) {
-    if (!key.differs || contains(key.types, scaling.type)) continue;
+    if (!key.differs || std::ranges::find(key.types, scaling.type) != key.types.end()) continue;
     checks.fail(section + "." + key.name, "changes nothing with rotary_scaling.type: " + type);
   }
   if (scaling.type == Type::llama3 && scaling.low_frequency >= scaling.high_frequency) {
